@@ -1,0 +1,2 @@
+//! The command `coracle`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The HTTP router and its doors.

@@ -1,0 +1,1 @@
+//! The monitor: its wire format and the finished static program as bytes.

@@ -1,0 +1,56 @@
+//! Images: load, save, import, list, inspect, tag, remove.
+
+use super::Engine;
+use crate::error::{Error, Result};
+use crate::model::*;
+use crate::op::Op;
+use std::io::{Read, Write};
+
+/// Takes progress messages; an error ends the operation with that error.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
+
+fn not_built<T>() -> Result<T> {
+    Err(Error::unsupported("not built"))
+}
+
+#[allow(unused_variables)]
+impl Engine {
+    /// Lists images, newest first.
+    pub fn image_list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
+        not_built()
+    }
+    /// Everything about one image.
+    pub fn image_inspect(&self, name: &str) -> Result<ImageDetail> {
+        not_built()
+    }
+    /// Its steps, newest first.
+    pub fn image_history(&self, name: &str) -> Result<Vec<HistoryItem>> {
+        not_built()
+    }
+    /// Gives it another name: `reference` is `repository[:tag]`.
+    pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
+        not_built()
+    }
+    /// Untags it and, where nothing else holds it, deletes it.
+    pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
+        not_built()
+    }
+    /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
+    pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
+        not_built()
+    }
+    /// Writes the named images as a docker save archive.
+    pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        not_built()
+    }
+    /// Makes an image of a root file system tar (plain or compressed); answers its id.
+    pub fn image_import(
+        &self,
+        rootfs: &mut dyn Read,
+        how: &ImportImage,
+        progress: OnProgress<'_>,
+        op: Option<&Op>,
+    ) -> Result<String> {
+        not_built()
+    }
+}

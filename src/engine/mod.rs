@@ -1,0 +1,110 @@
+//! The façade: one file per noun of the API.
+
+mod containers;
+mod events;
+mod exec;
+mod images;
+mod session;
+mod system;
+
+pub use session::{Io, Session, SessionRead};
+
+use crate::error::Result;
+use crate::model::{AttachStreams, StringMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// When a change is on disk, as SQLite's `synchronous`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// What a call acknowledged survives a power cut.
+    #[default]
+    Full,
+    /// The store stays consistent over a power cut; the last moments may be lost.
+    Normal,
+    /// Nothing is flushed: for throw-away roots.
+    Off,
+}
+
+/// How an engine root is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Directory of the durable state; made if missing (mode 0700).
+    pub root: PathBuf,
+    /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
+    pub run_dir: Option<PathBuf>,
+    pub durability: Durability,
+    /// `LogConfig` type of containers that name none; default `json-file`.
+    pub log_driver: String,
+    /// Options of that default driver.
+    pub log_options: StringMap,
+    /// cgroup under which containers that name none are put; default `/coracle`.
+    pub cgroup_parent: String,
+    /// Labels of the engine (`key=value`), shown by info.
+    pub labels: Vec<String>,
+    /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
+    pub restart_containers: bool,
+}
+
+impl Options {
+    /// The default options for `root`.
+    pub fn new(root: impl AsRef<Path>) -> Options {
+        Options {
+            root: root.as_ref().to_path_buf(),
+            run_dir: None,
+            durability: Durability::Full,
+            log_driver: "json-file".into(),
+            log_options: StringMap::new(),
+            cgroup_parent: "/coracle".into(),
+            labels: Vec::new(),
+            restart_containers: false,
+        }
+    }
+}
+
+/// An opened engine root. Clones share it; every method may be called from any thread.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+}
+
+impl Engine {
+    /// Opens `root` with default options, making it if it is not there.
+    ///
+    /// Errors: root not writable, a capability missing (named), a kernel call missing (named), a store newer than the
+    /// library.
+    pub fn open(root: impl AsRef<Path>) -> Result<Engine> {
+        Engine::open_with(Options::new(root))
+    }
+
+    /// Opens a root with options: see [`Engine::open`].
+    pub fn open_with(options: Options) -> Result<Engine> {
+        Ok(Engine(Arc::new(Inner { options })))
+    }
+}
+
+/// Whether a call changed something (HTTP 204) or found it done (HTTP 304).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    Yes,
+    No,
+}
+
+/// Answer of a start.
+#[derive(Debug)]
+pub struct Started {
+    /// `No`: it was running already.
+    pub changed: Changed,
+    /// The attached session, where the call asked for one.
+    pub session: Option<Session>,
+}
+
+/// How an attach is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AttachOptions {
+    pub streams: AttachStreams,
+    /// Answer before the container runs: the session gets its output from the first byte on once it starts.
+    pub wait_for_start: bool,
+}

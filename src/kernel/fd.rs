@@ -1,0 +1,47 @@
+//! Descriptors: opening, polling, passing. Everything is made close-on-exec.
+
+use crate::error::{Error, Result};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// The last system call's errno.
+pub(crate) fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// A path or name as the kernel takes it. Errors: it holds a NUL.
+pub(crate) fn cstr(text: impl AsRef<[u8]>) -> Result<CString> {
+    CString::new(text.as_ref()).map_err(|_| Error::invalid("a name holds a NUL byte"))
+}
+
+fn owned(fd: i64, what: impl std::fmt::Display) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::os(what, errno()));
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// A new eventfd, not signalled.
+pub(crate) fn eventfd() -> Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } as i64, "eventfd")
+}
+
+/// Makes an eventfd readable. Async-signal-safe.
+pub(crate) fn eventfd_signal(fd: BorrowedFd<'_>) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: the buffer lives over the call. A full counter is readable already, so the result does not matter.
+    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// poll(2) over (descriptor, events); answers the returned events in the same order. Interrupted calls answer none.
+pub(crate) fn poll(set: &[(RawFd, i16)], millis: i32) -> Result<Vec<i16>> {
+    let mut fds: Vec<libc::pollfd> = set.iter().map(|&(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
+    // SAFETY: the vector is valid for its length over the call.
+    let got = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
+    if got < 0 && errno() != libc::EINTR {
+        return Err(Error::os("poll", errno()));
+    }
+    Ok(fds.iter().map(|fd| if got < 0 { 0 } else { fd.revents }).collect())
+}

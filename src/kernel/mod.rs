@@ -1,0 +1,6 @@
+//! The only door to the kernel, and the only place of the library with `unsafe` code.
+
+#[allow(unsafe_code)]
+pub(crate) mod fd;
+#[allow(unsafe_code)]
+pub(crate) mod path;

@@ -1,0 +1,34 @@
+//! Confined walks: openat2 from a directory descriptor, never a path by string concatenation.
+
+use super::fd::{cstr, errno};
+use crate::error::{Error, Result};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// How [`openat2`] resolves: links inside the directory, none leaving it, no magic links.
+pub(crate) const IN_ROOT: u64 = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
+/// No symbolic link anywhere, and never above the directory.
+pub(crate) const BENEATH_NO_LINKS: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+
+/// openat2(2); always close-on-exec. `mode` counts only with `O_CREAT` or `O_TMPFILE`.
+pub(crate) fn openat2(dir: BorrowedFd<'_>, path: impl AsRef<[u8]>, flags: i32, mode: u32, resolve: u64) -> Result<OwnedFd> {
+    let path = cstr(path)?;
+    // SAFETY: open_how is plain data for which all zeroes is valid.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (flags | libc::O_CLOEXEC) as u64;
+    how.mode = u64::from(mode);
+    how.resolve = resolve;
+    loop {
+        // SAFETY: path and how live over the call; size is that of how.
+        let fd = unsafe {
+            libc::syscall(libc::SYS_openat2, dir.as_raw_fd(), path.as_ptr(), &raw mut how, size_of::<libc::open_how>())
+        };
+        if fd >= 0 {
+            // SAFETY: the kernel just gave us this descriptor.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
+        }
+        // EAGAIN: a rename raced with the walk; the kernel asks to try again.
+        if !matches!(errno(), libc::EAGAIN | libc::EINTR) {
+            return Err(Error::os(format_args!("open {}", path.to_string_lossy()), errno()));
+        }
+    }
+}

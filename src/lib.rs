@@ -1,0 +1,27 @@
+//! Coracle: a whole container engine as a library.
+//!
+//! A program opens an engine root with [`Engine::open`] and creates, runs, inspects and removes containers from local
+//! images, with no daemon and no helper program. Any number of programs may have one root open at the same time, and
+//! containers outlive the program that started them.
+//!
+//! Every call blocks; those that may block for long take an [`Op`] to cancel or bound them. Streams are plain
+//! descriptors. `ARCHITECTURE.md` is the map of the source.
+
+pub mod error;
+pub mod model;
+
+mod container;
+mod engine;
+mod event;
+mod image;
+mod kernel;
+mod launch;
+mod log;
+mod op;
+mod store;
+
+pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
+pub use error::{Error, ErrorKind, Result};
+pub use event::EventStream;
+pub use log::{Channel, LogLine, LogStream};
+pub use op::Op;

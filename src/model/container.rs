@@ -1,0 +1,611 @@
+//! Containers: create body, host configuration, list item, inspect answer.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::{Filters, StringMap};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+
+/// An empty JSON object, the value of the set-like maps `Volumes` and `ExposedPorts`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Empty {}
+
+fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A list that clients also write as one string (`Cmd`, `Entrypoint`): the string is one element, never split.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(Option::<Form>::deserialize(deserializer)?.map(|form| match form {
+        Form::One(word) => vec![word],
+        Form::Many(words) => words,
+    }))
+}
+
+/// `StopSignal` may be a name or a number.
+fn signal_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Text(String),
+        Number(u32),
+    }
+    Ok(match Option::<Form>::deserialize(deserializer)? {
+        None => String::new(),
+        Some(Form::Text(text)) => text,
+        Some(Form::Number(number)) => number.to_string(),
+    })
+}
+
+/// Container configuration: the part of the create body that is not host configuration; `Config` of inspect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ContainerConfig {
+    #[serde(deserialize_with = "null_default")]
+    pub hostname: String,
+    #[serde(deserialize_with = "null_default")]
+    pub domainname: String,
+    #[serde(deserialize_with = "null_default")]
+    pub user: String,
+    #[serde(deserialize_with = "null_default")]
+    pub attach_stdin: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub attach_stdout: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub attach_stderr: bool,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub exposed_ports: BTreeMap<String, Empty>,
+    #[serde(deserialize_with = "null_default")]
+    pub tty: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub open_stdin: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub stdin_once: bool,
+    pub env: Option<Vec<String>>,
+    #[serde(deserialize_with = "words")]
+    pub cmd: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthcheck: Option<Healthcheck>,
+    #[serde(deserialize_with = "null_default")]
+    pub image: String,
+    pub volumes: Option<BTreeMap<String, Empty>>,
+    #[serde(deserialize_with = "null_default")]
+    pub working_dir: String,
+    #[serde(deserialize_with = "words")]
+    pub entrypoint: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub network_disabled: bool,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub mac_address: String,
+    pub on_build: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_default")]
+    pub labels: StringMap,
+    #[serde(deserialize_with = "signal_text", skip_serializing_if = "String::is_empty")]
+    pub stop_signal: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<Vec<String>>,
+}
+
+/// How a container's health is probed; times in nanoseconds, 0 inherits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Healthcheck {
+    #[serde(deserialize_with = "null_default")]
+    pub test: Vec<String>,
+    pub interval: i64,
+    pub timeout: i64,
+    pub retries: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub start_period: i64,
+}
+
+fn is_zero(value: &i64) -> bool {
+    *value == 0
+}
+
+/// The whole create body: configuration, host configuration, networking configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct CreateBody {
+    #[serde(flatten)]
+    pub config: ContainerConfig,
+    #[serde(deserialize_with = "null_default")]
+    pub host_config: HostConfig,
+    #[serde(deserialize_with = "null_default")]
+    pub networking_config: NetworkingConfig,
+}
+
+/// `NetworkingConfig` of the create body.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkingConfig {
+    #[serde(deserialize_with = "null_default")]
+    pub endpoints_config: BTreeMap<String, Option<EndpointSettings>>,
+}
+
+/// A container's end on one network.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EndpointSettings {
+    #[serde(rename = "IPAMConfig")]
+    pub ipam_config: Option<EndpointIpamConfig>,
+    pub links: Option<Vec<String>>,
+    pub aliases: Option<Vec<String>>,
+    #[serde(rename = "NetworkID", deserialize_with = "null_default")]
+    pub network_id: String,
+    #[serde(rename = "EndpointID", deserialize_with = "null_default")]
+    pub endpoint_id: String,
+    #[serde(deserialize_with = "null_default")]
+    pub gateway: String,
+    #[serde(rename = "IPAddress", deserialize_with = "null_default")]
+    pub ip_address: String,
+    #[serde(rename = "IPPrefixLen", deserialize_with = "null_default")]
+    pub ip_prefix_len: i64,
+    #[serde(rename = "IPv6Gateway", deserialize_with = "null_default")]
+    pub ipv6_gateway: String,
+    #[serde(rename = "GlobalIPv6Address", deserialize_with = "null_default")]
+    pub global_ipv6_address: String,
+    #[serde(rename = "GlobalIPv6PrefixLen", deserialize_with = "null_default")]
+    pub global_ipv6_prefix_len: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub mac_address: String,
+}
+
+/// Addresses that the client chose for an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndpointIpamConfig {
+    #[serde(rename = "IPv4Address", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub ipv4_address: String,
+    #[serde(rename = "IPv6Address", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub ipv6_address: String,
+    #[serde(rename = "LinkLocalIPs", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub link_local_ips: Vec<String>,
+}
+
+/// A device of the host shown in the container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeviceMapping {
+    pub path_on_host: String,
+    pub path_in_container: String,
+    pub cgroup_permissions: String,
+}
+
+/// A block device's weight.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct WeightDevice {
+    pub path: String,
+    pub weight: u16,
+}
+
+/// A block device's rate: bytes or operations a second.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ThrottleDevice {
+    pub path: String,
+    pub rate: u64,
+}
+
+/// A resource limit by its setrlimit(2) name without `RLIMIT_`, lower case; -1 is unlimited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Ulimit {
+    pub name: String,
+    pub hard: i64,
+    pub soft: i64,
+}
+
+/// When the monitor starts a container again by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RestartPolicy {
+    /// Empty or `no`, `always`, `on-failure`, `unless-stopped`.
+    #[serde(deserialize_with = "null_default")]
+    pub name: String,
+    /// Bound of `on-failure`; 0 is none.
+    #[serde(deserialize_with = "null_default")]
+    pub maximum_retry_count: i64,
+}
+
+/// Where a container's output goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LogConfig {
+    #[serde(rename = "Type", deserialize_with = "null_default")]
+    pub kind: String,
+    #[serde(deserialize_with = "null_default")]
+    pub config: StringMap,
+}
+
+/// A host address and port that a container's port is published on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PortBinding {
+    #[serde(deserialize_with = "null_default")]
+    pub host_ip: String,
+    #[serde(deserialize_with = "null_default")]
+    pub host_port: String,
+}
+
+/// Host configuration: what the container gets of the host. All units as in the specification.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostConfig {
+    pub binds: Option<Vec<String>>,
+    #[serde(rename = "ContainerIDFile", deserialize_with = "null_default")]
+    pub container_id_file: String,
+    #[serde(deserialize_with = "null_default")]
+    pub log_config: LogConfig,
+    #[serde(deserialize_with = "null_default")]
+    pub network_mode: String,
+    #[serde(deserialize_with = "null_default")]
+    pub port_bindings: BTreeMap<String, Option<Vec<PortBinding>>>,
+    #[serde(deserialize_with = "null_default")]
+    pub restart_policy: RestartPolicy,
+    #[serde(deserialize_with = "null_default")]
+    pub auto_remove: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub volume_driver: String,
+    pub volumes_from: Option<Vec<String>>,
+    pub cap_add: Option<Vec<String>>,
+    pub cap_drop: Option<Vec<String>>,
+    pub dns: Option<Vec<String>>,
+    pub dns_options: Option<Vec<String>>,
+    pub dns_search: Option<Vec<String>>,
+    pub extra_hosts: Option<Vec<String>>,
+    pub group_add: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_default")]
+    pub ipc_mode: String,
+    #[serde(deserialize_with = "null_default")]
+    pub cgroup: String,
+    pub links: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_default")]
+    pub oom_score_adj: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub pid_mode: String,
+    #[serde(deserialize_with = "null_default")]
+    pub privileged: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub publish_all_ports: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub readonly_rootfs: bool,
+    pub security_opt: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage_opt: StringMap,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub tmpfs: StringMap,
+    #[serde(rename = "UTSMode", deserialize_with = "null_default")]
+    pub uts_mode: String,
+    #[serde(deserialize_with = "null_default")]
+    pub userns_mode: String,
+    /// Bytes; absent means 64 MiB, and 0 is refused.
+    pub shm_size: Option<i64>,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: StringMap,
+    #[serde(deserialize_with = "null_default")]
+    pub runtime: String,
+    #[serde(deserialize_with = "null_default")]
+    pub console_size: [u32; 2],
+    #[serde(deserialize_with = "null_default")]
+    pub isolation: String,
+    #[serde(flatten)]
+    pub resources: Resources,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub lxc_conf: BTreeMap<String, serde_json::Value>,
+}
+
+/// Limits: the part of the host configuration that an update may change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Resources {
+    #[serde(deserialize_with = "null_default")]
+    pub cpu_shares: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub memory: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub cgroup_parent: String,
+    #[serde(deserialize_with = "null_default")]
+    pub blkio_weight: u16,
+    pub blkio_weight_device: Option<Vec<WeightDevice>>,
+    pub blkio_device_read_bps: Option<Vec<ThrottleDevice>>,
+    pub blkio_device_write_bps: Option<Vec<ThrottleDevice>>,
+    #[serde(rename = "BlkioDeviceReadIOps")]
+    pub blkio_device_read_iops: Option<Vec<ThrottleDevice>>,
+    #[serde(rename = "BlkioDeviceWriteIOps")]
+    pub blkio_device_write_iops: Option<Vec<ThrottleDevice>>,
+    #[serde(deserialize_with = "null_default")]
+    pub cpu_period: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub cpu_quota: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub cpuset_cpus: String,
+    #[serde(deserialize_with = "null_default")]
+    pub cpuset_mems: String,
+    pub devices: Option<Vec<DeviceMapping>>,
+    #[serde(deserialize_with = "null_default")]
+    pub disk_quota: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub kernel_memory: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub memory_reservation: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub memory_swap: i64,
+    pub memory_swappiness: Option<i64>,
+    pub oom_kill_disable: Option<bool>,
+    #[serde(deserialize_with = "null_default")]
+    pub pids_limit: i64,
+    pub ulimits: Option<Vec<Ulimit>>,
+    #[serde(deserialize_with = "null_default")]
+    pub cpu_count: i64,
+    #[serde(deserialize_with = "null_default")]
+    pub cpu_percent: i64,
+    #[serde(rename = "IOMaximumIOps", deserialize_with = "null_default")]
+    pub io_maximum_iops: u64,
+    #[serde(rename = "IOMaximumBandwidth", deserialize_with = "null_default")]
+    pub io_maximum_bandwidth: u64,
+}
+
+/// Answer of create.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Created {
+    pub id: String,
+    pub warnings: Vec<String>,
+}
+
+/// What a list asks for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListContainers {
+    /// Stopped containers too.
+    pub all: bool,
+    /// The newest so many, stopped ones too; 0 is no bound.
+    pub limit: i64,
+    /// Sizes too.
+    pub size: bool,
+    /// Only containers created after this one.
+    pub since: String,
+    /// Only containers created before this one.
+    pub before: String,
+    pub filters: Filters,
+}
+
+/// One port of the list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortSummary {
+    #[serde(rename = "IP", skip_serializing_if = "String::is_empty", default)]
+    pub ip: String,
+    #[serde(rename = "PrivatePort")]
+    pub private_port: u16,
+    #[serde(rename = "PublicPort", skip_serializing_if = "Option::is_none")]
+    pub public_port: Option<u16>,
+    #[serde(rename = "Type")]
+    pub kind: String,
+}
+
+/// One container of the list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerSummary {
+    pub id: String,
+    pub names: Vec<String>,
+    pub image: String,
+    #[serde(rename = "ImageID")]
+    pub image_id: String,
+    pub command: String,
+    /// Unix seconds.
+    pub created: i64,
+    pub ports: Vec<PortSummary>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_rw: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_root_fs: Option<i64>,
+    pub labels: StringMap,
+    pub state: String,
+    pub status: String,
+    pub host_config: SummaryHostConfig,
+    pub network_settings: SummaryNetworks,
+    pub mounts: Vec<MountPoint>,
+}
+
+/// `HostConfig` of a list item.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SummaryHostConfig {
+    pub network_mode: String,
+}
+
+/// `NetworkSettings` of a list item.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SummaryNetworks {
+    pub networks: BTreeMap<String, EndpointSettings>,
+}
+
+/// A mount as inspect and list show it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct MountPoint {
+    #[serde(rename = "Type", default)]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub name: String,
+    pub source: String,
+    pub destination: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub driver: String,
+    pub mode: String,
+    #[serde(rename = "RW")]
+    pub rw: bool,
+    pub propagation: String,
+}
+
+/// The state object of inspect; times are RFC 3339 with nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerState {
+    /// `created`, `running`, `paused`, `restarting`, `removing`, `exited`, `dead`.
+    pub status: String,
+    pub running: bool,
+    pub paused: bool,
+    pub restarting: bool,
+    #[serde(rename = "OOMKilled")]
+    pub oom_killed: bool,
+    pub dead: bool,
+    pub pid: i32,
+    pub exit_code: i32,
+    pub error: String,
+    pub started_at: String,
+    pub finished_at: String,
+}
+
+/// `GraphDriver` of containers and images.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct GraphDriver {
+    pub data: Option<StringMap>,
+    pub name: String,
+}
+
+/// `NetworkSettings` of inspect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkSettings {
+    pub bridge: String,
+    #[serde(rename = "SandboxID")]
+    pub sandbox_id: String,
+    pub hairpin_mode: bool,
+    #[serde(rename = "LinkLocalIPv6Address")]
+    pub link_local_ipv6_address: String,
+    #[serde(rename = "LinkLocalIPv6PrefixLen")]
+    pub link_local_ipv6_prefix_len: i64,
+    pub ports: BTreeMap<String, Option<Vec<PortBinding>>>,
+    pub sandbox_key: String,
+    #[serde(rename = "SecondaryIPAddresses")]
+    pub secondary_ip_addresses: Option<Vec<String>>,
+    #[serde(rename = "SecondaryIPv6Addresses")]
+    pub secondary_ipv6_addresses: Option<Vec<String>>,
+    #[serde(rename = "EndpointID")]
+    pub endpoint_id: String,
+    pub gateway: String,
+    #[serde(rename = "GlobalIPv6Address")]
+    pub global_ipv6_address: String,
+    #[serde(rename = "GlobalIPv6PrefixLen")]
+    pub global_ipv6_prefix_len: i64,
+    #[serde(rename = "IPAddress")]
+    pub ip_address: String,
+    #[serde(rename = "IPPrefixLen")]
+    pub ip_prefix_len: i64,
+    #[serde(rename = "IPv6Gateway")]
+    pub ipv6_gateway: String,
+    pub mac_address: String,
+    pub networks: BTreeMap<String, EndpointSettings>,
+}
+
+/// Answer of inspect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerDetail {
+    pub id: String,
+    pub created: String,
+    pub path: String,
+    pub args: Vec<String>,
+    pub state: ContainerState,
+    pub image: String,
+    pub resolv_conf_path: String,
+    pub hostname_path: String,
+    pub hosts_path: String,
+    pub log_path: String,
+    pub name: String,
+    pub restart_count: i64,
+    pub driver: String,
+    pub mount_label: String,
+    pub process_label: String,
+    pub app_armor_profile: String,
+    #[serde(rename = "ExecIDs")]
+    pub exec_ids: Option<Vec<String>>,
+    pub host_config: HostConfig,
+    pub graph_driver: GraphDriver,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_rw: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_root_fs: Option<i64>,
+    pub mounts: Vec<MountPoint>,
+    pub config: ContainerConfig,
+    pub network_settings: NetworkSettings,
+}
+
+/// Answer of top.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Top {
+    pub titles: Vec<String>,
+    pub processes: Vec<Vec<String>>,
+}
+
+/// One change of a container's file system against its image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct FileChange {
+    pub path: String,
+    /// 0 modified, 1 added, 2 deleted.
+    pub kind: u8,
+}
+
+/// How a container is removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RemoveContainer {
+    /// Kill it first if it runs.
+    pub force: bool,
+    /// Remove its anonymous volumes.
+    pub volumes: bool,
+    /// Remove the link of that name, not the container.
+    pub link: bool,
+}
+
+/// What of a container's log is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogQuery {
+    pub follow: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+    /// Only lines at or after this time: nanoseconds since 1970; 0 is no bound.
+    pub since_ns: i64,
+    /// Only the last so many lines; absent: all.
+    pub tail: Option<u64>,
+}
+
+impl Default for LogQuery {
+    fn default() -> LogQuery {
+        LogQuery { follow: false, stdout: true, stderr: true, since_ns: 0, tail: None }
+    }
+}
+
+/// Which streams an attach wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AttachStreams {
+    pub stdin: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+}
+
+impl Default for AttachStreams {
+    fn default() -> AttachStreams {
+        AttachStreams { stdin: true, stdout: true, stderr: true }
+    }
+}

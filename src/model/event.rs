@@ -1,0 +1,54 @@
+//! Events of the engine.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::{Filters, StringMap};
+use serde::{Deserialize, Serialize};
+
+/// One event as clients see it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Container and image events only.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub status: String,
+    /// Container and image events only.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub id: String,
+    /// Container events only: the image's name.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub from: String,
+    /// `container`, `image`, `volume`, `network`, `daemon`.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    #[serde(rename = "Action")]
+    pub action: String,
+    #[serde(rename = "Actor")]
+    pub actor: Actor,
+    /// Unix seconds.
+    pub time: i64,
+    /// Unix nanoseconds.
+    #[serde(rename = "timeNano")]
+    pub time_nano: i64,
+}
+
+/// The object of an event.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Actor {
+    #[serde(rename = "ID")]
+    pub id: String,
+    #[serde(rename = "Attributes")]
+    pub attributes: StringMap,
+}
+
+/// Which events a listener wants; times are nanoseconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventQuery {
+    /// Replay from this time; absent: only new ones.
+    pub since_ns: Option<i64>,
+    /// End at this time; absent: never.
+    pub until_ns: Option<i64>,
+    /// Resume right after this sequence number (of [`crate::EventStream`]); wins over `since_ns`.
+    pub after: Option<u64>,
+    pub filters: Filters,
+}

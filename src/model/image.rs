@@ -1,0 +1,140 @@
+//! Images: list item, inspect answer, history, removal, progress.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::{ContainerConfig, Filters, GraphDriver, StringMap};
+use serde::{Deserialize, Serialize};
+
+/// What an image list asks for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListImages {
+    /// Intermediate images too.
+    pub all: bool,
+    /// A shell glob on the repository, or an exact `repository:tag`.
+    pub filter: String,
+    pub filters: Filters,
+}
+
+/// One image of the list; sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ImageSummary {
+    pub id: String,
+    pub parent_id: String,
+    pub repo_tags: Option<Vec<String>>,
+    pub repo_digests: Option<Vec<String>>,
+    /// Unix seconds.
+    pub created: i64,
+    pub size: i64,
+    pub virtual_size: i64,
+    pub labels: Option<StringMap>,
+}
+
+/// `RootFS` of image inspect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RootFs {
+    #[serde(rename = "Type")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub layers: Option<Vec<String>>,
+}
+
+/// Answer of image inspect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ImageDetail {
+    pub id: String,
+    pub repo_tags: Vec<String>,
+    pub repo_digests: Vec<String>,
+    pub parent: String,
+    pub comment: String,
+    pub created: String,
+    pub container: String,
+    pub container_config: Option<ContainerConfig>,
+    pub docker_version: String,
+    pub author: String,
+    pub config: Option<ContainerConfig>,
+    pub architecture: String,
+    pub os: String,
+    pub size: i64,
+    pub virtual_size: i64,
+    pub graph_driver: GraphDriver,
+    #[serde(rename = "RootFS")]
+    pub root_fs: RootFs,
+}
+
+/// One step of an image's history, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HistoryItem {
+    /// `<missing>` where the intermediate image is not here.
+    pub id: String,
+    /// Unix seconds.
+    pub created: i64,
+    pub created_by: String,
+    pub tags: Option<Vec<String>>,
+    pub size: i64,
+    pub comment: String,
+}
+
+/// One line of an image removal: a reference or an id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RemovedImage {
+    Untagged(String),
+    Deleted(String),
+}
+
+/// How an image is removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RemoveImage {
+    pub force: bool,
+    /// Keep untagged parents.
+    pub no_prune: bool,
+}
+
+/// What an import makes of a root file system tar.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportImage {
+    pub repo: String,
+    pub tag: String,
+    /// History comment; empty: `Imported from <source>`.
+    pub message: String,
+    /// What the source is called in messages; `-` for a request body.
+    pub source: String,
+    /// Build instructions applied to the configuration (CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, USER, VOLUME, WORKDIR, ...).
+    pub changes: Vec<String>,
+}
+
+/// A progress message of load, import, pull, push or build, in the wire's words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub stream: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub status: String,
+    #[serde(rename = "progressDetail", skip_serializing_if = "Option::is_none", default)]
+    pub progress_detail: Option<ProgressDetail>,
+    /// The bar for people.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub progress: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub id: String,
+}
+
+/// Numbers of a progress message, in bytes; both 0 serialise as `{}`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgressDetail {
+    #[serde(skip_serializing_if = "zero")]
+    pub current: i64,
+    #[serde(skip_serializing_if = "zero")]
+    pub total: i64,
+}
+
+fn zero(value: &i64) -> bool {
+    *value == 0
+}

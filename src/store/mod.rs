@@ -1,0 +1,135 @@
+//! The durable metadata: one SQLite database under the root, opened by any number of programs.
+//!
+//! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables
+//! and their queries live in one file per noun ([`images`], [`containers`]), each with its part of the schema.
+
+pub(crate) mod containers;
+pub(crate) mod images;
+
+use crate::engine::Durability;
+use crate::error::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Version of the schema. A database with a higher one was made by a newer library and is refused.
+const SCHEMA_VERSION: i32 = 1;
+
+/// How long a call waits for another program's transaction.
+const BUSY_WAIT: Duration = Duration::from_secs(30);
+
+/// Whether a transaction is on disk when the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// As the engine's durability says: a power cut loses nothing acknowledged with [`Durability::Full`].
+    Durable,
+    /// Never waits: what may be lost without harm.
+    Lazy,
+}
+
+/// The database: a set of connections, one checked out per call.
+pub(crate) struct Db {
+    path: PathBuf,
+    durability: Durability,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Db {
+    /// Opens (or makes) `root/coracle.db`. Errors: not writable, damaged, newer than the library.
+    pub(crate) fn open(root: &Path, durability: Durability) -> Result<Db> {
+        let db = Db { path: root.join("coracle.db"), durability, idle: Mutex::new(Vec::new()) };
+        let mut connection = db.connect()?;
+        db.migrate(&mut connection)?;
+        db.idle.lock().push(connection);
+        Ok(db)
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
+        connection.busy_timeout(BUSY_WAIT).map_err(failed)?;
+        connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    }
+
+    fn migrate(&self, connection: &mut Connection) -> Result<()> {
+        let version = |c: &Connection| c.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0)).map_err(failed);
+        match version(connection)? {
+            SCHEMA_VERSION => return Ok(()),
+            found if found > SCHEMA_VERSION => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{}: schema {found} is newer than this library, which knows {SCHEMA_VERSION}", self.path.display()),
+                )
+                .in_area("store"));
+            }
+            _ => {}
+        }
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        if version(&transaction)? == 0 {
+            for part in [images::SCHEMA, containers::SCHEMA] {
+                transaction.execute_batch(part).map_err(failed)?;
+            }
+            transaction.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    fn checkout(&self) -> Result<Connection> {
+        let idle = self.idle.lock().pop();
+        idle.map_or_else(|| self.connect(), Ok)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        self.idle.lock().push(connection);
+    }
+
+    /// Runs `work` on a consistent snapshot.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut connection = self.checkout()?;
+        let result = (|| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
+            work(&transaction)
+        })();
+        self.give_back(connection);
+        result
+    }
+
+    /// Runs `work` in a write transaction: all of it happens, or nothing (also when `work` answers an error).
+    pub(crate) fn write<T>(&self, flush: Flush, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut connection = self.checkout()?;
+        let result = (|| {
+            connection.pragma_update(None, "synchronous", self.synchronous(flush)).map_err(failed)?;
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+            let answer = work(&transaction)?;
+            transaction.commit().map_err(failed)?;
+            Ok(answer)
+        })();
+        self.give_back(connection);
+        result
+    }
+
+    fn synchronous(&self, flush: Flush) -> &'static str {
+        match (self.durability, flush) {
+            (Durability::Off, _) => "off",
+            (Durability::Full, Flush::Durable) => "full",
+            _ => "normal",
+        }
+    }
+}
+
+/// The library's error for one of SQLite's.
+pub(crate) fn failed(error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode as Code;
+    let kind = match error.sqlite_error_code() {
+        Some(Code::DatabaseCorrupt | Code::NotADatabase) => ErrorKind::Corrupt,
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => ErrorKind::Unavailable,
+        Some(Code::OutOfMemory) => ErrorKind::NoMemory,
+        Some(Code::DiskFull | Code::SystemIoFailure | Code::ReadOnly | Code::CannotOpen) => ErrorKind::Io,
+        _ => ErrorKind::Internal,
+    };
+    Error::new(kind, format!("metadata store: {error}")).in_area("store")
+}
