@@ -7,10 +7,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// How [`openat2`] resolves: links inside the directory, none leaving it, no magic links.
 pub(crate) const IN_ROOT: u64 = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
 /// No symbolic link anywhere, and never above the directory.
-pub(crate) const BENEATH_NO_LINKS: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+pub(crate) const BENEATH_NO_LINKS: u64 =
+    libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 
 /// openat2(2); always close-on-exec. `mode` counts only with `O_CREAT` or `O_TMPFILE`.
-pub(crate) fn openat2(dir: BorrowedFd<'_>, path: impl AsRef<[u8]>, flags: i32, mode: u32, resolve: u64) -> Result<OwnedFd> {
+pub(crate) fn openat2(
+    dir: BorrowedFd<'_>,
+    path: impl AsRef<[u8]>,
+    flags: i32,
+    mode: u32,
+    resolve: u64,
+) -> Result<OwnedFd> {
     let path = cstr(path)?;
     // SAFETY: open_how is plain data for which all zeroes is valid.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };

@@ -56,13 +56,17 @@ impl Db {
     }
 
     fn migrate(&self, connection: &mut Connection) -> Result<()> {
-        let version = |c: &Connection| c.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0)).map_err(failed);
+        let version =
+            |c: &Connection| c.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0)).map_err(failed);
         match version(connection)? {
             SCHEMA_VERSION => return Ok(()),
             found if found > SCHEMA_VERSION => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("{}: schema {found} is newer than this library, which knows {SCHEMA_VERSION}", self.path.display()),
+                    format!(
+                        "{}: schema {found} is newer than this library, which knows {SCHEMA_VERSION}",
+                        self.path.display()
+                    ),
                 )
                 .in_area("store"));
             }
