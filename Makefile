@@ -1,0 +1,43 @@
+# make demo    the main job on a real image, shown (fresh Debian machine: installs what is missing; needs root)
+# make test    every test, and the check that nothing was left behind (needs root)
+# make bench   the table beside crun, runc and dockerd (needs root)
+# make lint    formatting, clippy, shell scripts
+# make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+RELEASE = target/release
+
+.PHONY: all demo test bench lint install install-cli clean
+
+all:
+	$(CARGO) build --release --workspace
+
+demo:
+	tools/setup demo
+	$(CARGO) build --release -p coracle-cli
+	tools/demo $(RELEASE)/coracle
+
+test:
+	tools/setup test
+	tests/run
+
+bench:
+	tools/setup bench
+	$(CARGO) build --release -p coracle-ffi -p coracle-cli
+	bench/run
+
+lint:
+	tests/run lint
+
+install: install-cli
+
+install-cli:
+	$(CARGO) build --release -p coracle-cli
+	install -D -m 755 $(RELEASE)/coracle $(DESTDIR)$(PREFIX)/bin/coracle
+
+clean:
+	$(CARGO) clean
+
+-include ffi/dist.mk
