@@ -1,1 +1,4 @@
 //! To be written.
+
+pub(crate) mod capability;
+pub(crate) mod devices;

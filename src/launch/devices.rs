@@ -1,0 +1,412 @@
+//! Devices of a container: the nodes in its `/dev` and what its device cgroup allows.
+
+use crate::error::{Error, Result};
+use crate::model::DeviceMapping;
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The two kinds of device node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum DeviceKind {
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+impl DeviceKind {
+    /// The letter that the device cgroup has for it.
+    pub(crate) fn letter(self) -> char {
+        match self {
+            DeviceKind::Char => 'c',
+            DeviceKind::Block => 'b',
+        }
+    }
+
+    /// The type bits of `st_mode`.
+    pub(crate) fn type_bits(self) -> u32 {
+        match self {
+            DeviceKind::Char => libc::S_IFCHR,
+            DeviceKind::Block => libc::S_IFBLK,
+        }
+    }
+}
+
+/// A set of the three things that a device cgroup decides on, as the letters `r`, `w` and `m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Access(u8);
+
+impl Access {
+    const LETTERS: [(char, Access); 3] = [('r', Access::READ), ('w', Access::WRITE), ('m', Access::MKNOD)];
+    pub(crate) const READ: Access = Access(1);
+    pub(crate) const WRITE: Access = Access(2);
+    pub(crate) const MKNOD: Access = Access(4);
+    pub(crate) const ALL: Access = Access(7);
+
+    /// Whether all of `other` is in it.
+    pub(crate) fn has(self, other: Access) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Letters to a set; a letter may come twice. None: another letter, or no letter.
+    fn parse(letters: &str) -> Option<Access> {
+        let mut set = 0;
+        for letter in letters.chars() {
+            set |= Access::LETTERS.iter().find(|(known, _)| *known == letter)?.1.0;
+        }
+        (set != 0).then_some(Access(set))
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Access::LETTERS.iter().filter(|(_, bit)| self.has(*bit)).try_for_each(|(letter, _)| write!(f, "{letter}"))
+    }
+}
+
+/// A node to make in the container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceNode {
+    /// Absolute in the container, without `.`, `..` or doubled slashes.
+    pub path: String,
+    pub kind: DeviceKind,
+    pub major: u32,
+    pub minor: u32,
+    /// Permission bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// One thing that a device cgroup allows. An absent number stands for every number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeviceRule {
+    pub kind: DeviceKind,
+    pub major: Option<u32>,
+    pub minor: Option<u32>,
+    pub access: Access,
+}
+
+impl DeviceRule {
+    const fn new(kind: DeviceKind, major: Option<u32>, minor: Option<u32>, access: Access) -> DeviceRule {
+        DeviceRule { kind, major, minor, access }
+    }
+
+    fn of(node: &DeviceNode, access: Access) -> DeviceRule {
+        DeviceRule::new(node.kind, Some(node.major), Some(node.minor), access)
+    }
+}
+
+impl fmt::Display for DeviceRule {
+    /// The line that cgroup v1 takes, such as `c 136:* rwm`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |number: Option<u32>| number.map_or("*".to_owned(), |number| number.to_string());
+        write!(f, "{} {}:{} {}", self.kind.letter(), number(self.major), number(self.minor), self.access)
+    }
+}
+
+/// What a device cgroup lets through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceRules {
+    /// Everything (a privileged container); the list does not count then.
+    pub default_allow: bool,
+    /// What is allowed; all else is refused.
+    pub allow: Vec<DeviceRule>,
+}
+
+/// A container's devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Devices {
+    pub nodes: Vec<DeviceNode>,
+    pub rules: DeviceRules,
+}
+
+/// What a container gets: the default nodes and rules and what `HostConfig.Devices` adds; a privileged one gets every
+/// device of the host and no rule. Of two nodes at one path the later one, the one that was asked for, counts.
+///
+/// # Errors
+/// A mapping that names no device or has wrong permissions, with dockerd's text.
+pub(crate) fn for_container(privileged: bool, mappings: &[DeviceMapping]) -> Result<Devices> {
+    let mut nodes = default_nodes();
+    let mut rules = default_rules();
+    if privileged {
+        rules = DeviceRules { default_allow: true, allow: Vec::new() };
+        host_devices(Path::new("/dev"), "/dev", &mut nodes)
+            .map_err(|error| Error::io("list the devices of the host", &error))?;
+    }
+    for mapping in mappings {
+        let (added, access) = resolve(mapping)?;
+        if !privileged {
+            rules.allow.extend(added.iter().map(|node| DeviceRule::of(node, access)));
+        }
+        nodes.extend(added);
+    }
+    Ok(Devices { nodes: last_of_each_path(nodes), rules })
+}
+
+/// The nodes that every container has: null, zero, full, random, urandom and tty, open to all.
+pub(crate) fn default_nodes() -> Vec<DeviceNode> {
+    [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)]
+        .map(|(name, major, minor)| DeviceNode {
+            path: format!("/dev/{name}"),
+            kind: DeviceKind::Char,
+            major,
+            minor,
+            mode: 0o666,
+            uid: 0,
+            gid: 0,
+        })
+        .into()
+}
+
+/// What every container may use: the default nodes, console, ptmx, the pseudo terminals, tun, and making (not opening)
+/// any node.
+pub(crate) fn default_rules() -> DeviceRules {
+    const fn char(major: u32, minor: Option<u32>) -> DeviceRule {
+        DeviceRule::new(DeviceKind::Char, Some(major), minor, Access::ALL)
+    }
+    let mut allow = vec![
+        DeviceRule::new(DeviceKind::Char, None, None, Access::MKNOD),
+        DeviceRule::new(DeviceKind::Block, None, None, Access::MKNOD),
+    ];
+    allow.extend(default_nodes().iter().map(|node| DeviceRule::of(node, Access::ALL)));
+    allow.extend([char(5, Some(1)), char(5, Some(2)), char(136, None), char(10, Some(200))]);
+    DeviceRules { default_allow: false, allow }
+}
+
+/// One entry of `HostConfig.Devices` as nodes and what may be done with them. `PathOnHost` may be a link to a device or
+/// a directory, of which every device below is taken. Without `PathInContainer` the host's path is used, without
+/// `CgroupPermissions` all are given.
+///
+/// # Errors
+/// `PathOnHost` is not a device nor a directory with one; `CgroupPermissions` has other letters than r, w and m.
+fn resolve(mapping: &DeviceMapping) -> Result<(Vec<DeviceNode>, Access)> {
+    let access = match mapping.cgroup_permissions.as_str() {
+        "" => Access::ALL,
+        letters => Access::parse(letters).ok_or_else(|| Error::invalid(format!("invalid device mode: {letters}")))?,
+    };
+    let inside = match mapping.path_in_container.as_str() {
+        "" => clean(&mapping.path_on_host),
+        path => clean(path),
+    };
+    if inside == "/" {
+        let path = &mapping.path_in_container;
+        return Err(Error::invalid(format!("invalid PathInContainer {path:?}: a device cannot be the root directory")));
+    }
+    let refuse = |why: String| {
+        let host = &mapping.path_on_host;
+        Error::internal(format!("error gathering device information while adding custom device {host:?}: {why}"))
+    };
+    let host = PathBuf::from(&mapping.path_on_host);
+    let found = fs::metadata(&host).map_err(|error| refuse(reason(&error)))?;
+    if let Some(node) = node_of(&found, inside.clone()) {
+        return Ok((vec![node], access));
+    }
+    let mut nodes = Vec::new();
+    if found.is_dir() {
+        walk(&host, &inside, &|_| false, &mut nodes).map_err(|error| refuse(reason(&error)))?;
+    }
+    if nodes.is_empty() {
+        return Err(refuse("not a device node".into()));
+    }
+    Ok((nodes, access))
+}
+
+/// Every device below the host's `/dev`. Left out are what each container has of its own: terminals, shared memory,
+/// message queues, the links to descriptors, the console.
+fn host_devices(dir: &Path, inside: &str, nodes: &mut Vec<DeviceNode>) -> io::Result<()> {
+    const OWN: [&str; 7] = ["pts", "shm", "fd", "mqueue", "console", ".lxc", ".udev"];
+    let skip = |path: &Path| {
+        path.parent() == Some(dir) && path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
+    };
+    walk(dir, inside, &skip, nodes)
+}
+
+/// Adds the devices below `dir` in the order of their names, following no link. What vanishes meanwhile is left out.
+fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<DeviceNode>) -> io::Result<()> {
+    let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let path = entry.path();
+        let (Ok(found), Ok(name)) = (fs::symlink_metadata(&path), entry.file_name().into_string()) else { continue };
+        if skip(&path) {
+            continue;
+        }
+        let inside = clean(&format!("{inside}/{name}"));
+        if found.is_dir() {
+            // A directory that cannot be read (a mount that went away) hides its devices, not the others.
+            let _ = walk(&path, &inside, skip, nodes);
+        } else {
+            nodes.extend(node_of(&found, inside));
+        }
+    }
+    Ok(())
+}
+
+fn node_of(found: &Metadata, path: String) -> Option<DeviceNode> {
+    let kind = match found.file_type() {
+        kind if kind.is_char_device() => DeviceKind::Char,
+        kind if kind.is_block_device() => DeviceKind::Block,
+        _ => return None,
+    };
+    let (major, minor) = (libc::major(found.rdev()), libc::minor(found.rdev()));
+    // 0:0 is overlayfs's whiteout: never a device to hand on.
+    if kind == DeviceKind::Char && (major, minor) == (0, 0) {
+        return None;
+    }
+    Some(DeviceNode { path, kind, major, minor, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
+}
+
+fn last_of_each_path(nodes: Vec<DeviceNode>) -> Vec<DeviceNode> {
+    let mut kept: Vec<DeviceNode> = Vec::new();
+    for node in nodes {
+        match kept.iter_mut().find(|other| other.path == node.path) {
+            Some(other) => *other = node,
+            None => kept.push(node),
+        }
+    }
+    kept
+}
+
+/// An absolute path by its letters alone: no `.`, no doubled slash, and `..` never above the root.
+fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string().to_lowercase();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(host: &str, inside: &str, permissions: &str) -> DeviceMapping {
+        DeviceMapping {
+            path_on_host: host.into(),
+            path_in_container: inside.into(),
+            cgroup_permissions: permissions.into(),
+        }
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("coracle-devices-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn rules_as_cgroup_lines() {
+        let lines: Vec<String> = default_rules().allow.iter().map(DeviceRule::to_string).collect();
+        let wanted = [
+            "c *:* m",
+            "b *:* m",
+            "c 1:3 rwm",
+            "c 1:5 rwm",
+            "c 1:7 rwm",
+            "c 1:8 rwm",
+            "c 1:9 rwm",
+            "c 5:0 rwm",
+            "c 5:1 rwm",
+            "c 5:2 rwm",
+            "c 136:* rwm",
+            "c 10:200 rwm",
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn default_nodes_are_the_hosts() {
+        for node in default_nodes() {
+            let host = node_of(&fs::metadata(&node.path).unwrap(), node.path.clone()).unwrap();
+            assert_eq!((host.kind, host.major, host.minor), (node.kind, node.major, node.minor), "{}", node.path);
+        }
+    }
+
+    #[test]
+    fn one_device_under_another_name() {
+        let devices = for_container(false, &[mapping("/dev/null", "/dev//x/../void", "rm")]).unwrap();
+        let node = devices.nodes.last().unwrap();
+        assert_eq!((node.path.as_str(), node.major, node.minor), ("/dev/void", 1, 3));
+        assert_eq!(devices.rules.allow.last().unwrap().to_string(), "c 1:3 rm");
+        assert!(!devices.rules.default_allow);
+    }
+
+    #[test]
+    fn asked_for_wins_over_default() {
+        let devices = for_container(false, &[mapping("/dev/zero", "/dev/null", "")]).unwrap();
+        let found: Vec<&DeviceNode> = devices.nodes.iter().filter(|node| node.path == "/dev/null").collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].minor, 5);
+    }
+
+    #[test]
+    fn link_to_a_device() {
+        let dir = scratch("link");
+        let link = dir.join("link");
+        std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+        let (nodes, _) = resolve(&mapping(link.to_str().unwrap(), "", "")).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((nodes[0].major, nodes[0].minor), (1, 7));
+        assert_eq!(nodes[0].path, link.to_str().unwrap());
+    }
+
+    #[test]
+    fn directory_of_devices() {
+        let (nodes, access) = resolve(&mapping("/dev", "/host", "r")).unwrap();
+        assert_eq!(access.to_string(), "r");
+        assert!(nodes.iter().any(|node| node.path == "/host/null" && node.minor == 3));
+        assert!(nodes.iter().all(|node| node.path.starts_with("/host/")));
+    }
+
+    #[test]
+    fn privileged_gets_the_host() {
+        let devices = for_container(true, &[]).unwrap();
+        assert!(devices.rules.default_allow);
+        assert!(devices.nodes.iter().any(|node| node.path == "/dev/kmsg" || node.path == "/dev/null"));
+        assert!(!devices.nodes.iter().any(|node| node.path.starts_with("/dev/pts") || node.path == "/dev/console"));
+        let mut paths: Vec<&str> = devices.nodes.iter().map(|node| node.path.as_str()).collect();
+        let all = paths.len();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), all);
+    }
+
+    #[test]
+    fn mistakes() {
+        let text = |host: &str, permissions: &str| {
+            for_container(false, &[mapping(host, "/dev/x", permissions)]).unwrap_err().message().to_owned()
+        };
+        let missing = "error gathering device information while adding custom device \"/dev/nope\": \
+                       no such file or directory";
+        assert_eq!(text("/dev/nope", "rwm"), missing);
+        let no_device = "error gathering device information while adding custom device \"/proc/version\": \
+                         not a device node";
+        assert_eq!(text("/proc/version", "rwm"), no_device);
+        assert_eq!(text("/dev/null", "rwx"), "invalid device mode: rwx");
+        let root = for_container(false, &[mapping("/dev/null", "/..", "")]).unwrap_err();
+        assert!(root.message().contains("PathInContainer"), "{root}");
+        let dir = scratch("empty");
+        let found = text(dir.to_str().unwrap(), "");
+        fs::remove_dir(&dir).unwrap();
+        assert!(found.ends_with("not a device node"), "{found}");
+    }
+
+    #[test]
+    fn paths() {
+        assert_eq!(clean("dev/../../x/./y//z/"), "/x/y/z");
+        assert_eq!(clean(""), "/");
+    }
+}
