@@ -1,6 +1,7 @@
 //! The façade: one file per noun of the API.
 
 mod containers;
+mod dirs;
 mod events;
 mod exec;
 mod images;
@@ -10,6 +11,7 @@ mod system;
 pub use session::{Io, Session, SessionRead};
 
 use crate::error::Result;
+use crate::event::Journal;
 use crate::model::{AttachStreams, StringMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,6 +70,8 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) options: Options,
+    /// Where every change of the root is told.
+    pub(crate) journal: Arc<Journal>,
 }
 
 impl Engine {
@@ -81,7 +85,10 @@ impl Engine {
 
     /// Opens a root with options: see [`Engine::open`].
     pub fn open_with(options: Options) -> Result<Engine> {
-        Ok(Engine(Arc::new(Inner { options })))
+        let root = dirs::root(&options)?;
+        let run = dirs::run(&options, &root)?;
+        let journal = Arc::new(Journal::open(&run)?);
+        Ok(Engine(Arc::new(Inner { options, journal })))
     }
 }
 

@@ -1,26 +1,229 @@
 //! The event journal: an append-only file that engines and monitors write and anyone can follow.
 
-use crate::error::{Error, Result};
-use crate::model::Event;
+mod filter;
+mod journal;
+mod make;
+mod record;
+
+pub(crate) use journal::Journal;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::watch::Watch;
+use crate::model::{Event, EventQuery, Filters};
+use crate::op::{Ready, wait_fd};
+use nix::sys::inotify::AddWatchFlags;
+use record::Found;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
 
 /// A position in the journal: the events after it, past and future.
-pub struct EventStream {}
+pub struct EventStream {
+    journal: Arc<Journal>,
+    filters: Filters,
+    /// Bound of what is replayed; what comes after `replayed` is wanted whatever its time.
+    since_ns: i64,
+    replayed: u64,
+    until_ns: Option<i64>,
+    /// What was read of the file: `window[at..]` begins at the offset `position`.
+    window: Vec<u8>,
+    at: usize,
+    position: u64,
+    /// Whether the caller holds a position that the journal must still have: it named one, or has read some.
+    anchored: bool,
+    gap: Option<Error>,
+    ended: bool,
+    watch: Watch,
+}
 
 impl EventStream {
-    /// A descriptor that is readable while an event may be waiting (level-triggered).
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// Positions a stream as the query says: after a sequence number, at the oldest event (filtered by `since_ns`),
+    /// or at the end.
+    ///
+    /// Errors: `since_ns` after `until_ns`.
+    pub(crate) fn open(journal: Arc<Journal>, query: &EventQuery) -> Result<EventStream> {
+        if let (Some(since), Some(until)) = (query.since_ns, query.until_ns)
+            && since > until
+        {
+            let (since, until) = (seconds(since), seconds(until));
+            return Err(Error::invalid(format!("`since` time ({since}) cannot be after `until` time ({until})")));
+        }
+        let mut watch = Watch::new()?;
+        // Watched before the end is looked up: what comes later is seen.
+        watch.path(&journal.watch_path(), AddWatchFlags::IN_MODIFY)?;
+        if let Some(until) = query.until_ns {
+            watch.end_at(until)?;
+        }
+        let end = journal.end()?;
+        let replay = query.since_ns.is_some() || query.until_ns.is_some();
+        let mut stream = EventStream {
+            filters: query.filters.clone(),
+            since_ns: query.since_ns.filter(|_| query.after.is_none()).unwrap_or(i64::MIN),
+            replayed: end,
+            until_ns: query.until_ns,
+            window: Vec::new(),
+            at: 0,
+            position: if replay { journal.start()? } else { end },
+            anchored: false,
+            gap: None,
+            ended: false,
+            watch,
+            journal,
+        };
+        if let Some(after) = query.after {
+            stream.resume(after, end)?;
+        }
+        Ok(stream)
     }
+
+    /// A descriptor that is readable while an event may be waiting (level-triggered), and once the query's end is
+    /// reached. [`EventStream::next`] with a timeout of zero takes what there is.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watch.fd())
+    }
+
     /// The next event with its sequence number; waits at most `timeout` (absent: for ever) and answers `None` when it
     /// passed or when the query's end is reached (see [`EventStream::ended`]).
+    ///
+    /// Errors: [`ErrorKind::Unavailable`] once, when events between the last one read (or the query's `after`) and the
+    /// next one are no longer kept; the stream then goes on with the oldest kept. `op` ended.
     pub fn next(&mut self, timeout: Option<Duration>, op: Option<&crate::Op>) -> Result<Option<(u64, Event)>> {
-        let _ = (timeout, op);
-        Err(Error::unsupported("not built"))
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        loop {
+            if let Some(op) = op {
+                op.check()?;
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            // Before the look, so that all that was there at the end is seen.
+            let over = self.until_ns.is_some_and(|until| now_ns() > until);
+            if let Some(found) = self.pull()? {
+                self.watch.set_pending(true);
+                return Ok(Some(found));
+            }
+            self.watch.set_pending(false);
+            if over {
+                self.ended = true;
+                return Ok(None);
+            }
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            if !wait_fd(self.watch.fd(), Ready::Read, left, op)? {
+                return Ok(None);
+            }
+        }
     }
+
     /// Whether the query's `until` is reached: no event will come any more.
     pub fn ended(&self) -> bool {
-        true
+        self.ended
+    }
+
+    /// The position in the journal: a query with this `after` goes on right here.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes to the place after a sequence number that an earlier stream gave out.
+    fn resume(&mut self, after: u64, end: u64) -> Result<()> {
+        let start = self.journal.start()?;
+        self.anchored = true;
+        self.position = after;
+        let mut next = Vec::new();
+        if (start..end).contains(&after) {
+            self.journal.read(after, 4, &mut next)?;
+        }
+        // A number of another boot's journal: most likely it is no place where a record begins.
+        if !(start..=end).contains(&after) || !record::MAGIC.to_le_bytes().starts_with(&next) {
+            self.lose(start);
+        }
+        Ok(())
+    }
+
+    /// The next event that is in the file and wanted, without waiting.
+    fn pull(&mut self) -> Result<Option<(u64, Event)>> {
+        loop {
+            if let Some(gap) = self.gap.take() {
+                return Err(gap);
+            }
+            match record::find(&self.window[self.at..]) {
+                Found::Record { payload, end } => {
+                    // A record that is whole and no event was written by a newer library: not ours to show.
+                    let event = serde_json::from_slice::<Event>(payload).ok();
+                    self.skip(end);
+                    self.anchored = true;
+                    if let Some(event) = event.filter(|event| self.wants(event)) {
+                        return Ok(Some((self.position, event)));
+                    }
+                }
+                Found::Wait { skip } => {
+                    self.skip(skip);
+                    if !self.fill()? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        (self.position > self.replayed || event.time_nano >= self.since_ns)
+            && self.until_ns.is_none_or(|until| event.time_nano <= until)
+            && filter::matches(&self.filters, event)
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.at += count;
+        self.position += count as u64;
+    }
+
+    /// Reads more of the file; answers whether there is something new to look at.
+    fn fill(&mut self) -> Result<bool> {
+        self.watch.drain();
+        self.window.drain(..self.at);
+        self.at = 0;
+        let offset = self.position + self.window.len() as u64;
+        let got = self.journal.read(offset, CHUNK, &mut self.window)?;
+        // Monitors only append: whoever follows them keeps the file small.
+        self.journal.trim_at(offset + got as u64);
+        // Looked up after the read: had the place been given up meanwhile, it would show here.
+        let start = self.journal.start()?;
+        let lost = start > self.position;
+        if lost {
+            self.lose(start);
+        }
+        Ok(lost || got > 0)
+    }
+
+    /// Goes to `start`, as what was at the position is not kept any more.
+    fn lose(&mut self, start: u64) {
+        if self.anchored {
+            let text = format!(
+                "events were lost: the oldest one kept begins at {start}, the reader stood at {}",
+                self.position
+            );
+            self.gap = Some(Error::new(ErrorKind::Unavailable, text).in_area("event"));
+        }
+        self.position = start;
+        self.window.clear();
+        self.at = 0;
     }
 }
+
+/// Nanoseconds since 1970.
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// A time as queries give it: seconds, with a fraction where there is one.
+fn seconds(time_ns: i64) -> String {
+    let (whole, part) = (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000));
+    if part == 0 { whole.to_string() } else { format!("{whole}.{part:09}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,5 +2,7 @@
 
 #[allow(unsafe_code)]
 pub(crate) mod fd;
+pub(crate) mod file;
 #[allow(unsafe_code)]
 pub(crate) mod path;
+pub(crate) mod watch;

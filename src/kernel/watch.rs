@@ -1,0 +1,141 @@
+//! Waiting for files to change: one descriptor that is readable while its reader has something to look at.
+
+use super::fd::eventfd;
+use crate::error::{Error, Result};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How often a watch looks when the kernel has no inotify instance or watch left for it.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A set of watched paths, an optional end time and an optional beat behind one epoll descriptor, which can be polled
+/// (level-triggered).
+///
+/// The reader's turn is: [`Watch::drain`], look at the files, and when nothing is left [`Watch::set_pending`]`(false)`
+/// and wait for [`Watch::fd`]. A change after the drain makes the descriptor readable again, so none is missed.
+pub(crate) struct Watch {
+    epoll: Epoll,
+    /// Signalled while the reader has read more than it has handed out, so that the descriptor stays readable.
+    pending: OwnedFd,
+    is_pending: bool,
+    inotify: Option<Inotify>,
+    beat: Option<TimerFd>,
+    /// inotify failed us: the beat stands in for it and may not be slowed down.
+    polling: bool,
+    end: Option<TimerFd>,
+}
+
+impl Watch {
+    /// A watch of nothing yet, pending (its reader has not looked yet).
+    pub(crate) fn new() -> Result<Watch> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| Error::os("epoll_create1", e as i32))?;
+        let pending = eventfd()?;
+        let mut watch =
+            Watch { epoll, pending, is_pending: false, inotify: None, beat: None, polling: false, end: None };
+        watch.include(watch.pending.as_fd())?;
+        watch.set_pending(true);
+        Ok(watch)
+    }
+
+    /// Watches `path` for changes (`mask` says which). Where the kernel's inotify limits are reached a beat of 50 ms
+    /// takes its place.
+    pub(crate) fn path(&mut self, path: &Path, mask: AddWatchFlags) -> Result<()> {
+        use nix::errno::Errno;
+        match self.add_inotify(path, mask) {
+            Ok(()) => Ok(()),
+            Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOSPC | Errno::ENOMEM) => {
+                self.beat(TICK)?;
+                self.polling = true;
+                Ok(())
+            }
+            Err(errno) => Err(Error::os(format_args!("watch {}", path.display()), errno as i32)),
+        }
+    }
+
+    fn add_inotify(&mut self, path: &Path, mask: AddWatchFlags) -> nix::Result<()> {
+        if self.inotify.is_none() {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+            self.epoll.add(inotify.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+            self.inotify = Some(inotify);
+        }
+        match &self.inotify {
+            Some(inotify) => inotify.add_watch(path, mask).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the descriptor readable every `period` from now on, for what no file tells.
+    pub(crate) fn beat(&mut self, period: Duration) -> Result<()> {
+        if self.polling {
+            return Ok(());
+        }
+        if self.beat.is_none() {
+            let timer = timer(ClockId::CLOCK_MONOTONIC)?;
+            self.include(timer.as_fd())?;
+            self.beat = Some(timer);
+        }
+        let period = Expiration::Interval(TimeSpec::from_duration(period.max(Duration::from_millis(1))));
+        match &self.beat {
+            Some(timer) => {
+                timer.set(period, TimerSetTimeFlags::empty()).map_err(|e| Error::os("set a timer", e as i32))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the descriptor readable for good at a time (nanoseconds since 1970).
+    pub(crate) fn end_at(&mut self, time_ns: i64) -> Result<()> {
+        let timer = timer(ClockId::CLOCK_REALTIME)?;
+        // A timer set to zero is disarmed.
+        let at = TimeSpec::from_duration(Duration::from_nanos(time_ns.max(1) as u64));
+        timer
+            .set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            .map_err(|e| Error::os("set a timer", e as i32))?;
+        self.include(timer.as_fd())?;
+        self.end = Some(timer);
+        Ok(())
+    }
+
+    /// Takes note of the changes so far.
+    pub(crate) fn drain(&mut self) {
+        let mut buffer = [0u8; 4096];
+        let inotify = self.inotify.as_ref().map(AsFd::as_fd);
+        for fd in [inotify, self.beat.as_ref().map(AsFd::as_fd)].into_iter().flatten() {
+            // Anything but data (EAGAIN, an interruption) leaves the descriptor as it is; it is looked at again.
+            while matches!(nix::unistd::read(fd, &mut buffer), Ok(n) if n == buffer.len()) {}
+        }
+    }
+
+    /// Says whether the reader still holds something that it has not handed out.
+    pub(crate) fn set_pending(&mut self, pending: bool) {
+        if pending == self.is_pending {
+            return;
+        }
+        self.is_pending = pending;
+        if pending {
+            super::fd::eventfd_signal(self.pending.as_fd());
+        } else {
+            let _ = nix::unistd::read(&self.pending, &mut [0u8; 8]);
+        }
+    }
+
+    /// The descriptor to wait for.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+
+    fn include(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
+        self.epoll.add(fd, event).map_err(|e| Error::os("epoll_ctl", e as i32))
+    }
+}
+
+fn timer(clock: ClockId) -> Result<TimerFd> {
+    TimerFd::new(clock, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
+        .map_err(|e| Error::os("timerfd_create", e as i32))
+}
