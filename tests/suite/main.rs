@@ -1,0 +1,11 @@
+//! The tests that run real containers: they need root and the kernel, and leave nothing behind.
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code)]
+mod support;
+
+mod config;
+mod isolation;
+mod lifecycle;
+mod many;
+mod misuse;
