@@ -93,7 +93,12 @@ fn life(engine: &Engine, id: &str, image: &str) -> Result<()> {
     lines.session.close_stdin()?;
 
     let detail = engine.container_inspect(id, false)?;
-    println!("inspect: {} {} of {}", detail.name, detail.state.status, if detail.image == image { "its image" } else { "?" });
+    println!(
+        "inspect: {} {} of {}",
+        detail.name,
+        detail.state.status,
+        if detail.image == image { "its image" } else { "?" }
+    );
     let list = engine.container_list(&ListContainers::default())?;
     println!("list: {} running, {}", list.len(), list[0].status);
 

@@ -60,7 +60,8 @@ fn a_megabyte_each_way_arrives_whole() {
     let id = root.create("", body(&["cat"], json!({ "OpenStdin": true, "StdinOnce": true })));
     let started = root.engine.container_start(&id, Some(Io::default()), Some(&soon())).expect("start");
     let mut session = started.session.expect("a session");
-    let data: Vec<u8> = (0..1_000_000u32).flat_map(|i| (i.wrapping_mul(2_654_435_761)).to_le_bytes()).take(1 << 20).collect();
+    let data: Vec<u8> =
+        (0..1_000_000u32).flat_map(|i| (i.wrapping_mul(2_654_435_761)).to_le_bytes()).take(1 << 20).collect();
     let stdin = session.take_fd(Channel::Stdin).expect("stdin's descriptor");
     let copy = data.clone();
     let writer = std::thread::spawn(move || {
@@ -143,7 +144,8 @@ fn start_and_stop_say_whether_they_changed_something() {
 #[test]
 fn stop_kills_after_its_grace() {
     let root = Root::new();
-    let id = root.create("deaf", body(&["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], json!({})));
+    let id =
+        root.create("deaf", body(&["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], json!({})));
     root.start(&id);
     wait_for("the trap", || root.logs(&id).out() == "ready");
     let begun = Instant::now();
@@ -167,7 +169,8 @@ fn the_stop_signal_is_the_container_s_own() {
 #[test]
 fn kill_takes_names_and_numbers() {
     let root = Root::new();
-    let script = "trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo hup' HUP; echo ready; while :; do sleep 0.05; done";
+    let script =
+        "trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo hup' HUP; echo ready; while :; do sleep 0.05; done";
     let id = root.create("signals", body(&["sh", "-c", script], json!({})));
     root.start(&id);
     wait_for("the trap", || root.logs(&id).out() == "ready");
@@ -273,7 +276,9 @@ fn removal_is_refused_while_it_runs_and_leaves_nothing() {
     fails(
         root.engine.container_remove(&id, no_force, Some(&soon())),
         ErrorKind::Conflict,
-        &format!("You cannot remove a running container {id}. Stop the container before attempting removal or force remove"),
+        &format!(
+            "You cannot remove a running container {id}. Stop the container before attempting removal or force remove"
+        ),
     );
     assert_eq!(root.status(&id), "running");
     let force = RemoveContainer { force: true, ..no_force };
@@ -422,7 +427,8 @@ fn the_caller_s_own_descriptors_are_the_container_s() {
 fn a_terminal_has_a_size_and_one_stream() {
     let root = Root::new();
     let script = "test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; read x; stty size; echo err >&2";
-    let id = root.create("term", body(&["sh", "-c", script], json!({ "Tty": true, "OpenStdin": true, "StdinOnce": true })));
+    let id =
+        root.create("term", body(&["sh", "-c", script], json!({ "Tty": true, "OpenStdin": true, "StdinOnce": true })));
     let io = Io { rows: 33, cols: 101, ..Io::default() };
     let started = root.engine.container_start(&id, Some(io), Some(&soon())).expect("start");
     let mut session = started.session.expect("a session");
@@ -709,7 +715,8 @@ fn a_stop_ends_every_restart_policy() {
     let root = Root::new();
     for policy in ["always", "unless-stopped", "on-failure"] {
         let host = json!({ "HostConfig": { "RestartPolicy": { "Name": policy } } });
-        let id = root.create(policy, body(&["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], host));
+        let id =
+            root.create(policy, body(&["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], host));
         root.start(&id);
         wait_for("the trap", || root.logs(&id).out() == "ready");
         root.engine.container_stop(&id, Some(100), Some(&soon())).expect("stop");
@@ -739,7 +746,10 @@ fn events_tell_it_in_order_with_their_attributes() {
     assert_eq!(actions(&seen), ["create", "start", "die", "rename", "destroy"]);
     for event in &seen {
         assert_eq!((event.kind.as_str(), event.actor.id.as_str()), ("container", id.as_str()));
-        assert_eq!((event.id.as_str(), event.status.as_str(), event.from.as_str()), (id.as_str(), event.action.as_str(), IMAGE));
+        assert_eq!(
+            (event.id.as_str(), event.status.as_str(), event.from.as_str()),
+            (id.as_str(), event.action.as_str(), IMAGE)
+        );
         assert_eq!((event.actor.attributes["image"].as_str(), event.actor.attributes["k"].as_str()), (IMAGE, "v"));
         assert_eq!(event.time, event.time_nano / 1_000_000_000);
     }

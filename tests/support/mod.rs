@@ -272,7 +272,8 @@ pub fn read_until(session: &mut Session, needle: &str) -> String {
         if text.contains(needle) {
             return text;
         }
-        match session.read(&mut buffer, Some(&op)).unwrap_or_else(|e| panic!("waiting for {needle:?} in {text:?}: {e}")) {
+        match session.read(&mut buffer, Some(&op)).unwrap_or_else(|e| panic!("waiting for {needle:?} in {text:?}: {e}"))
+        {
             SessionRead::Data(Channel::Stdout, n) => seen.extend(&buffer[..n]),
             SessionRead::Data(..) => {}
             SessionRead::End => panic!("the output ended without {needle:?}: {text:?}"),
@@ -388,7 +389,8 @@ pub fn built(name: &str) -> PathBuf {
     let target = me.parent().and_then(Path::parent).expect("target/debug");
     let path = target.join(name);
     if !path.exists() {
-        let package: &[&str] = if name == "coracle" { &["-p", "coracle-cli"] } else { &["-p", "coracle", "--examples"] };
+        let package: &[&str] =
+            if name == "coracle" { &["-p", "coracle-cli"] } else { &["-p", "coracle", "--examples"] };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo).arg("build").args(package).current_dir(project()).status();
         assert!(status.expect("run cargo").success(), "could not build {name}");
