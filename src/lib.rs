@@ -24,4 +24,4 @@ pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Sessio
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogLine, LogStream};
-pub use op::Op;
+pub use op::{Beat, Op};

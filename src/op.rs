@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// A running operation as its caller holds it: cancel it from any thread, bound it by a deadline.
@@ -17,13 +18,26 @@ struct Inner {
     cancelled: AtomicBool,
     event: OwnedFd,
     deadline: Mutex<Option<Instant>>,
+    heartbeat: Mutex<Option<Heartbeat>>,
 }
+
+/// What [`Op::set_heartbeat`] keeps.
+struct Heartbeat {
+    every: Duration,
+    next: Instant,
+    thread: ThreadId,
+    beat: Beat,
+}
+
+/// Called while an operation blocks; an error ends the operation with that error.
+pub type Beat = Box<dyn FnMut() -> Result<()> + Send>;
 
 impl Op {
     /// A new operation: not cancelled, without a deadline. Errors: no descriptor left.
     pub fn new() -> Result<Op> {
         let event = crate::kernel::fd::eventfd()?;
-        Ok(Op(Arc::new(Inner { cancelled: AtomicBool::new(false), event, deadline: Mutex::new(None) })))
+        let (deadline, heartbeat) = (Mutex::new(None), Mutex::new(None));
+        Ok(Op(Arc::new(Inner { cancelled: AtomicBool::new(false), event, deadline, heartbeat })))
     }
 
     /// Ends the operation: the blocked call returns [`ErrorKind::Cancelled`]. Async-signal-safe.
@@ -37,13 +51,26 @@ impl Op {
         *self.0.deadline.lock() = timeout.map(|t| Instant::now() + t);
     }
 
+    /// Calls `beat` about every `every` while a call with this operation blocks or works, on the thread that sets it and
+    /// on no other: how a binding sees Ctrl-C. `None` ends that.
+    pub fn set_heartbeat(&self, heartbeat: Option<(Duration, Beat)>) {
+        let heartbeat = heartbeat.map(|(every, beat)| Heartbeat {
+            every,
+            next: Instant::now() + every,
+            thread: std::thread::current().id(),
+            beat,
+        });
+        *self.0.heartbeat.lock() = heartbeat;
+    }
+
     /// A descriptor that is readable once the operation is cancelled.
     pub fn cancel_fd(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }
 
-    /// The error that ends the operation now, if one does.
+    /// The error that ends the operation now, if one does. Long work asks this now and then.
     pub fn check(&self) -> Result<()> {
+        self.beat()?;
         if self.0.cancelled.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Cancelled, "the operation was cancelled"));
         }
@@ -55,8 +82,26 @@ impl Op {
         }
     }
 
+    /// Gives the heartbeat its turn where it is due. No lock is held over it: it may use this operation itself.
+    fn beat(&self) -> Result<()> {
+        let mut slot = self.0.heartbeat.lock();
+        let due = |h: &mut Heartbeat| h.thread == std::thread::current().id() && Instant::now() >= h.next;
+        let Some(mut heartbeat) = slot.take_if(due) else { return Ok(()) };
+        drop(slot);
+        let result = (heartbeat.beat)();
+        heartbeat.next = Instant::now() + heartbeat.every;
+        self.0.heartbeat.lock().get_or_insert(heartbeat);
+        result
+    }
+
+    /// How long a wait may last before the deadline or the heartbeat wants attention.
     fn remaining(&self) -> Option<Duration> {
-        self.0.deadline.lock().map(|d| d.saturating_duration_since(Instant::now()))
+        let now = Instant::now();
+        let deadline = self.0.deadline.lock().map(|d| d.saturating_duration_since(now));
+        let beat = self.0.heartbeat.lock().as_ref().and_then(|h| {
+            (h.thread == std::thread::current().id()).then(|| h.next.saturating_duration_since(now))
+        });
+        [deadline, beat].into_iter().flatten().min()
     }
 }
 
@@ -92,5 +137,53 @@ pub(crate) fn wait_fd(fd: BorrowedFd<'_>, ready: Ready, limit: Option<Duration>,
         if until.is_some_and(|u| Instant::now() >= u) {
             return Ok(false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use std::sync::atomic::AtomicUsize;
+
+    fn never_ready() -> OwnedFd {
+        crate::kernel::fd::eventfd().unwrap()
+    }
+
+    #[test]
+    fn a_deadline_and_a_cancel_end_a_wait() {
+        let (op, fd) = (Op::new().unwrap(), never_ready());
+        op.set_timeout(Some(Duration::from_millis(20)));
+        let error = wait_fd(fd.as_fd(), Ready::Read, None, Some(&op)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        op.set_timeout(None);
+        op.cancel();
+        let error = wait_fd(fd.as_fd(), Ready::Read, None, Some(&op)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn the_heartbeat_runs_on_its_own_thread_only_and_can_end_the_wait() {
+        let (op, fd) = (Op::new().unwrap(), never_ready());
+        let beats = Arc::new(AtomicUsize::new(0));
+        let (count, same) = (beats.clone(), op.clone());
+        op.set_heartbeat(Some((
+            Duration::from_millis(5),
+            Box::new(move || {
+                same.check()?;
+                match count.fetch_add(1, Ordering::SeqCst) {
+                    3 => Err(Error::new(ErrorKind::Callback, "enough")),
+                    _ => Ok(()),
+                }
+            }),
+        )));
+        let limit = Some(Duration::from_millis(30));
+        std::thread::scope(|s| {
+            let other = s.spawn(|| wait_fd(fd.as_fd(), Ready::Read, limit, Some(&op)));
+            assert!(!other.join().unwrap().unwrap());
+        });
+        assert_eq!(beats.load(Ordering::SeqCst), 0);
+        let error = wait_fd(fd.as_fd(), Ready::Read, None, Some(&op)).unwrap_err();
+        assert_eq!((error.kind(), beats.load(Ordering::SeqCst)), (ErrorKind::Callback, 4));
     }
 }

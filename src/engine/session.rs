@@ -26,6 +26,8 @@ pub enum SessionRead {
 }
 
 /// An attached process: its streams as sockets, its end, its terminal.
+///
+/// One thread may read while another writes, resizes or waits.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) stdin: Option<OwnedFd>,
@@ -50,17 +52,17 @@ impl Session {
         None
     }
     /// Reads output of either stream, whichever has some; waits until there is some.
-    pub fn read(&mut self, buffer: &mut [u8], op: Option<&Op>) -> Result<SessionRead> {
+    pub fn read(&self, buffer: &mut [u8], op: Option<&Op>) -> Result<SessionRead> {
         let _ = (buffer, op);
         Err(Error::unsupported("not built"))
     }
     /// Writes to the process's stdin; answers how many bytes went.
-    pub fn write(&mut self, data: &[u8], op: Option<&Op>) -> Result<usize> {
+    pub fn write(&self, data: &[u8], op: Option<&Op>) -> Result<usize> {
         let _ = (data, op);
         Err(Error::unsupported("not built"))
     }
     /// Ends the process's stdin.
-    pub fn close_stdin(&mut self) -> Result<()> {
+    pub fn close_stdin(&self) -> Result<()> {
         Err(Error::unsupported("not built"))
     }
     /// Sets the terminal's size.
