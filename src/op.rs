@@ -98,9 +98,12 @@ impl Op {
     fn remaining(&self) -> Option<Duration> {
         let now = Instant::now();
         let deadline = self.0.deadline.lock().map(|d| d.saturating_duration_since(now));
-        let beat = self.0.heartbeat.lock().as_ref().and_then(|h| {
-            (h.thread == std::thread::current().id()).then(|| h.next.saturating_duration_since(now))
-        });
+        let beat = self
+            .0
+            .heartbeat
+            .lock()
+            .as_ref()
+            .and_then(|h| (h.thread == std::thread::current().id()).then(|| h.next.saturating_duration_since(now)));
         [deadline, beat].into_iter().flatten().min()
     }
 }
