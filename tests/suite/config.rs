@@ -1,1 +1,570 @@
-//! tests
+//! Every field of the create body that is honoured, looked at from inside the container or at the kernel.
+
+use crate::support::*;
+use coracle::ErrorKind;
+use coracle::model::*;
+use serde_json::{Value, json};
+
+/// `more` with only a host configuration.
+fn host(config: Value) -> Value {
+    json!({ "HostConfig": config })
+}
+
+/// The lines of `/proc/self/mountinfo` in a container: (mount point, options, type, super options).
+fn mounts(text: &str) -> Vec<(String, String, String, String)> {
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let dash = words.iter().position(|w| *w == "-").expect("a separator");
+            (words[4].to_owned(), words[5].to_owned(), words[dash + 1].to_owned(), words[dash + 3].to_owned())
+        })
+        .collect()
+}
+
+fn mount_at(text: &str, point: &str) -> (String, String, String) {
+    let found = mounts(text).into_iter().rev().find(|m| m.0 == point);
+    let (_, options, kind, more) = found.unwrap_or_else(|| panic!("nothing mounted at {point}:\n{text}"));
+    (options, kind, more)
+}
+
+#[test]
+fn hostname_and_domainname() {
+    let root = Root::new();
+    let script = "hostname; cat /etc/hostname; cat /proc/sys/kernel/domainname; grep boat /etc/hosts; echo $HOSTNAME";
+    let more = json!({ "Hostname": "boat", "Domainname": "sea.example" });
+    let output = root.sh_with(script, more).ok();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("boat", "sea.example"));
+    assert!(lines[1].starts_with("boat"), "{output}");
+    let id = root.sleeper("default-name");
+    assert_eq!(root.exec(&id, &["hostname"]).ok(), id[..12]);
+}
+
+#[test]
+fn user_by_name_number_and_group() {
+    let root = Root::new();
+    for (user, ids) in [
+        ("", "uid=0(root) gid=0(root)"),
+        ("games", "uid=5(games) gid=60(games) groups=60(games),29(audio),100(users)"),
+        ("5", "uid=5(games) gid=60(games) groups=60(games),29(audio),100(users)"),
+        ("games:audio", "uid=5(games) gid=29(audio)"),
+        ("1234", "uid=1234 gid=0(root)"),
+        ("1234:5678", "uid=1234 gid=5678"),
+        (":33", "uid=0(root) gid=33(www-data)"),
+    ] {
+        let output = root.sh_with("id", json!({ "User": user })).ok();
+        let sorted = |text: &str| {
+            let mut words: Vec<String> = text.split([' ', ',']).map(|w| w.replace("groups=", "")).collect();
+            words.sort();
+            words.dedup();
+            words
+        };
+        let (got, want) = (sorted(&output), sorted(ids));
+        assert!(want.iter().all(|w| got.contains(w)), "User {user:?}: {output}, wanted {ids}");
+        if !ids.contains("groups") {
+            assert!(got.len() <= want.len() + 1, "User {user:?}: {output}, wanted {ids}");
+        }
+    }
+    assert_eq!(root.sh_with("echo $HOME", json!({ "User": "games" })).ok(), "/usr/games");
+    assert_eq!(root.sh_with("echo $HOME", json!({ "User": "1234" })).ok(), "/");
+}
+
+#[test]
+fn group_add() {
+    let root = Root::new();
+    let output = root.sh_with("id -G", host(json!({ "GroupAdd": ["audio", "4321"] }))).ok();
+    let groups: Vec<&str> = output.split(' ').collect();
+    assert!(groups.contains(&"29") && groups.contains(&"4321"), "{output}");
+}
+
+#[test]
+fn environment_is_the_image_s_and_the_client_s() {
+    let root = Root::new();
+    let output = root.sh_with("env", json!({ "Env": ["A=1", "B=x y=z", "EMPTY="], "Hostname": "h" })).ok();
+    let mut lines: Vec<&str> = output.lines().filter(|l| !l.starts_with("SHLVL=") && !l.starts_with("PWD=")).collect();
+    lines.sort();
+    let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    assert_eq!(lines, ["A=1", "B=x y=z", "EMPTY=", "HOME=/root", "HOSTNAME=h", path]);
+    assert_eq!(root.sh_with("echo $PATH", json!({ "Env": ["PATH=/bin:/other"] })).ok(), "/bin:/other");
+    // A name alone takes the image's variable away.
+    assert_eq!(
+        root.run(&["/bin/env"], json!({ "Env": ["PATH"] }), b"")
+            .ok()
+            .lines()
+            .filter(|l| l.starts_with("PATH="))
+            .count(),
+        0
+    );
+    let output = root.run(&["sh", "-c", "echo $TERM"], json!({ "Tty": true }), b"");
+    assert_eq!(output.out().trim_end(), "xterm");
+}
+
+#[test]
+fn entrypoint_and_cmd_merge() {
+    let root = Root::new();
+    let more = json!({ "Entrypoint": ["echo", "entry"] });
+    assert_eq!(root.run(&["cmd", "two words"], more, b"").ok(), "entry cmd two words");
+    let id = root.create("defaults", json!({ "Image": IMAGE, "HostConfig": { "NetworkMode": "none" } }));
+    assert_eq!(root.inspect(&id).path, "sh", "the image's Cmd");
+    // An entrypoint drops the image's command.
+    let only = json!({ "Image": IMAGE, "Entrypoint": ["echo"], "HostConfig": { "NetworkMode": "none" } });
+    assert_eq!(root.inspect(&root.create("entry-only", only)).args, [""; 0]);
+    // A string is one word, not a command line.
+    let one = json!({ "Image": IMAGE, "Cmd": "sleep 1", "HostConfig": { "NetworkMode": "none" } });
+    assert_eq!(root.inspect(&root.create("one-word", one)).path, "sleep 1");
+}
+
+#[test]
+fn working_directory_is_made() {
+    let root = Root::new();
+    assert_eq!(root.sh("pwd").ok(), "/");
+    assert_eq!(root.sh_with("pwd", json!({ "WorkingDir": "/tmp" })).ok(), "/tmp");
+    let output = root.sh_with("pwd; stat -c '%a %u' .", json!({ "WorkingDir": "/made/for/me" })).ok();
+    assert_eq!(output, "/made/for/me\n755 0");
+}
+
+#[test]
+fn no_network_has_only_loopback() {
+    let root = Root::new();
+    assert_eq!(root.sh("ls /sys/class/net; ping -c 1 -W 1 127.0.0.1 > /dev/null && echo up").ok(), "lo\nup");
+    let more = json!({ "NetworkDisabled": true, "HostConfig": { "NetworkMode": "" } });
+    assert_eq!(root.sh_with("ls /sys/class/net", more).ok(), "lo");
+}
+
+#[test]
+fn host_network_is_the_host_s() {
+    let root = Root::new();
+    let inside = root.sh_with("readlink /proc/self/ns/net; hostname", host(json!({ "NetworkMode": "host" }))).ok();
+    let namespace = std::fs::read_link("/proc/self/ns/net").expect("our namespace");
+    let hostname = nix::unistd::gethostname().expect("our name");
+    assert_eq!(inside, format!("{}\n{}", namespace.display(), hostname.to_string_lossy()));
+}
+
+#[test]
+fn bridge_networks_are_refused_until_they_are_built() {
+    let root = Root::new();
+    for mode in ["bridge", "default"] {
+        let result = root.try_create("", body(&["true"], host(json!({ "NetworkMode": mode }))));
+        let error = match result {
+            Err(error) => error,
+            Ok(id) => root.engine.container_start(&id, None, Some(&soon())).expect_err("must be refused"),
+        };
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{mode}: {error}");
+        assert!(error.message().to_lowercase().contains("network"), "{mode}: {error}");
+    }
+}
+
+#[test]
+fn binds_with_modes() {
+    let root = Root::new();
+    let dir = root.dir.join("bound");
+    std::fs::create_dir(&dir).expect("mkdir");
+    std::fs::write(dir.join("file"), "from the host").expect("write");
+    let at = dir.display();
+    let more =
+        host(json!({ "Binds": [format!("{at}:/rw"), format!("{at}:/ro:ro"), format!("{at}/file:/etc/one:ro")] }));
+    let script = "cat /rw/file; echo; echo back > /rw/back; cat /ro/back /etc/one; echo; echo x > /ro/x; echo $?";
+    let output = root.sh_with(script, more.clone());
+    assert_eq!(output.out(), "from the host\nback\nfrom the host\n1", "{}", output.err());
+    assert!(output.err().contains("Read-only file system"), "{}", output.err());
+    assert_eq!(std::fs::read_to_string(dir.join("back")).expect("written by the container"), "back\n");
+    let id = root.create("mounted", body(&["true"], more));
+    let mounts = root.inspect(&id).mounts;
+    let modes: Vec<(&str, bool)> = mounts.iter().map(|m| (m.destination.as_str(), m.rw)).collect();
+    assert_eq!(modes, [("/etc/one", false), ("/ro", false), ("/rw", true)]);
+    // A source that is missing is made.
+    let missing = root.dir.join("not/there");
+    let more = host(json!({ "Binds": [format!("{}:/new", missing.display())] }));
+    assert_eq!(root.sh_with("touch /new/x", more).ok(), "");
+    assert!(missing.join("x").exists());
+}
+
+#[test]
+fn bind_propagation() {
+    let root = Root::new();
+    let dir = root.dir.join("spread");
+    std::fs::create_dir(&dir).expect("mkdir");
+    let at = dir.display();
+    let script = "grep ' /b ' /proc/self/mountinfo";
+    let tags = |mode: &str| {
+        let output = root.sh_with(script, host(json!({ "Binds": [format!("{at}:/b{mode}")] }))).ok();
+        (output.contains(" shared:"), output.contains(" master:"))
+    };
+    for mode in ["", ":private", ":rprivate", ":ro,rprivate"] {
+        assert_eq!(tags(mode), (false, false), "{mode}");
+    }
+    // A mount of the host arrives only where the client asked for it.
+    let shared = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    if mounts(&shared).iter().any(|m| m.0 == "/")
+        && shared.lines().any(|l| l.contains(" / / ") && l.contains(" shared:"))
+    {
+        assert_eq!(tags(":rslave"), (false, true));
+        assert_eq!(tags(":rshared"), (true, false));
+    }
+    let bad = body(&["true"], host(json!({ "Binds": [format!("{at}:/b:sideways")] })));
+    fails(root.try_create("", bad), ErrorKind::Invalid, "sideways");
+}
+
+#[test]
+fn tmpfs_with_options() {
+    let root = Root::new();
+    let more = host(json!({ "Tmpfs": { "/scratch": "size=1m,mode=1770", "/plain": "" } }));
+    let output = root.sh_with("cat /proc/self/mountinfo; stat -c '%a' /scratch", more).ok();
+    let (text, mode) = output.rsplit_once('\n').expect("two parts");
+    assert_eq!(mode, "1770");
+    let (options, kind, more) = mount_at(text, "/scratch");
+    assert_eq!(kind, "tmpfs");
+    assert!(more.contains("size=1024k"), "{more}");
+    for option in ["nosuid", "nodev", "noexec"] {
+        assert!(options.contains(option), "{options}");
+    }
+    mount_at(text, "/plain");
+}
+
+#[test]
+fn read_only_root() {
+    let root = Root::new();
+    let script = "touch /x 2>&1; touch /etc/hosts 2>&1; touch /dev/shm/x && echo shm; touch /t/x && echo tmpfs";
+    let output = root.sh_with(script, host(json!({ "ReadonlyRootfs": true, "Tmpfs": { "/t": "" } }))).out();
+    assert_eq!(output.matches("Read-only file system").count(), 2, "{output}");
+    assert!(output.ends_with("shm\ntmpfs"), "{output}");
+}
+
+#[test]
+fn privileged_has_the_host_s_rights() {
+    let root = Root::new();
+    let output = root
+        .sh_with("cat /proc/self/status; echo ==; cat /proc/self/mountinfo", host(json!({ "Privileged": true })))
+        .ok();
+    let (status, mountinfo) = output.split_once("==\n").expect("two parts");
+    let ours = std::fs::read_to_string("/proc/self/status").expect("our status");
+    // All that this machine has: no more than the bounding set of the engine's host.
+    assert_eq!(proc_status(status, "CapBnd"), proc_status(&ours, "CapBnd"));
+    assert_eq!(proc_status(status, "CapEff"), proc_status(&ours, "CapBnd"));
+    assert_eq!(proc_status(status, "Seccomp"), "0");
+    assert!(mount_at(mountinfo, "/sys").0.starts_with("rw"), "{mountinfo}");
+    assert!(mounts(mountinfo).iter().all(|m| !m.0.starts_with("/proc/")), "masked: {mountinfo}");
+    assert_eq!(
+        root.sh_with(
+            "test -e /dev/loop-control || test -e /dev/kmsg && echo host",
+            host(json!({ "Privileged": true }))
+        )
+        .ok(),
+        "host"
+    );
+}
+
+#[test]
+fn capabilities_added_and_dropped() {
+    let root = Root::new();
+    let effective = |config: Value, user: &str| {
+        let mut more = host(config);
+        more["User"] = json!(user);
+        let status = root.sh_with("cat /proc/self/status", more).ok();
+        let bits = |field| u64::from_str_radix(&proc_status(&status, field), 16).expect("a mask");
+        assert_eq!(bits("CapInh"), 0);
+        (bits("CapEff"), bits("CapBnd"))
+    };
+    const DEFAULT: u64 = 0xa804_25fb;
+    const CHOWN: u64 = 1;
+    const NET_ADMIN: u64 = 1 << 12;
+    const KILL: u64 = 1 << 5;
+    assert_eq!(effective(json!({}), ""), (DEFAULT, DEFAULT));
+    assert_eq!(effective(json!({ "CapAdd": ["NET_ADMIN"] }), "").0, DEFAULT | NET_ADMIN);
+    assert_eq!(effective(json!({ "CapAdd": ["cap_net_admin"] }), "").0, DEFAULT | NET_ADMIN);
+    assert_eq!(effective(json!({ "CapDrop": ["CHOWN"] }), "").0, DEFAULT & !CHOWN);
+    assert_eq!(effective(json!({ "CapDrop": ["ALL"] }), "").0, 0);
+    assert_eq!(effective(json!({ "CapDrop": ["ALL"], "CapAdd": ["KILL"] }), ""), (KILL, KILL));
+    assert_eq!(effective(json!({}), "games"), (0, DEFAULT), "a user without root's id");
+    let bad = body(&["true"], host(json!({ "CapAdd": ["FLY"] })));
+    fails(root.try_create("", bad), ErrorKind::Invalid, r#"invalid CapAdd: unknown capability: "CAP_FLY""#);
+}
+
+#[test]
+fn devices_and_their_rights() {
+    let root = Root::new();
+    let device = |rights: &str| {
+        host(
+            json!({ "Devices": [{ "PathOnHost": "/dev/zero", "PathInContainer": "/dev/mine", "CgroupPermissions": rights }] }),
+        )
+    };
+    let output = root.sh_with("test -c /dev/mine && head -c 3 /dev/mine | wc -c; ls -l /dev/mine", device("rwm")).ok();
+    assert!(output.starts_with('3') && output.contains("1,   5"), "{output}");
+    // A device that was not given cannot be opened, even by a node that the container makes itself.
+    let output = root.sh("mknod /tmp/kmsg c 1 11 && head -c 1 /tmp/kmsg");
+    assert_ne!(output.code, 0);
+    assert!(output.err().contains("Operation not permitted"), "{}", output.err());
+}
+
+#[test]
+fn ulimits() {
+    let root = Root::new();
+    let limits = json!({ "Ulimits": [
+        { "Name": "nofile", "Soft": 100, "Hard": 200 }, { "Name": "core", "Soft": 0, "Hard": 0 },
+        { "Name": "stack", "Soft": 4_194_304, "Hard": 8_388_608 } ] });
+    let text = root.sh_with("cat /proc/self/limits", host(limits)).ok();
+    let row = |name: &str| {
+        let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line[name.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("Max open files"), "100 200");
+    assert_eq!(row("Max core file size"), "0 0");
+    assert_eq!(row("Max stack size"), "4194304 8388608");
+}
+
+#[test]
+fn sysctls() {
+    let root = Root::new();
+    let config = json!({ "Sysctls": { "kernel.msgmax": "4242", "net.ipv4.ip_forward": "1" } });
+    let output = root.sh_with("cat /proc/sys/kernel/msgmax /proc/sys/net/ipv4/ip_forward", host(config)).ok();
+    assert_eq!(output, "4242\n1");
+    // One that is the host's is refused, and not set.
+    let before = std::fs::read_to_string("/proc/sys/kernel/panic").expect("read");
+    let result = root.try_create("", body(&["true"], host(json!({ "Sysctls": { "kernel.panic": "77" } }))));
+    let error = match result {
+        Err(error) => error,
+        Ok(id) => root.engine.container_start(&id, None, Some(&soon())).expect_err("must be refused"),
+    };
+    assert!(error.message().contains("kernel.panic"), "{error}");
+    assert_eq!(std::fs::read_to_string("/proc/sys/kernel/panic").expect("read"), before);
+}
+
+#[test]
+fn shared_memory_size() {
+    let root = Root::new();
+    let size = |config| {
+        let text = root.sh_with("cat /proc/self/mountinfo", host(config)).ok();
+        let (options, kind, more) = mount_at(&text, "/dev/shm");
+        assert_eq!(kind, "tmpfs");
+        for option in ["nosuid", "nodev", "noexec"] {
+            assert!(options.contains(option), "{options}");
+        }
+        more.split(',').find_map(|o| o.strip_prefix("size=").map(str::to_owned)).expect("a size")
+    };
+    assert_eq!(size(json!({})), "65536k");
+    assert_eq!(size(json!({ "ShmSize": 1 << 20 })), "1024k");
+}
+
+#[test]
+fn oom_score() {
+    let root = Root::new();
+    let output = root.sh_with("cat /proc/self/oom_score_adj", host(json!({ "OomScoreAdj": 321 }))).ok();
+    assert_eq!(output, "321");
+}
+
+#[test]
+fn hosts_and_resolver_files() {
+    let root = Root::new();
+    let config = json!({ "ExtraHosts": ["db:10.1.2.3", "v6:fd00::1"], "Dns": ["9.8.7.6"], "DnsSearch": ["a.example"],
+        "DnsOptions": ["ndots:3"] });
+    let output = root.sh_with("cat /etc/hosts; echo ==; cat /etc/resolv.conf", host(config)).ok();
+    let (hosts, resolver) = output.split_once("==\n").expect("two parts");
+    let has = |address: &str, name: &str| {
+        hosts.lines().any(|l| {
+            let mut words = l.split_whitespace();
+            words.next() == Some(address) && words.any(|w| w == name)
+        })
+    };
+    assert!(has("10.1.2.3", "db") && has("fd00::1", "v6") && has("127.0.0.1", "localhost"), "{hosts}");
+    for line in ["nameserver 9.8.7.6", "search a.example", "options ndots:3"] {
+        assert!(resolver.lines().any(|l| l == line), "{resolver}");
+    }
+    let bad = body(&["true"], host(json!({ "ExtraHosts": ["nocolon"] })));
+    fails(root.try_create("", bad), ErrorKind::Invalid, r#"bad format for add-host: "nocolon""#);
+}
+
+#[test]
+fn namespaces_shared_with_the_host_or_a_container() {
+    let root = Root::new();
+    let ours =
+        |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).expect("our namespace").display().to_string();
+    let link = |name: &str, config: Value| root.sh_with(&format!("readlink /proc/self/ns/{name}"), host(config)).ok();
+    for (field, name) in [("PidMode", "pid"), ("IpcMode", "ipc"), ("UTSMode", "uts")] {
+        assert_eq!(link(name, json!({ field: "host" })), ours(name), "{field}");
+        assert_ne!(link(name, json!({})), ours(name), "{field}");
+    }
+    let id = root.sleeper("shared");
+    for (field, name) in [("PidMode", "pid"), ("IpcMode", "ipc")] {
+        let other = std::fs::read_link(format!("/proc/{}/ns/{name}", root.pid(&id))).expect("its namespace");
+        assert_eq!(link(name, json!({ field: "container:shared" })), other.display().to_string(), "{field}");
+    }
+    let seen =
+        root.sh_with("ps | grep -c 'sleep 0.0[5]'; ps | head -1", host(json!({ "PidMode": "container:shared" })));
+    assert_eq!(seen.out().lines().last().expect("ps").split_whitespace().next(), Some("PID"));
+    let gone = body(&["true"], host(json!({ "PidMode": "container:nobody" })));
+    let error = match root.try_create("", gone) {
+        Err(error) => error,
+        Ok(id) => root.engine.container_start(&id, None, Some(&soon())).expect_err("must fail"),
+    };
+    assert!(error.message().contains("nobody"), "{error}");
+}
+
+#[test]
+fn security_options() {
+    let root = Root::new();
+    let status = |options: Value| root.sh_with("cat /proc/self/status", host(json!({ "SecurityOpt": options }))).ok();
+    let plain = status(json!([]));
+    assert_eq!((proc_status(&plain, "Seccomp"), proc_status(&plain, "NoNewPrivs")), ("2".into(), "0".into()));
+    assert_eq!(proc_status(&status(json!(["seccomp=unconfined"])), "Seccomp"), "0");
+    assert_eq!(proc_status(&status(json!(["no-new-privileges"])), "NoNewPrivs"), "1");
+    // A profile of one's own: everything but mkdir.
+    let profile = json!({ "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }] });
+    let option = json!([format!("seccomp={profile}")]);
+    let output =
+        root.sh_with("mkdir /tmp/d 2>&1; touch /tmp/f && echo made", host(json!({ "SecurityOpt": option }))).out();
+    assert!(output.contains("Operation not permitted") && output.ends_with("made"), "{output}");
+    for bad in ["colour=blue", "nonsense"] {
+        let result = root.try_create("", body(&["true"], host(json!({ "SecurityOpt": [bad] }))));
+        assert!(result.expect_err("must be refused").message().contains("--security-opt"), "{bad}");
+    }
+}
+
+#[test]
+fn cgroup_limits_are_the_kernel_s() {
+    let root = Root::new();
+    let config = json!({
+        "Memory": 64 << 20, "MemorySwap": 96 << 20, "MemoryReservation": 32 << 20, "CpuShares": 512,
+        "CpuPeriod": 50_000, "CpuQuota": 25_000, "CpusetCpus": "0", "CpusetMems": "0", "PidsLimit": 77,
+        "BlkioWeight": 0,
+    });
+    let id = root.sleeper_with("limited", host(config));
+    let cgroups = Cgroups::of(root.pid(&id));
+    for (controller, v1, v2, want, want_v2) in [
+        ("memory", "memory.limit_in_bytes", "memory.max", "67108864", "67108864"),
+        ("memory", "memory.soft_limit_in_bytes", "memory.low", "33554432", "33554432"),
+        ("cpu", "cpu.shares", "cpu.weight", "512", "20"),
+        ("cpu", "cpu.cfs_period_us", "cpu.max", "50000", "25000 50000"),
+        ("cpu", "cpu.cfs_quota_us", "cpu.max", "25000", "25000 50000"),
+        ("cpuset", "cpuset.cpus", "cpuset.cpus", "0", "0"),
+        ("cpuset", "cpuset.mems", "cpuset.mems", "0", "0"),
+        ("pids", "pids.max", "pids.max", "77", "77"),
+    ] {
+        let want = if Cgroups::unified() { want_v2 } else { want };
+        assert_eq!(cgroups.read(controller, v1, v2), want, "{v1}");
+    }
+    let swap = format!("/sys/fs/cgroup/memory{}/memory.memsw.limit_in_bytes", cgroups.path("memory"));
+    if std::path::Path::new(&swap).exists() {
+        assert_eq!(std::fs::read_to_string(&swap).expect("read").trim(), (96 << 20).to_string());
+    }
+    assert_eq!(root.exec(&id, &["nproc"]).ok(), "1");
+    // The parent's name, and that it goes with the container.
+    let path = cgroups.path("memory");
+    assert_eq!(path, format!("/coracle/{id}"));
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
+    for base in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/devices"] {
+        assert!(!std::path::Path::new(&format!("{base}{path}")).exists(), "{base}{path} is left");
+    }
+}
+
+#[test]
+fn memory_without_swap_limit_doubles() {
+    let root = Root::new();
+    let id = root.create("m", body(&["true"], host(json!({ "Memory": 32 << 20 }))));
+    assert_eq!(root.inspect(&id).host_config.resources.memory_swap, 64 << 20);
+}
+
+#[test]
+fn cgroup_parent() {
+    let root = Root::new();
+    let id = root.sleeper_with("below", host(json!({ "CgroupParent": "/coracle-test-parent/inner" })));
+    let path = Cgroups::of(root.pid(&id)).path("pids");
+    assert_eq!(path, format!("/coracle-test-parent/inner/{id}"));
+    drop(root);
+    // A parent that the user named is the user's to remove.
+    for controller in std::fs::read_dir("/sys/fs/cgroup").expect("cgroups").flatten() {
+        for dir in ["coracle-test-parent/inner", "coracle-test-parent"] {
+            let _ = std::fs::remove_dir(controller.path().join(dir));
+        }
+    }
+    let _ = std::fs::remove_dir("/sys/fs/cgroup/coracle-test-parent/inner");
+    let _ = std::fs::remove_dir("/sys/fs/cgroup/coracle-test-parent");
+}
+
+#[test]
+fn process_limit_holds() {
+    let root = Root::new();
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 2 & done 2>&1; echo after";
+    let output = root.sh_with(script, host(json!({ "PidsLimit": 5 })));
+    let all = format!("{}{}", output.out(), output.err());
+    assert!(all.contains("fork"), "{all}");
+}
+
+#[test]
+fn oom_kill_disable_and_swappiness() {
+    if Cgroups::unified() {
+        // The unified hierarchy has neither: accepted with a warning.
+        return;
+    }
+    let root = Root::new();
+    let config = json!({ "OomKillDisable": true, "MemorySwappiness": 13, "Memory": 64 << 20 });
+    let id = root.sleeper_with("patient", host(config));
+    let cgroups = Cgroups::of(root.pid(&id));
+    let control = cgroups.read("memory", "memory.oom_control", "");
+    assert!(control.contains("oom_kill_disable 1"), "{control}");
+    assert_eq!(cgroups.read("memory", "memory.swappiness", ""), "13");
+}
+
+#[test]
+fn block_io_rates() {
+    let Some(device) = a_block_device() else {
+        eprintln!("no block device on this machine");
+        return;
+    };
+    let root = Root::new();
+    let config = json!({ "BlkioDeviceReadBps": [{ "Path": device.0, "Rate": 1_048_576 }],
+        "BlkioDeviceWriteIOps": [{ "Path": device.0, "Rate": 50 }] });
+    let id = root.sleeper_with("slow", host(config));
+    let cgroups = Cgroups::of(root.pid(&id));
+    if Cgroups::unified() {
+        let text = cgroups.read("io", "", "io.max");
+        assert!(text.contains(&format!("{} rbps=1048576", device.1)) && text.contains("wiops=50"), "{text}");
+    } else {
+        let read = cgroups.read("blkio", "blkio.throttle.read_bps_device", "");
+        assert_eq!(read, format!("{} 1048576", device.1));
+        let write = cgroups.read("blkio", "blkio.throttle.write_iops_device", "");
+        assert_eq!(write, format!("{} 50", device.1));
+    }
+}
+
+/// A whole disk of this machine: its node and `major:minor`.
+fn a_block_device() -> Option<(String, String)> {
+    std::fs::read_dir("/sys/block").ok()?.flatten().find_map(|disk| {
+        let node = format!("/dev/{}", disk.file_name().to_string_lossy());
+        let numbers = std::fs::read_to_string(disk.path().join("dev")).ok()?;
+        std::path::Path::new(&node).exists().then(|| (node, numbers.trim().to_owned()))
+    })
+}
+
+#[test]
+fn labels_and_image_defaults_are_kept() {
+    let root = Root::new();
+    let id = root.create("labelled", body(&["true"], json!({ "Labels": { "a": "1", "b": "" } })));
+    let labels = root.inspect(&id).config.labels;
+    assert_eq!(labels, StringMap::from([("a".into(), "1".into()), ("b".into(), String::new())]));
+}
+
+#[test]
+fn what_is_not_built_is_refused_by_name() {
+    let root = Root::new();
+    for (field, config) in [
+        ("PortBindings", json!({ "PortBindings": { "80/tcp": [{ "HostPort": "8080" }] } })),
+        ("PublishAllPorts", json!({ "PublishAllPorts": true })),
+        ("VolumesFrom", json!({ "VolumesFrom": ["x"] })),
+        ("Links", json!({ "Links": ["a:b"] })),
+        ("UsernsMode", json!({ "UsernsMode": "remap" })),
+        ("Binds", json!({ "Binds": ["named:/x"] })),
+    ] {
+        let result = root.try_create("", body(&["true"], host(config)));
+        let error = result.err().unwrap_or_else(|| panic!("{field} was taken silently"));
+        assert!([ErrorKind::Unsupported, ErrorKind::Invalid].contains(&error.kind()), "{field}: {error}");
+    }
+    let health = json!({ "Healthcheck": { "Test": ["CMD", "true"] } });
+    let result = root.try_create("", body(&["true"], health));
+    assert!(result.expect_err("Healthcheck was taken silently").message().contains("ealthcheck"));
+    assert!(
+        root.names(&ListContainers { all: true, ..ListContainers::default() }).is_empty(),
+        "a refused one was made"
+    );
+}

@@ -1,1 +1,139 @@
-//! tests
+//! What a container with default settings can see and do, and what it must not.
+
+use crate::support::*;
+use serde_json::json;
+
+#[test]
+fn it_has_namespaces_of_its_own() {
+    let root = Root::new();
+    let output = root.sh("for n in pid mnt uts ipc net cgroup; do readlink /proc/self/ns/$n; done").ok();
+    for (line, name) in output.lines().zip(["pid", "mnt", "uts", "ipc", "net", "cgroup"]) {
+        let ours = std::fs::read_link(format!("/proc/self/ns/{name}")).expect("our namespace");
+        if name != "cgroup" || Cgroups::unified() {
+            assert_ne!(line, ours.display().to_string(), "{name} is the host's");
+        }
+    }
+    assert_eq!(output.lines().count(), 6);
+    assert_eq!(root.sh("echo $$").ok(), "1");
+}
+
+#[test]
+fn its_root_is_all_it_sees() {
+    let root = Root::new();
+    let output = root.sh("cat /proc/self/mountinfo; ls /").ok();
+    let host = root.dir.display().to_string();
+    for line in output.lines() {
+        // The super options of an overlay name its directories; nothing else may.
+        let visible = line.split(" - ").next().unwrap_or_default();
+        assert!(!visible.contains(&host) || visible.contains(" /etc/"), "{line}");
+    }
+    let entries: Vec<&str> = output.lines().filter(|l| !l.contains(' ')).collect();
+    for dir in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
+        assert!(entries.contains(&dir), "{entries:?}");
+    }
+    assert!(!entries.contains(&"work") && !entries.contains(&".pivot_root"), "{entries:?}");
+}
+
+#[test]
+fn nothing_shows_in_the_host_s_mount_table() {
+    let root = Root::new();
+    let before = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let id = root.sleeper("unseen");
+    let during = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let inside =
+        |text: &str| text.lines().filter(|l| l.contains(&id) || l.contains(&root.dir.display().to_string())).count();
+    assert_eq!(inside(&before), 0);
+    assert_eq!(inside(&during), 0, "{during}");
+}
+
+#[test]
+fn kernel_files_are_masked_or_read_only() {
+    let root = Root::new();
+    let script = "for f in /proc/kcore /proc/timer_list /proc/sched_debug /proc/keys; do
+                    test -e $f || continue; test -c $f || cat $f 2>/dev/null | head -c 1 | wc -c | grep -vx 0; done
+                  ls -A /sys/firmware /proc/scsi /proc/acpi 2>/dev/null | grep -v : | grep .
+                  for f in /proc/sysrq-trigger /proc/sys/kernel/panic /proc/irq/default_smp_affinity; do
+                    test -e $f || continue; ( echo 1 > $f ) 2>&1 | grep -v 'Read-only file system'; done
+                  ( mkdir /sys/fs/cgroup/x || touch /sys/x ) 2>&1 | grep -v 'Read-only file system'
+                  true";
+    assert_eq!(root.sh(script).ok(), "");
+}
+
+#[test]
+fn dev_is_docker_s() {
+    let root = Root::new();
+    let script = "cd /dev; for n in null zero full random urandom tty; do stat -c '%n %a %t:%T' $n; done
+                  for l in fd stdin stdout stderr ptmx core; do echo $l $(readlink $l); done
+                  ls -d mqueue pts shm; ls | tr '\\n' ' '";
+    let output = root.sh(script).ok();
+    for line in [
+        "null 666 1:3",
+        "zero 666 1:5",
+        "full 666 1:7",
+        "random 666 1:8",
+        "urandom 666 1:9",
+        "tty 666 5:0",
+        "fd /proc/self/fd",
+        "stdin /proc/self/fd/0",
+        "stdout /proc/self/fd/1",
+        "stderr /proc/self/fd/2",
+        "ptmx pts/ptmx",
+    ] {
+        assert!(output.lines().any(|l| l == line), "no {line:?} in\n{output}");
+    }
+    let names = output.lines().last().unwrap_or_default();
+    assert!(!names.contains("sda") && !names.contains("kmsg") && !names.contains("loop"), "{names}");
+}
+
+#[test]
+fn no_descriptor_and_no_setting_of_the_host_leaks_in() {
+    let root = Root::new();
+    // The shell's own listing opens one more.
+    let fds = root.run(&["ls", "/proc/self/fd"], json!({}), b"").ok();
+    assert_eq!(fds.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+    let status = root.sh("cat /proc/self/status").ok();
+    for (field, want) in
+        [("SigBlk", "0000000000000000"), ("SigIgn", "0000000000000000"), ("Umask", "0022"), ("Groups", "0")]
+    {
+        let got = proc_status(&status, field);
+        assert!(got == want || (field == "Groups" && got.is_empty()), "{field}: {got}");
+    }
+    assert_eq!(root.sh("umask; nice; cat /proc/self/oom_score_adj /proc/self/timerslack_ns").ok(), "0022\n0\n0\n50000");
+    let environment = root.sh("env").ok();
+    assert!(!environment.contains("CARGO"), "{environment}");
+}
+
+#[test]
+fn the_default_filter_refuses_what_docker_s_refuses() {
+    let root = Root::new();
+    for (what, script) in [
+        ("mount", "mount -t tmpfs none /tmp"),
+        ("unshare", "unshare -U true"),
+        ("keyctl", "cat /proc/keys | grep ."),
+        ("reboot", "reboot -f"),
+        ("swapoff", "swapoff -a; swapoff /dev/null"),
+        ("pivot_root", "pivot_root / /"),
+    ] {
+        let output = root.sh(script);
+        assert_ne!(output.code, 0, "{what} went through: {}", output.out());
+    }
+    // Threads and processes work: clone3 must say ENOSYS, not EPERM.
+    assert_eq!(root.sh("(echo child) | cat").ok(), "child");
+}
+
+#[test]
+fn the_engine_s_sockets_are_out_of_reach() {
+    let root = Root::new();
+    let output =
+        root.sh("cat /proc/net/unix | grep -i coracle; find / -xdev -name '*.db' -o -xdev -name control 2>/dev/null");
+    assert_eq!(output.out(), "");
+}
+
+#[test]
+fn two_containers_do_not_see_each_other() {
+    let root = Root::new();
+    let first = root.sleeper("first");
+    root.exec(&first, &["sh", "-c", "echo secret > /tmp/secret; sleep 500 &"]);
+    let output = root.sh("ls /tmp; ps -o args | grep 'sleep 50[0]'");
+    assert_eq!(output.out(), "");
+}

@@ -1,1 +1,209 @@
-//! tests
+//! Several engines, threads and processes on one root.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Engine, ErrorKind};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn what_one_engine_does_the_other_sees() {
+    let root = Root::new();
+    let other = root.reopen();
+    let mut events = other.events(&EventQuery::default()).expect("events");
+    let id = root.sleeper("shared");
+    assert_eq!(other.container_inspect("shared", false).expect("inspect").state.status, "running");
+    other.container_pause(&id).expect("pause");
+    assert_eq!(root.status(&id), "paused");
+    root.engine.container_unpause(&id).expect("unpause");
+    other.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+    assert_eq!(root.status(&id), "exited");
+    other.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+    fails(root.engine.container_inspect(&id, false), ErrorKind::NotFound, "No such container");
+    let seen = events_until(&mut events, |e| e.action == "destroy");
+    assert_eq!(actions(&seen), ["create", "start", "pause", "unpause", "kill", "die", "stop", "destroy"]);
+}
+
+#[test]
+fn threads_share_one_engine() {
+    let root = Root::new();
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            let root = &root;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let name = format!("w{worker}-{round}");
+                    let id = root.create(&name, body(&["sh", "-c", &format!("echo {name}; exit {worker}")], json!({})));
+                    root.start(&id);
+                    assert_eq!(root.wait(&id), worker, "{name}");
+                    assert_eq!(root.logs(&id).out(), name);
+                    root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+                }
+            });
+        }
+    });
+    assert!(root.names(&ListContainers { all: true, ..ListContainers::default() }).is_empty());
+}
+
+#[test]
+fn one_name_is_given_once() {
+    let root = Root::new();
+    let won: Vec<String> = std::thread::scope(|scope| {
+        let tries: Vec<_> = (0..8)
+            .map(|_| {
+                let engine = root.reopen();
+                let body: CreateBody = serde_json::from_value(body(&["true"], json!({}))).expect("a body");
+                scope.spawn(move || engine.container_create(Some("only-one"), &body))
+            })
+            .collect();
+        tries
+            .into_iter()
+            .filter_map(|t| match t.join().expect("a thread") {
+                Ok(created) => Some(created.id),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                    None
+                }
+            })
+            .collect()
+    });
+    assert_eq!(won.len(), 1);
+    assert_eq!(root.inspect("only-one").id, won[0]);
+}
+
+#[test]
+fn one_container_is_started_once() {
+    let root = Root::new();
+    let script = "echo started; while :; do sleep 0.05; done";
+    let id = root.create("once", body(&["sh", "-c", script], json!({})));
+    let changed: usize = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..8)
+            .map(|_| {
+                let (engine, id) = (root.reopen(), id.clone());
+                scope.spawn(move || engine.container_start(&id, None, Some(&soon())).expect("start").changed)
+            })
+            .collect();
+        starts.into_iter().map(|s| usize::from(s.join().expect("a thread") == coracle::Changed::Yes)).sum()
+    });
+    assert_eq!(changed, 1);
+    wait_for("its output", || root.logs(&id).out() == "started");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(root.logs(&id).out(), "started");
+}
+
+/// How a process of this test program is told to be a worker: `COMMAND DIR NUMBER`.
+const WORKER: &str = "CORACLE_SUITE_WORKER";
+
+fn spawn_worker(command: &str, root: &Root, number: usize) -> std::process::Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "many::worker", "--nocapture", "--test-threads=1"])
+        .env(WORKER, format!("{command} {} {number}", root.dir.display()))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("start a worker")
+}
+
+/// Not a test of its own: what a worker process does.
+#[test]
+fn worker() {
+    let Ok(order) = std::env::var(WORKER) else { return };
+    let words: Vec<&str> = order.split(' ').collect();
+    let [command, dir, number] = words[..] else { panic!("bad order {order:?}") };
+    let engine = Engine::open_with(options_at(&PathBuf::from(dir))).expect("open the root");
+    match command {
+        "lives" => {
+            for round in 0..5 {
+                let name = format!("p{number}-{round}");
+                let body: CreateBody =
+                    serde_json::from_value(body(&["sh", "-c", "exit 3"], json!({}))).expect("a body");
+                let id = engine.container_create(Some(&name), &body).expect("create").id;
+                engine.container_start(&id, None, Some(&soon())).expect("start");
+                assert_eq!(engine.container_wait(&id, Some(&soon())).expect("wait"), 3);
+                if round % 2 == 0 {
+                    engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+                }
+            }
+        }
+        "start-and-vanish" => {
+            engine.container_start("survivor", None, Some(&soon())).expect("start");
+            // No clean-up of any kind, as a crash.
+            nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("kill");
+        }
+        other => panic!("unknown order {other}"),
+    }
+}
+
+#[test]
+fn processes_share_one_root() {
+    let root = Root::new();
+    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let workers: Vec<_> = (0..4).map(|n| spawn_worker("lives", &root, n)).collect();
+    for mut worker in workers {
+        assert!(worker.wait().expect("wait for a worker").success(), "a worker failed");
+    }
+    let names = root.names(&ListContainers { all: true, ..ListContainers::default() });
+    let want: BTreeSet<String> = (0..4).flat_map(|n| [1, 3].map(|r| format!("p{n}-{r}"))).collect();
+    assert_eq!(names.iter().cloned().collect::<BTreeSet<_>>(), want);
+    assert_eq!(names.len(), want.len(), "a double name: {names:?}");
+    for name in &names {
+        assert_eq!(root.inspect(name).state.exit_code, 3);
+    }
+    // Nothing is lost and nothing comes twice: five lives each, in order for each container.
+    let (mut created, mut removed, mut last) = (0, 0, None);
+    while let Some((sequence, event)) = events.next(Some(std::time::Duration::from_millis(500)), None).expect("events")
+    {
+        assert!(last.is_none_or(|l| sequence > l), "sequence {sequence} after {last:?}");
+        last = Some(sequence);
+        created += usize::from(event.action == "create");
+        removed += usize::from(event.action == "destroy");
+    }
+    assert_eq!((created, removed), (20, 12));
+}
+
+#[test]
+fn a_container_survives_the_end_of_its_starter() {
+    let root = Root::new();
+    let script = "echo before; trap 'exit 6' TERM; while :; do sleep 0.05; done";
+    let id = root.create("survivor", body(&["sh", "-c", script], json!({ "OpenStdin": true })));
+    let status = spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
+    assert!(!status.success(), "the starter was to be killed");
+    assert_eq!(root.status(&id), "running");
+    wait_for("its output", || root.logs(&id).out() == "before");
+    assert_eq!(root.exec(&id, &["echo", "inside"]).ok(), "inside");
+    root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+    assert_eq!(root.inspect(&id).state.exit_code, 6);
+}
+
+#[test]
+fn a_killed_monitor_takes_its_container_along() {
+    let root = Root::new();
+    let id = root.sleeper("orphan");
+    let pid = root.pid(&id);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let monitor: i32 = proc_status(&status, "PPid").parse().expect("a pid");
+    let comm = std::fs::read_to_string(format!("/proc/{monitor}/comm")).expect("the monitor's name");
+    assert!(comm.starts_with("coracle-monitor"), "the parent is {comm}");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(monitor), nix::sys::signal::Signal::SIGKILL).expect("kill");
+    wait_for("the container's end", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
+    wait_for("the engine to see it", || root.status(&id) == "exited");
+    let state = root.inspect(&id).state;
+    assert!(!state.error.is_empty(), "no word about the monitor's end: {state:?}");
+    assert_ne!(state.exit_code, 0);
+    root.start(&id);
+    assert_eq!(root.status(&id), "running");
+}
+
+#[test]
+fn nothing_is_resident_when_nothing_runs() {
+    let root = Root::new();
+    let id = root.sleeper("last");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", root.pid(&id))).expect("its status");
+    let monitor = proc_status(&status, "PPid");
+    root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
+    wait_for("the monitor's end", || {
+        // Gone, or a zombie that nobody here is the parent of.
+        std::fs::read_to_string(format!("/proc/{monitor}/stat")).map_or(true, |s| s.contains(") Z "))
+    });
+}

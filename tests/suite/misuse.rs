@@ -1,1 +1,377 @@
-//! tests
+//! Every misuse has an error with the right kind and text, and changes nothing.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{AttachOptions, Engine, ErrorKind, Io};
+use serde_json::json;
+
+/// What a test compares before and after: every container with its state, every image with its names.
+fn fingerprint(engine: &Engine) -> Vec<String> {
+    let all = ListContainers { all: true, ..ListContainers::default() };
+    let mut seen: Vec<String> = engine
+        .container_list(&all)
+        .expect("list")
+        .into_iter()
+        .map(|c| format!("{} {:?} {}", c.id, c.names, c.state))
+        .collect();
+    let images = engine.image_list(&ListImages { all: true, ..ListImages::default() }).expect("images");
+    seen.extend(images.into_iter().map(|i| format!("{} {:?}", i.id, i.repo_tags)));
+    seen.sort();
+    seen
+}
+
+#[test]
+fn unknown_containers() {
+    let root = Root::new();
+    let before = fingerprint(&root.engine);
+    let e = &root.engine;
+    let op = soon();
+    let (not_found, text) = (ErrorKind::NotFound, "No such container: nobody");
+    fails(e.container_inspect("nobody", false), not_found, text);
+    fails(e.container_start("nobody", None, Some(&op)), not_found, text);
+    fails(e.container_stop("nobody", None, Some(&op)), not_found, text);
+    fails(e.container_restart("nobody", None, Some(&op)), not_found, text);
+    fails(e.container_kill("nobody", None, Some(&op)), not_found, text);
+    fails(e.container_pause("nobody"), not_found, text);
+    fails(e.container_unpause("nobody"), not_found, text);
+    fails(e.container_wait("nobody", Some(&op)), not_found, text);
+    fails(e.container_pidfd("nobody"), not_found, text);
+    fails(e.container_remove("nobody", RemoveContainer::default(), Some(&op)), not_found, text);
+    fails(e.container_rename("nobody", "other"), not_found, text);
+    fails(e.container_top("nobody", ""), not_found, text);
+    fails(e.container_logs("nobody", &LogQuery::default(), Some(&op)), not_found, text);
+    fails(e.container_attach("nobody", Io::default(), AttachOptions::default(), Some(&op)), not_found, text);
+    fails(e.container_resize("nobody", 1, 1), not_found, text);
+    let config = ExecConfig { cmd: Some(vec!["true".into()]), ..ExecConfig::default() };
+    fails(e.exec_create("nobody", &config), not_found, text);
+    for call in [
+        e.exec_start("nothing", None, Some(&op)).err(),
+        e.exec_inspect("nothing").err(),
+        e.exec_resize("nothing", 1, 1).err(),
+    ] {
+        let error = call.expect("an unknown exec must fail");
+        assert_eq!(error.kind(), not_found, "{error}");
+        assert!(error.message().contains("o such exec"), "{error}");
+    }
+    assert_eq!(fingerprint(&root.engine), before);
+}
+
+#[test]
+fn odd_names() {
+    let root = Root::new();
+    let id = root.create("taken", body(&["true"], json!({})));
+    let before = fingerprint(&root.engine);
+    for name in ["a", "-x", ".x", "a b", "a/b", "ü1", "x\n", "../x", "a:b"] {
+        fails(root.try_create(name, body(&["true"], json!({}))), ErrorKind::Invalid, "Invalid container name");
+        let error = root.engine.container_rename(&id, name).expect_err("a bad name");
+        assert!(error.message().contains("Invalid container name"), "{name:?}: {error}");
+    }
+    let error = root.try_create("taken", body(&["true"], json!({}))).expect_err("a name in use");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert_eq!(
+        error.message(),
+        format!(
+            "Conflict. The container name \"/taken\" is already in use by container \"{id}\". You have to remove (or \
+             rename) that container to be able to reuse that name."
+        )
+    );
+    fails(root.engine.container_rename(&id, ""), ErrorKind::Invalid, "Neither old nor new names may be empty");
+    let error = root.engine.container_rename(&id, "taken").expect_err("its own name");
+    assert!(error.message().contains("same name as its current name"), "{error}");
+    fails(root.engine.container_inspect("", false), ErrorKind::Invalid, "invalid name or ID supplied");
+    assert_eq!(fingerprint(&root.engine), before);
+}
+
+#[test]
+fn an_ambiguous_prefix_is_refused() {
+    let root = Root::new();
+    let mut first = std::collections::BTreeMap::new();
+    // Seventeen ids share a first digit by force.
+    for _ in 0..17 {
+        let id = root.create("", body(&["true"], json!({})));
+        if let Some(other) = first.insert(id.as_bytes()[0], id.clone()) {
+            let prefix = &id[..1];
+            let error = root.engine.container_inspect(prefix, false).expect_err("ambiguous");
+            assert!(error.message().contains(&format!("Multiple IDs found with provided prefix: {prefix}")), "{error}");
+            assert_eq!(root.inspect(&other[..20]).id, other);
+            return;
+        }
+    }
+}
+
+#[test]
+fn bad_create_bodies() {
+    let root = Root::new();
+    let before = fingerprint(&root.engine);
+    let create = |more: serde_json::Value| root.try_create("", body(&["true"], more));
+    let host = |config: serde_json::Value| create(json!({ "HostConfig": config }));
+    let invalid = ErrorKind::Invalid;
+    fails(create(json!({ "Image": "nosuch" })), ErrorKind::NotFound, "No such image: nosuch:latest");
+    fails(create(json!({ "Image": "Upper" })), invalid, "invalid reference format");
+    fails(create(json!({ "Image": "a b" })), invalid, "invalid reference format");
+    fails(create(json!({ "Entrypoint": [""], "Cmd": null })), invalid, "No command specified");
+    fails(
+        create(json!({ "WorkingDir": "rel" })),
+        invalid,
+        "the working directory 'rel' is invalid, it needs to be an absolute path",
+    );
+    fails(create(json!({ "StopSignal": "FOO" })), invalid, "Invalid signal: FOO");
+    fails(create(json!({ "Env": ["=x"] })), invalid, "invalid environment variable: =x");
+    fails(host(json!({ "Memory": 1000 })), invalid, "Minimum memory limit allowed is 6MB");
+    fails(
+        host(json!({ "MemorySwap": 1 << 30 })),
+        invalid,
+        "You should always set the Memory limit when using Memoryswap limit",
+    );
+    fails(
+        host(json!({ "Memory": 64 << 20, "MemorySwap": 32 << 20 })),
+        invalid,
+        "Minimum memoryswap limit should be larger than memory limit",
+    );
+    fails(host(json!({ "MemorySwappiness": 101 })), invalid, "valid memory swappiness range is 0-100");
+    fails(host(json!({ "CpuPeriod": 10 })), invalid, "CPU cfs period can not be less than 1ms");
+    fails(host(json!({ "CpuQuota": 10 })), invalid, "CPU cfs quota can not be less than 1ms");
+    fails(host(json!({ "CpusetCpus": "zz" })), invalid, "Invalid value zz for cpuset cpus");
+    fails(host(json!({ "CpusetCpus": "900" })), invalid, "Requested CPUs are not available - requested 900");
+    fails(host(json!({ "OomScoreAdj": 2000 })), invalid, "range for oom score adj is [-1000, 1000]");
+    fails(host(json!({ "ShmSize": -1 })), invalid, "SHM size can not be less than 0");
+    fails(host(json!({ "Runtime": "odd" })), invalid, "Unknown runtime specified odd");
+    fails(host(json!({ "RestartPolicy": { "Name": "maybe" } })), invalid, "invalid restart policy 'maybe'");
+    fails(
+        host(json!({ "RestartPolicy": { "Name": "always", "MaximumRetryCount": 3 } })),
+        invalid,
+        "maximum retry count cannot be used with restart policy 'always'",
+    );
+    fails(
+        host(json!({ "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": -1 } })),
+        invalid,
+        "maximum retry count cannot be negative",
+    );
+    fails(host(json!({ "LogConfig": { "Type": "nosuch" } })), ErrorKind::NotFound, "nosuch");
+    fails(
+        host(json!({ "LogConfig": { "Type": "json-file", "Config": { "zz": "1" } } })),
+        invalid,
+        "unknown log opt 'zz' for json-file log driver",
+    );
+    fails(host(json!({ "LogConfig": { "Type": "json-file", "Config": { "max-file": "0" } } })), invalid, "max-file");
+    fails(host(json!({ "CapAdd": ["FLY"] })), invalid, "unknown capability");
+    fails(host(json!({ "NetworkMode": "container:" })), invalid, "invalid container format container:<name|id>");
+    fails(host(json!({ "Binds": ["relative:"] })), invalid, "relative:");
+    fails(host(json!({ "Binds": ["/a:relative"] })), invalid, "relative");
+    assert_eq!(fingerprint(&root.engine), before);
+}
+
+#[test]
+fn conflicting_states() {
+    let root = Root::new();
+    let e = &root.engine;
+    let op = soon();
+    let created = root.create("created", body(&["true"], json!({})));
+    let conflict = ErrorKind::Conflict;
+    let not_running = format!("{created} is not running");
+    fails(e.container_pause(&created), conflict, "is not running");
+    fails(e.container_kill(&created, None, Some(&op)), conflict, "is not running");
+    fails(e.container_top(&created, ""), conflict, "is not running");
+    fails(e.container_resize(&created, 1, 1), conflict, "is not running");
+    let config = ExecConfig { cmd: Some(vec!["true".into()]), ..ExecConfig::default() };
+    fails(e.exec_create(&created, &config), conflict, &not_running);
+    let error = e.container_unpause(&created).expect_err("not paused");
+    assert!(error.message().contains("is not"), "{error}");
+
+    let id = root.sleeper("running");
+    e.container_pause(&id).expect("pause");
+    fails(e.container_pause(&id), conflict, "is already paused");
+    fails(e.container_start(&id, None, Some(&op)), conflict, "cannot start a paused container, try unpause instead");
+    fails(e.exec_create(&id, &config), conflict, "is paused, unpause the container before exec");
+    fails(
+        e.container_attach(&id, Io::default(), AttachOptions::default(), Some(&op)),
+        conflict,
+        "is paused, unpause the container before attach",
+    );
+    e.container_unpause(&id).expect("unpause");
+    let error = e.container_unpause(&id).expect_err("not paused");
+    assert!(error.message().contains(&format!("Container {id} is not paused")), "{error}");
+    fails(e.container_kill(&id, Some("NOSUCH"), Some(&op)), ErrorKind::Invalid, "Invalid signal: NOSUCH");
+    fails(e.container_kill(&id, Some("0"), Some(&op)), ErrorKind::Invalid, "Invalid signal: 0");
+    fails(e.exec_create(&id, &ExecConfig::default()), ErrorKind::Invalid, "No exec command specified");
+    fails(
+        e.container_remove(&id, RemoveContainer::default(), Some(&op)),
+        conflict,
+        "You cannot remove a running container",
+    );
+    assert_eq!(root.status(&id), "running");
+    let neither = LogQuery { stdout: false, stderr: false, ..LogQuery::default() };
+    fails(e.container_logs(&id, &neither, Some(&op)), ErrorKind::Invalid, "you must choose at least one stream");
+}
+
+#[test]
+fn images_in_the_wrong() {
+    let root = Root::new();
+    let e = &root.engine;
+    let id = root.create("user-of-it", body(&["true"], json!({})));
+    let before = fingerprint(e);
+    fails(e.image_inspect("nosuch"), ErrorKind::NotFound, "o such image: nosuch");
+    fails(e.image_history("nosuch"), ErrorKind::NotFound, "o such image: nosuch");
+    fails(e.image_tag("nosuch", "a:b"), ErrorKind::NotFound, "o such image: nosuch");
+    let error = e.image_tag(IMAGE, "Upper:tag").expect_err("a bad name");
+    assert!(error.message().contains("invalid reference format"), "{error}");
+    let error = e.image_tag(IMAGE, "x:bad tag").expect_err("a bad tag");
+    assert!(error.message().contains("invalid"), "{error}");
+    fails(e.image_remove("nosuch", RemoveImage::default()), ErrorKind::NotFound, "No such image: nosuch:latest");
+    fails(
+        e.image_remove(IMAGE, RemoveImage::default()),
+        ErrorKind::Conflict,
+        &format!("unable to remove repository reference \"busybox\" (must force) - container {} is using", &id[..12]),
+    );
+    fails(e.image_save(&["nosuch".into()], &mut Vec::new(), Some(&soon())), ErrorKind::NotFound, "nosuch");
+    assert_eq!(fingerprint(e), before);
+}
+
+#[test]
+fn archives_that_lie() {
+    let root = Root::empty();
+    let good = std::fs::read(busybox_archive()).expect("the archive");
+    let load = |bytes: &[u8]| root.engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon()));
+    let refused = |what: &str, bytes: &[u8]| {
+        let error = load(bytes).err().unwrap_or_else(|| panic!("{what} was loaded"));
+        assert!(!error.message().is_empty());
+        assert!(fingerprint(&root.engine).is_empty(), "{what} left an image");
+        let layers: Vec<_> = std::fs::read_dir(root.dir.join("root/layers")).into_iter().flatten().flatten().collect();
+        assert!(layers.is_empty(), "{what} left layers: {layers:?}");
+        let staged: Vec<_> = std::fs::read_dir(root.dir.join("root/tmp")).into_iter().flatten().flatten().collect();
+        assert!(staged.is_empty(), "{what} left staging: {staged:?}");
+    };
+    refused("nothing", b"");
+    refused(
+        "text",
+        b"this is no archive, and longer than one block of five hundred and twelve bytes".repeat(20).as_slice(),
+    );
+    refused("half of it", &good[..good.len() / 2]);
+    refused("its first block", &good[..512]);
+    // One byte of the layer is another: the digest must say so.
+    let mut bad = good.clone();
+    let at = good.len() / 2;
+    bad[at] ^= 1;
+    refused("a changed layer", &bad);
+    load(&good).expect("the good one still loads");
+}
+
+#[test]
+fn archives_that_try_to_get_out() {
+    let root = Root::empty();
+    let target = root.dir.join("outside");
+    std::fs::create_dir(&target).expect("mkdir");
+    let out = target.display().to_string();
+    type Entry<'a> = (u8, &'a str, &'a str);
+    let symlink_out = out.clone();
+    let cases: Vec<(&str, Vec<Entry<'_>>)> = vec![
+        ("dots", vec![(b'0', "../../../../../../../../../../tmp/coracle-escaped", "")]),
+        ("absolute", vec![(b'0', "/tmp/coracle-escaped", "")]),
+        ("through a link", vec![(b'2', "link", &symlink_out), (b'0', "link/file", "")]),
+        (
+            "through a relative link",
+            vec![(b'2', "link", "../../../../../../../../../../../tmp"), (b'0', "link/coracle-escaped", "")],
+        ),
+        ("hard link outside", vec![(b'1', "hard", "../../../../../../../../../../../etc/passwd")]),
+        ("hard link through a link", vec![(b'2', "link", "/"), (b'1', "hard", "link/etc/passwd")]),
+    ];
+    for (what, entries) in cases {
+        let archive = image_of(&entries);
+        let loaded = root.engine.image_load(&mut &archive[..], &mut |_| Ok(()), Some(&soon()));
+        // Refused, or kept inside the layer: either way nothing outside changed.
+        assert!(!std::path::Path::new("/tmp/coracle-escaped").exists(), "{what} got out");
+        assert_eq!(std::fs::read_dir(&target).expect("the target").count(), 0, "{what} got out");
+        let links = std::os::unix::fs::MetadataExt::nlink(&std::fs::metadata("/etc/passwd").expect("passwd"));
+        assert_eq!(links, 1, "{what} linked the host's file");
+        if loaded.is_ok() {
+            root.engine.image_remove("evil", RemoveImage { force: true, ..RemoveImage::default() }).expect("remove it");
+        }
+    }
+}
+
+/// A `docker save` archive `evil:latest` with one layer of these entries: (tar type, name, link target).
+fn image_of(entries: &[(u8, &str, &str)]) -> Vec<u8> {
+    let mut layer = Vec::new();
+    for (kind, name, link) in entries {
+        tar_entry(&mut layer, *kind, name, link, if *kind == b'0' { b"x" } else { b"" });
+    }
+    layer.extend([0; 1024]);
+    let digest = sha256(&layer);
+    let config = json!({ "architecture": "amd64", "os": "linux", "config": { "Cmd": ["x"] },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{digest}")] } })
+    .to_string();
+    let config_name = format!("{}.json", sha256(config.as_bytes()));
+    let manifest = json!([{ "Config": config_name, "RepoTags": ["evil:latest"], "Layers": ["layer.tar"] }]).to_string();
+    let mut archive = Vec::new();
+    tar_entry(&mut archive, b'0', &config_name, "", config.as_bytes());
+    tar_entry(&mut archive, b'0', "layer.tar", "", &layer);
+    tar_entry(&mut archive, b'0', "manifest.json", "", manifest.as_bytes());
+    archive.extend([0; 1024]);
+    archive
+}
+
+/// One entry, by hand: the usual writers refuse such names.
+fn tar_entry(out: &mut Vec<u8>, kind: u8, name: &str, link: &str, data: &[u8]) {
+    let mut header = [0u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..108].copy_from_slice(b"0000644\0");
+    header[108..116].copy_from_slice(b"0000000\0");
+    header[116..124].copy_from_slice(b"0000000\0");
+    header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
+    header[136..148].copy_from_slice(b"00000000000\0");
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = kind;
+    header[157..157 + link.len()].copy_from_slice(link.as_bytes());
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    out.extend(header);
+    out.extend(data);
+    out.resize(out.len().next_multiple_of(512), 0);
+}
+
+fn sha256(data: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(data).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[test]
+fn a_root_that_cannot_be_one() {
+    let dir = temp_dir();
+    let file = dir.join("file");
+    std::fs::write(&file, "x").expect("write");
+    let error = Engine::open(file.join("root")).err().expect("a file in the way");
+    assert!(error.message().contains("file"), "{error}");
+    // A database of a newer library.
+    let options = options_at(&dir);
+    drop(Engine::open_with(options.clone()).expect("open"));
+    let db = rusqlite::Connection::open(dir.join("root/coracle.db")).expect("the store");
+    db.pragma_update(None, "user_version", 9999).expect("set the version");
+    drop(db);
+    let error = Engine::open_with(options).err().expect("a newer store");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("newer than this library"), "{error}");
+    std::fs::remove_dir_all(&dir).expect("clean up");
+}
+
+#[test]
+fn documents_with_wrong_types() {
+    for bad in [
+        json!({ "Image": 5 }),
+        json!({ "Image": "x", "Cmd": 5 }),
+        json!({ "Image": "x", "Env": "A=1" }),
+        json!({ "Image": "x", "Tty": "yes" }),
+        json!({ "Image": "x", "HostConfig": { "Memory": "much" } }),
+        json!({ "Image": "x", "HostConfig": [] }),
+        json!({ "Image": "x", "HostConfig": { "Binds": "/a:/b" } }),
+        json!({ "Image": "x", "Labels": ["a"] }),
+    ] {
+        assert!(serde_json::from_value::<CreateBody>(bad.clone()).is_err(), "{bad} was taken");
+    }
+    // Null is absent.
+    let body: CreateBody =
+        serde_json::from_value(json!({ "Image": "x", "Cmd": null, "HostConfig": null, "Labels": null,
+        "Env": null, "Tty": null }))
+        .expect("nulls");
+    assert_eq!(body.config.cmd, None);
+}

@@ -283,14 +283,9 @@ pub fn read_until(session: &mut Session, needle: &str) -> String {
 
 /// The next line of a log; `None` at its end.
 pub fn next_line(log: &mut LogStream) -> Option<coracle::LogLine> {
-    let op = soon();
-    loop {
-        match log.next(Some(SOON), Some(&op)).expect("read the log") {
-            Some(line) => return Some(line),
-            None if log.ended() => return None,
-            None => panic!("no log line came"),
-        }
-    }
+    let line = log.next(Some(SOON), Some(&soon())).expect("read the log");
+    assert!(line.is_some() || log.ended(), "no log line came");
+    line
 }
 
 /// Events until one passes `last`; all of them, that one included.
