@@ -1,0 +1,336 @@
+//! The groups of a container that exists: who is in them, stopping and killing all of it, changing limits, removal.
+
+use super::hierarchy::words_of;
+use super::stats::{self, CgroupStats};
+use super::{Hierarchies, OnError, Plan, Version, Write, group_path};
+use crate::error::{Error, Result};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long freezing may take. A process in an uninterruptible wait (a dead network disk) can hold it up for ever.
+const FREEZE_DEADLINE: Duration = Duration::from_secs(10);
+/// How long the kernel may take to let go of killed processes.
+const EMPTY_DEADLINE: Duration = Duration::from_secs(10);
+/// How long `rmdir` of all groups may answer "busy": the last processes may be on their way out.
+const REMOVE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// One group's place and what it can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    version: Version,
+    controllers: Vec<String>,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn has(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|one| one == controller)
+    }
+}
+
+/// A container's groups on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Live {
+    places: Vec<Place>,
+}
+
+impl Plan {
+    /// The groups once they are made.
+    pub(crate) fn live(&self) -> Live {
+        let place = |group: &super::Group| Place {
+            version: group.version,
+            controllers: group.controllers.clone(),
+            dir: group.dir.clone(),
+        };
+        Live { places: self.groups.iter().map(place).collect() }
+    }
+
+    /// Makes the groups with all their values and no process, as the monitor does it at a start, but for the device
+    /// program of v2. What was made before a failure is removed.
+    pub(crate) fn make(&self) -> Result<Live> {
+        let live = self.live();
+        let made = self.groups.iter().try_for_each(|group| {
+            let above = group.dir.parent().unwrap_or(&group.mount);
+            fs::create_dir_all(above).map_err(|error| Error::io(format!("mkdir {}", above.display()), &error))?;
+            write_all(&group.mount, &group.parent_writes)?;
+            match fs::create_dir(&group.dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(format!("mkdir {}", group.dir.display()), &error));
+                }
+                _ => write_all(&group.dir, &group.writes),
+            }
+        });
+        if made.is_err() {
+            let _ = live.remove();
+        }
+        made.map(|()| live)
+    }
+}
+
+impl Live {
+    /// The groups of container `id` below `parent`, whether they exist or not.
+    ///
+    /// # Errors
+    /// A bad `CgroupParent`.
+    pub(crate) fn locate(host: &Hierarchies, parent: &str, id: &str) -> Result<Live> {
+        let path = group_path(parent, id)?;
+        let place = |hierarchy: &super::Hierarchy| Place {
+            version: hierarchy.version,
+            controllers: hierarchy.controllers.clone(),
+            dir: hierarchy.mount.join(&path),
+        };
+        Ok(Live { places: host.list.iter().map(place).collect() })
+    }
+
+    /// The processes in the container, groups that it made of its own included, as ids of the caller's pid namespace.
+    /// None if the groups are gone.
+    pub(crate) fn pids(&self) -> Result<Vec<i32>> {
+        let mut pids = Vec::new();
+        match self.main() {
+            Some(place) => pids_below(&place.dir, &mut pids)?,
+            None => return Ok(pids),
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
+    }
+
+    /// Stops every process of the container; returns when all stand still. What is half frozen after 10 s is thawed
+    /// again and an error returned.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        let frozen = match self.freezer()? {
+            (Version::V1, dir) => freeze_v1(dir)?,
+            (Version::V2, dir) => {
+                put(&dir.join("cgroup.freeze"), "1")?;
+                wait_for(FREEZE_DEADLINE, || field(&dir.join("cgroup.events"), "frozen") == Some(1))
+            }
+        };
+        if !frozen {
+            self.thaw()?;
+            return Err(Error::internal(
+                "the container's processes do not stop: the kernel did not freeze them in time",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lets the processes run on. Not an error when they do already.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        match self.freezer()? {
+            (Version::V1, dir) => put(&dir.join("freezer.state"), "THAWED"),
+            (Version::V2, dir) => put(&dir.join("cgroup.freeze"), "0"),
+        }
+    }
+
+    /// Writes new limits, those of [`super::update_writes`]. A write that fails is tried once more behind the others,
+    /// since two values may bound each other (memory and memory with swap).
+    ///
+    /// # Errors
+    /// The first write that cannot be done; others may have been done by then.
+    pub(crate) fn update(&self, writes: &[Write]) -> Result<()> {
+        let mut again = Vec::new();
+        for write in writes {
+            let dir = self.dir_with(&write.file)?;
+            if put(&dir.join(&write.file), &write.value).is_err() {
+                again.push((dir, write));
+            }
+        }
+        again.into_iter().try_for_each(|(dir, write)| write_one(dir, write))
+    }
+
+    /// Kills every process of the container and waits until all are gone. Zombies that nobody has reaped stay in their
+    /// group, so the caller's monitor must reap meanwhile.
+    pub(crate) fn kill_all(&self) -> Result<()> {
+        let deadline = Instant::now() + EMPTY_DEADLINE;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if self.pids()?.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::internal("the container's processes do not end after SIGKILL"));
+            }
+            self.kill_once()?;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Removes the groups and those below them; groups that are gone already are fine.
+    ///
+    /// # Errors
+    /// Processes are still in one of them.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let mut result = Ok(());
+        let deadline = Instant::now() + REMOVE_DEADLINE;
+        for place in &self.places {
+            if let Err(error) = remove_tree(&place.dir, deadline) {
+                result = Err(Error::io(format!("remove cgroup {}", place.dir.display()), &error));
+            }
+        }
+        result
+    }
+
+    /// How often the kernel has killed a process of the container for want of memory. None: the host does not say.
+    pub(crate) fn oom_kills(&self) -> Option<u64> {
+        let place = self.with("memory")?;
+        let file = match place.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        field(&place.dir.join(file), "oom_kill")
+    }
+
+    /// What the container uses now.
+    pub(crate) fn stats(&self) -> CgroupStats {
+        let place = |controller: &str| self.with(controller).map(|place| (place.version, place.dir.as_path()));
+        stats::read(&place, self.unified().map(|place| place.dir.as_path()))
+    }
+
+    /// One round of killing: by the kernel at one stroke where it can (5.14), else one by one while all stand still, since
+    /// a frozen group cannot fork away from the list. A frozen process of v1 dies only once it is thawed.
+    fn kill_once(&self) -> Result<()> {
+        let stroke = self.unified().is_some_and(|place| put(&place.dir.join("cgroup.kill"), "1").is_ok());
+        if !stroke {
+            // Killing works unfrozen too; it may only take more rounds.
+            let _ = self.freeze();
+        }
+        for pid in self.pids()? {
+            match kill(Pid::from_raw(pid), Signal::SIGKILL) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => return Err(Error::os(format!("kill process {pid}"), errno as i32)),
+            }
+        }
+        let _ = self.thaw();
+        Ok(())
+    }
+
+    fn with(&self, controller: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.has(controller))
+    }
+
+    fn unified(&self) -> Option<&Place> {
+        self.places.iter().find(|place| place.version == Version::V2)
+    }
+
+    /// The group that best tells who is in the container: one that exists.
+    fn main(&self) -> Option<&Place> {
+        let wanted = [self.with("freezer"), self.unified(), self.with("pids"), self.with("memory")];
+        wanted.into_iter().flatten().chain(&self.places).find(|place| place.dir.exists())
+    }
+
+    fn freezer(&self) -> Result<(Version, &Path)> {
+        let place = self.with("freezer").or_else(|| self.unified());
+        let place = place.ok_or_else(|| Error::unsupported("this host has no cgroup that can freeze processes"))?;
+        Ok((place.version, &place.dir))
+    }
+
+    /// The group that has a control file; the controller is the part before the dot.
+    fn dir_with(&self, file: &str) -> Result<&Path> {
+        let controller = file.split('.').next().unwrap_or_default();
+        let place = self.with(controller);
+        place.map(|place| place.dir.as_path()).ok_or_else(|| Error::unsupported(format!("this host has no {file}")))
+    }
+}
+
+/// The v1 freezer can stop half way when processes fork meanwhile; writing again makes it look again, and letting go for
+/// a moment frees what waits for a process that is frozen already.
+fn freeze_v1(dir: &Path) -> Result<bool> {
+    let file = dir.join("freezer.state");
+    put(&file, "FROZEN")?;
+    let mut tries = 0u32;
+    Ok(wait_for(FREEZE_DEADLINE, || {
+        if fs::read_to_string(&file).is_ok_and(|state| state.trim() == "FROZEN") {
+            return true;
+        }
+        tries += 1;
+        if tries.is_multiple_of(50) {
+            let _ = put(&file, "THAWED");
+        }
+        let _ = put(&file, "FROZEN");
+        false
+    }))
+}
+
+/// Asks again and again, ever slower, until the answer is yes or time is up.
+fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_micros(20);
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+fn pids_below(dir: &Path, pids: &mut Vec<i32>) -> Result<()> {
+    let read = match fs::read_to_string(dir.join("cgroup.procs")) {
+        Ok(text) => text,
+        // Gone meanwhile: nobody is in it. A threaded group (v2) lists its processes in the group above.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EOPNOTSUPP)) => String::new(),
+        Err(error) => return Err(Error::io(format!("read {}", dir.join("cgroup.procs").display()), &error)),
+    };
+    // 0 stands for a process outside the reader's pid namespace: nothing can be done with it.
+    pids.extend(read.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
+    for below in subdirs(dir) {
+        pids_below(&below, pids)?;
+    }
+    Ok(())
+}
+
+fn remove_tree(dir: &Path, deadline: Instant) -> io::Result<()> {
+    for below in subdirs(dir) {
+        remove_tree(&below, deadline)?;
+    }
+    let mut pause = Duration::from_micros(100);
+    loop {
+        match fs::remove_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn subdirs(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+fn write_all(dir: &Path, writes: &[Write]) -> Result<()> {
+    writes.iter().try_for_each(|write| write_one(dir, write))
+}
+
+fn write_one(dir: &Path, write: &Write) -> Result<()> {
+    match put(&dir.join(&write.file), &write.value) {
+        Err(_) if write.on_error == OnError::Ignore => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes a control file; never creates one.
+fn put(file: &Path, value: &str) -> Result<()> {
+    let opened = fs::OpenOptions::new().write(true).open(file);
+    let result = opened.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
+    result.map_err(|error| Error::io(format!("write {value:?} to {}", file.display()), &error))
+}
+
+/// The number behind a word in a file of `word number` lines.
+pub(super) fn field(file: &Path, word: &str) -> Option<u64> {
+    let words = words_of(file);
+    words.chunks_exact(2).find(|pair| pair[0] == word).and_then(|pair| pair[1].parse().ok())
+}

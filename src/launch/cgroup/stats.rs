@@ -1,0 +1,186 @@
+//! What a container uses, read from its groups. A number that the host does not have is 0, a list empty.
+
+use super::Version;
+use super::live::field;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Bytes or operations of one kind on one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlkioEntry {
+    pub major: u64,
+    pub minor: u64,
+    /// `Read`, `Write`, `Discard`, and on v1 also `Sync`, `Async`, `Total`.
+    pub op: String,
+    pub value: u64,
+}
+
+/// One reading of all groups. Times are nanoseconds, sizes bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CgroupStats {
+    pub cpu_total: u64,
+    pub cpu_user: u64,
+    pub cpu_kernel: u64,
+    /// Each CPU's part of the total; v2 does not tell.
+    pub cpu_each: Vec<u64>,
+    pub cpu_periods: u64,
+    pub cpu_throttled_periods: u64,
+    pub cpu_throttled: u64,
+    pub memory_usage: u64,
+    pub memory_max_usage: u64,
+    pub memory_fail_count: u64,
+    /// `u64::MAX` or nearly: no bound.
+    pub memory_limit: u64,
+    /// memory.stat, in the words of the hierarchy's version.
+    pub memory: BTreeMap<String, u64>,
+    pub io_bytes: Vec<BlkioEntry>,
+    pub io_operations: Vec<BlkioEntry>,
+    pub pids: u64,
+    /// 0 is no bound.
+    pub pids_limit: u64,
+}
+
+/// Reads everything; `place` answers where a controller is.
+pub(super) fn read<'a>(place: &dyn Fn(&str) -> Option<(Version, &'a Path)>, unified: Option<&Path>) -> CgroupStats {
+    let mut stats = CgroupStats::default();
+    match (place("cpuacct"), unified) {
+        (Some((_, dir)), _) => cpu_v1(dir, &mut stats),
+        // v2 accounts CPU time in every group, controller or not.
+        (None, Some(dir)) => cpu_v2(dir, &mut stats),
+        (None, None) => {}
+    }
+    if let Some((version, dir)) = place("cpu") {
+        let file = dir.join("cpu.stat");
+        let number = |word| field(&file, word).unwrap_or(0);
+        stats.cpu_periods = number("nr_periods");
+        stats.cpu_throttled_periods = number("nr_throttled");
+        stats.cpu_throttled = match version {
+            Version::V1 => number("throttled_time"),
+            Version::V2 => number("throttled_usec") * 1000,
+        };
+    }
+    match place("memory") {
+        Some((Version::V1, dir)) => memory_v1(dir, &mut stats),
+        Some((Version::V2, dir)) => memory_v2(dir, &mut stats),
+        None => {}
+    }
+    if let Some((Version::V1, dir)) = place("blkio") {
+        stats.io_bytes = io_v1(dir, "io_service_bytes");
+        stats.io_operations = io_v1(dir, "io_serviced");
+    } else if let Some((_, dir)) = place("io") {
+        let text = fs::read_to_string(dir.join("io.stat")).unwrap_or_default();
+        stats.io_bytes = io_v2(&text, [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")]);
+        stats.io_operations = io_v2(&text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
+    }
+    if let Some((_, dir)) = place("pids") {
+        stats.pids = number(&dir.join("pids.current"));
+        stats.pids_limit = number(&dir.join("pids.max"));
+    }
+    stats
+}
+
+fn cpu_v1(dir: &Path, stats: &mut CgroupStats) {
+    stats.cpu_total = number(&dir.join("cpuacct.usage"));
+    stats.cpu_user = number(&dir.join("cpuacct.usage_user"));
+    stats.cpu_kernel = number(&dir.join("cpuacct.usage_sys"));
+    let each = fs::read_to_string(dir.join("cpuacct.usage_percpu")).unwrap_or_default();
+    stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+}
+
+fn cpu_v2(dir: &Path, stats: &mut CgroupStats) {
+    let file = dir.join("cpu.stat");
+    let nanoseconds = |word| field(&file, word).unwrap_or(0) * 1000;
+    stats.cpu_total = nanoseconds("usage_usec");
+    stats.cpu_user = nanoseconds("user_usec");
+    stats.cpu_kernel = nanoseconds("system_usec");
+}
+
+fn memory_v1(dir: &Path, stats: &mut CgroupStats) {
+    stats.memory_usage = number(&dir.join("memory.usage_in_bytes"));
+    stats.memory_max_usage = number(&dir.join("memory.max_usage_in_bytes"));
+    stats.memory_fail_count = number(&dir.join("memory.failcnt"));
+    stats.memory_limit = number(&dir.join("memory.limit_in_bytes"));
+    stats.memory = pairs(&dir.join("memory.stat"));
+}
+
+fn memory_v2(dir: &Path, stats: &mut CgroupStats) {
+    stats.memory_usage = number(&dir.join("memory.current"));
+    stats.memory_max_usage = number(&dir.join("memory.peak"));
+    stats.memory_fail_count = field(&dir.join("memory.events"), "max").unwrap_or(0);
+    stats.memory_limit = match fs::read_to_string(dir.join("memory.max")) {
+        Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
+        Err(_) => 0,
+    };
+    stats.memory = pairs(&dir.join("memory.stat"));
+}
+
+/// The scheduler that a device has decides which file counts: BFQ has its own.
+fn io_v1(dir: &Path, what: &str) -> Vec<BlkioEntry> {
+    for prefix in ["blkio.bfq", "blkio.throttle", "blkio"] {
+        let text = fs::read_to_string(dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
+        let entries: Vec<BlkioEntry> = text.lines().filter_map(entry_v1).collect();
+        if !entries.is_empty() {
+            return entries;
+        }
+    }
+    Vec::new()
+}
+
+/// `8:0 Read 4096`; the last line, `Total 4096`, names no device.
+fn entry_v1(line: &str) -> Option<BlkioEntry> {
+    let mut words = line.split_whitespace();
+    let (major, minor) = device(words.next()?)?;
+    Some(BlkioEntry { major, minor, op: words.next()?.to_owned(), value: words.next()?.parse().ok()? })
+}
+
+/// `8:0 rbytes=4096 wbytes=0 ...`
+fn io_v2(text: &str, keys: [(&str, &str); 3]) -> Vec<BlkioEntry> {
+    let mut entries = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let Some((major, minor)) = words.next().and_then(device) else { continue };
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
+            if let (Some((_, op)), Ok(value)) = (keys.iter().find(|(name, _)| *name == key), value.parse()) {
+                entries.push(BlkioEntry { major, minor, op: (*op).to_owned(), value });
+            }
+        }
+    }
+    entries
+}
+
+fn device(word: &str) -> Option<(u64, u64)> {
+    let (major, minor) = word.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn pairs(file: &Path) -> BTreeMap<String, u64> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(word, value)| Some((word.to_owned(), value.parse().ok()?)))
+        .collect()
+}
+
+/// The number in a file; 0 where there is none, as for `max`.
+fn number(file: &Path) -> u64 {
+    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn io_lines() {
+        let v1: Vec<BlkioEntry> = "8:0 Read 4096\n8:0 Total 4096\nTotal 4096\n".lines().filter_map(entry_v1).collect();
+        assert_eq!(v1.len(), 2);
+        assert_eq!((v1[0].major, v1[0].op.as_str(), v1[0].value), (8, "Read", 4096));
+        let v2 = io_v2(
+            "259:3 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n8:0 \n",
+            [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")],
+        );
+        let got: Vec<(u64, &str, u64)> = v2.iter().map(|entry| (entry.minor, entry.op.as_str(), entry.value)).collect();
+        assert_eq!(got, [(3, "Read", 1), (3, "Write", 2), (3, "Discard", 5)]);
+    }
+}
