@@ -1,1 +1,25 @@
-fn main() {}
+//! Compiles the monitor program: static, `no_std`, no C library.
+//!
+//! One direct call of the compiler, because the flags (no start files, abort on panic, static) are the program's alone
+//! and a nested cargo would need a lock file and a target directory of its own.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-changed=program");
+    println!("cargo:rerun-if-changed=src/wire.rs");
+    let var = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
+    let output = PathBuf::from(var("OUT_DIR")).join("coracle-monitor");
+    let mut rustc = Command::new(var("RUSTC"));
+    rustc.args(["program/main.rs", "--crate-name", "coracle_monitor_program", "--crate-type", "bin", "--edition", "2024"]);
+    rustc.args(["--target", &var("TARGET")]);
+    rustc.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "lto=fat", "-C", "codegen-units=1"]);
+    rustc.args(["-C", "relocation-model=static", "-C", "strip=symbols", "-C", "overflow-checks=off"]);
+    for arg in ["-nostartfiles", "-nostdlib", "-static", "-Wl,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096"] {
+        rustc.args(["-C", &format!("link-arg={arg}")]);
+    }
+    rustc.arg("-o").arg(&output);
+    let status = rustc.status().unwrap_or_else(|error| panic!("cannot run the compiler: {error}"));
+    assert!(status.success(), "the monitor program does not compile");
+}

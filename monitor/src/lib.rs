@@ -1,1 +1,12 @@
-//! The monitor: its wire format and the finished static program as bytes.
+//! The monitor of Coracle: the wire format, shared with the library, and the finished static program as bytes.
+//!
+//! The program itself stands in `monitor/program/`: `no_std`, no libc, raw system calls; `build.rs` compiles it with one
+//! call of the compiler. The library runs it from a sealed memfd, one per running container.
+
+#[allow(unsafe_code)]
+pub mod encode;
+#[allow(unsafe_code)]
+pub mod wire;
+
+/// The static program, an ELF executable.
+pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-monitor"));

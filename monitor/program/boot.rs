@@ -1,0 +1,239 @@
+//! From the first instruction to the event loop.
+
+use crate::life;
+use crate::streams::Streams;
+use crate::sys::{self, *};
+use crate::wire::*;
+
+/// The boot socket.
+const BOOT: i32 = 3;
+
+/// Requests of one client at a time; the tables below bound everything that a client can make the monitor hold.
+pub const MAX_CLIENTS: usize = 256;
+pub const MAX_EXECS: usize = 64;
+const MAX_CGROUPS: usize = 24;
+
+/// Everything that the monitor knows. One, static, zero at the beginning: nothing is allocated while it runs but stream
+/// buffers.
+pub struct Monitor {
+    pub header: Header,
+    pub plan: &'static [u8],
+    pub run_dir: i32,
+    pub container_dir: i32,
+    pub events: i32,
+    pub run_states: i32,
+    pub root_states: i32,
+    pub lock: i32,
+    pub namespaces: [i32; MAX_FDS],
+    pub epoll: i32,
+    pub listener: i32,
+    pub signals: i32,
+    pub own_pid_ns: i32,
+    pub cgroups: [i32; MAX_CGROUPS],
+    pub cgroup_count: usize,
+    pub cgroup2: i32,
+    pub freezer: &'static [u8],
+    pub oom_file: &'static [u8],
+    pub oom_seen: u64,
+    pub state: State,
+    pub init: i32,
+    pub init_pidfd: i32,
+    pub devpts: i32,
+    pub master: i32,
+    pub stdin: i32,
+    pub streams: Streams,
+    pub log: crate::jsonlog::Log,
+    pub clients: [crate::control::Client; MAX_CLIENTS],
+    pub execs: [crate::exec::Exec; MAX_EXECS],
+    pub id: &'static [u8],
+    pub from: &'static [u8],
+    pub attributes: [u8; MAX_TEXT],
+    pub attributes_length: usize,
+    pub policy: u32,
+    pub policy_max: u32,
+    pub no_restart: bool,
+    pub delay_ms: i64,
+    /// When the pending restart is due (monotonic ns); 0 is none.
+    pub restart_at: i64,
+    /// Who waits for the result of the first start: the boot socket, then nobody.
+    pub boot: i32,
+}
+
+// SAFETY: all members are integers, arrays of integers, and slices whose static null form is never read: `plan` and the
+// strings are set before anything uses them.
+static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
+
+/// Called by the entry point, once.
+pub extern "C" fn main() -> ! {
+    // SAFETY: the only reference ever made, in the only thread. Zeroes are valid for every member but the slices, which
+    // are written here before the reference is used.
+    let monitor = unsafe {
+        let place = (&raw mut MONITOR).cast::<Monitor>();
+        (&raw mut (*place).plan).write(b"");
+        (&raw mut (*place).freezer).write(b"\0");
+        (&raw mut (*place).oom_file).write(b"\0");
+        (&raw mut (*place).id).write(b"");
+        (&raw mut (*place).from).write(b"");
+        Streams::init(&raw mut (*place).streams);
+        crate::jsonlog::Log::init(&raw mut (*place).log);
+        crate::exec::init(&raw mut (*place).execs);
+        &mut *place
+    };
+    reset_process();
+    if let Err(failure) = monitor.boot() {
+        answer_boot(failure);
+        sys::exit(1);
+    }
+    life::run(monitor)
+}
+
+/// Nothing inherited from the host program is trusted: signals, mask, session, limits of the scheduler.
+fn reset_process() {
+    const PR_SET_DUMPABLE: usize = 4;
+    const PR_SET_NAME: usize = 15;
+    const PR_SET_TIMERSLACK: usize = 29;
+    for signal in 1..=64 {
+        sys::set_signal(signal, 0);
+    }
+    sys::block_signals(true);
+    sys::set_signal(SIGPIPE, 1);
+    let _ = sys::close_range(BOOT + 1, u32::MAX, 0);
+    for fd in 0..3 {
+        let null = sys::openat(AT_FDCWD, b"/dev/null\0", O_RDWR, 0);
+        if let Ok(null) = null {
+            let _ = sys::dup_to(null, fd);
+            if null > BOOT {
+                sys::close(null);
+            }
+        }
+    }
+    let _ = sys::prctl(PR_SET_DUMPABLE, 0);
+    let _ = sys::prctl(PR_SET_NAME, c"coracle-monitor".as_ptr() as usize);
+    let _ = sys::prctl(PR_SET_TIMERSLACK, 0);
+    let every_cpu = [u64::MAX; 16];
+    // SAFETY: the mask lives over the call; the others take numbers alone.
+    unsafe {
+        let _ = sys::call(nr::SETSID, &[]);
+        let _ = sys::call(nr::UMASK, &[0o022]);
+        let _ = sys::call(nr::SETPRIORITY, &[0, 0, 0]);
+        let _ = sys::call(nr::IOPRIO_SET, &[1, 0, 0]);
+        let _ = sys::call(nr::SCHED_SETAFFINITY, &[0, size_of_val(&every_cpu), every_cpu.as_ptr() as usize]);
+        let _ = sys::call(nr::CHDIR, &[c"/".as_ptr() as usize]);
+    }
+    // The process must be able to end up in no cgroup of the host's service: the child joins its own; the monitor stays.
+}
+
+/// Tells the library that the start failed before anything ran.
+pub fn answer_boot(failure: Failure) {
+    let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: failure.errno.max(1), failure, ..Answer::default() };
+    let _ = sys::send(BOOT, &answer_bytes(answer));
+}
+
+pub fn answer_bytes(answer: Answer) -> [u8; ANSWER_LEN] {
+    // SAFETY: Answer is repr(C), of integers, without padding.
+    unsafe { core::mem::transmute(answer) }
+}
+
+pub fn request_of(bytes: &[u8]) -> Option<Request> {
+    let bytes: &[u8; REQUEST_LEN] = bytes.get(..REQUEST_LEN)?.try_into().ok()?;
+    // SAFETY: every bit pattern is a valid Request.
+    let request: Request = unsafe { core::mem::transmute(*bytes) };
+    (request.magic == MESSAGE_MAGIC).then_some(request)
+}
+
+fn broken(errno: i32) -> Failure {
+    Failure { step: STEP_MONITOR, errno, ..Failure::default() }
+}
+
+impl Monitor {
+    /// Takes the boot messages: descriptors and plan, sessions that are attached before the start, and the word to go.
+    fn boot(&mut self) -> core::result::Result<(), Failure> {
+        let mut fds = [-1i32; MAX_FDS];
+        let mut bytes = [0u8; REQUEST_LEN];
+        let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
+        let request = request_of(&bytes[..got]).ok_or(broken(EINVAL))?;
+        if count < BOOT_FDS || request.version != VERSION {
+            return Err(broken(EINVAL));
+        }
+        self.take_descriptors(&fds, count);
+        self.take_plan(fds[BOOT_PLAN])?;
+        self.prepare(request)?;
+        loop {
+            let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
+            let request = request_of(&bytes[..got]).ok_or(broken(EINVAL))?;
+            match request.what {
+                DO_ATTACH => {
+                    let _ = self.attach(request.a, &fds[..count]);
+                }
+                DO_GO => return Ok(()),
+                _ => return Err(broken(EINVAL)),
+            }
+        }
+    }
+
+    fn take_descriptors(&mut self, fds: &[i32; MAX_FDS], count: usize) {
+        self.run_dir = fds[BOOT_RUN_DIR];
+        self.container_dir = fds[BOOT_CONTAINER_DIR];
+        self.events = fds[BOOT_EVENTS];
+        self.run_states = fds[BOOT_RUN_STATES];
+        self.root_states = fds[BOOT_ROOT_STATES];
+        self.lock = fds[BOOT_LOCK];
+        self.namespaces = [-1; MAX_FDS];
+        self.namespaces[..count - BOOT_FDS].copy_from_slice(&fds[BOOT_FDS..count]);
+        self.boot = BOOT;
+        self.init = 0;
+        (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
+    }
+
+    fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {
+        let bad = Failure { step: STEP_PLAN, errno: EINVAL, ..Failure::default() };
+        let length = sys::fstat(memfd).map_err(broken)?.size as usize;
+        self.plan = sys::map_file(memfd, length).map_err(broken)?;
+        sys::close(memfd);
+        let (header, ops) = Ops::of(self.plan).ok_or(bad)?;
+        self.header = header;
+        (self.policy, self.policy_max) = (header.restart, header.restart_max);
+        let mut log_name: &'static [u8] = b"\0";
+        let mut log_attrs: &'static [u8] = b"";
+        for mut op in ops.filter(|op| op.code == OP_STRING) {
+            match op.payload.u32() {
+                STRING_ID => self.id = op.payload.bytes(),
+                STRING_FROM => self.from = op.payload.bytes(),
+                STRING_ATTRIBUTES => self.set_attributes(op.payload.bytes()),
+                STRING_LOG_NAME => log_name = op.payload.cstr(),
+                STRING_LOG_ATTRS => log_attrs = op.payload.bytes(),
+                _ => {}
+            }
+        }
+        if header.flags & FLAG_LOG != 0 {
+            self.log
+                .open(self.container_dir, log_name, log_attrs, header.log_max_size, header.log_max_file)
+                .map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    pub fn set_attributes(&mut self, text: &[u8]) {
+        if text.len() <= self.attributes.len() {
+            self.attributes[..text.len()].copy_from_slice(text);
+            self.attributes_length = text.len();
+        }
+    }
+
+    fn prepare(&mut self, request: Request) -> core::result::Result<(), Failure> {
+        self.state = State::EMPTY;
+        self.state.boot = request.boot;
+        self.state.restarts = request.d as u32;
+        self.state.id.copy_from_slice(self.id.get(..8).ok_or(broken(EINVAL))?);
+        // SAFETY: no arguments.
+        self.state.monitor_pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
+        sys::fchdir(self.run_dir).map_err(broken)?;
+        self.own_pid_ns = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(broken)?;
+        self.epoll = sys::epoll_create().map_err(broken)?;
+        self.signals = sys::child_signals().map_err(broken)?;
+        let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
+        self.listener = sys::listen_at(b"ctl").map_err(broken)?;
+        sys::epoll_ctl(self.epoll, 1, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
+        sys::epoll_ctl(self.epoll, 1, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)
+    }
+}

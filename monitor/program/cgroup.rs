@@ -1,0 +1,219 @@
+//! The container's cgroups: made and limited before its first process, asked and removed after its last.
+
+use crate::boot::Monitor;
+use crate::sys::{self, *};
+use crate::wire::*;
+
+type Outcome = core::result::Result<(), Failure>;
+
+fn fails(index: u32) -> impl Fn(i32) -> Failure {
+    move |errno| Failure { step: index, errno, ..Failure::default() }
+}
+
+impl Monitor {
+    /// Makes the directories, writes the limits, opens what a child joins through.
+    pub fn make_cgroups(&mut self) -> Outcome {
+        let Some((_, ops)) = Ops::of(self.plan) else { return Ok(()) };
+        for mut op in ops {
+            let failed = fails(op.index);
+            match op.code {
+                OP_CGROUP_DIR => {
+                    let join = op.payload.u32() != 0;
+                    let path = op.payload.cstr();
+                    make_dirs(path).map_err(&failed)?;
+                    if join {
+                        self.open_group(path).map_err(&failed)?;
+                    }
+                }
+                OP_CGROUP_WRITE => {
+                    let ignore = op.payload.u32() != 0;
+                    let path = op.payload.cstr();
+                    let written = write_file(path, op.payload.bytes());
+                    if !ignore {
+                        written.map_err(&failed)?;
+                    }
+                }
+                OP_CGROUP_DEVICES => {
+                    let path = op.payload.cstr();
+                    attach_devices(path, op.payload.bytes()).map_err(&failed)?;
+                }
+                OP_CGROUP_FREEZER => self.freezer = op.payload.cstr(),
+                OP_CGROUP_OOM => self.oom_file = op.payload.cstr(),
+                _ => {}
+            }
+        }
+        self.oom_seen = self.oom_kills();
+        Ok(())
+    }
+
+    fn open_group(&mut self, path: &[u8]) -> Result<()> {
+        let dir = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?;
+        if self.header.flags & FLAG_CGROUP2 != 0 {
+            self.cgroup2 = dir;
+            return Ok(());
+        }
+        // `tasks` moves one thread without the lock that cgroup.procs takes.
+        let file = sys::openat(dir, b"tasks\0", O_WRONLY, 0).or_else(|_| sys::openat(dir, b"cgroup.procs\0", O_WRONLY, 0));
+        sys::close(dir);
+        let slot = self.cgroups.get_mut(self.cgroup_count).ok_or(E2BIG)?;
+        *slot = file?;
+        self.cgroup_count += 1;
+        Ok(())
+    }
+
+    /// Closes and removes what was made. A group that still has processes stays: the library removes it later.
+    pub fn remove_cgroups(&mut self) {
+        for index in 0..self.cgroup_count {
+            sys::close(self.cgroups[index]);
+        }
+        self.cgroup_count = 0;
+        if self.cgroup2 >= 0 {
+            sys::close(self.cgroup2);
+            self.cgroup2 = -1;
+        }
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops.filter(|op| op.code == OP_CGROUP_DIR) {
+            if op.payload.u32() != 0 {
+                let path = op.payload.cstr();
+                // A process that was reaped leaves its group a moment later.
+                for _ in 0..50 {
+                    if sys::unlinkat(AT_FDCWD, path, AT_REMOVEDIR) != Err(EBUSY) {
+                        break;
+                    }
+                    kill_all(path);
+                    let mut none = [];
+                    let _ = sys::epoll_wait(self.epoll, &mut none, 0);
+                    pause_ms(2);
+                }
+            }
+        }
+    }
+
+    /// How many processes the OOM killer has taken of this container.
+    pub fn oom_kills(&self) -> u64 {
+        let mut buffer = [0u8; 512];
+        let Ok(file) = sys::openat(AT_FDCWD, self.oom_file, O_RDONLY, 0) else { return 0 };
+        let length = sys::read(file, &mut buffer).unwrap_or(0);
+        sys::close(file);
+        buffer[..length]
+            .split(|&b| b == b'\n')
+            .find_map(|line| line.strip_prefix(b"oom_kill "))
+            .map_or(0, |digits| digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0'))))
+    }
+
+    /// Freezes or thaws, and waits until it is so.
+    pub fn freeze(&self, frozen: bool) -> Result<()> {
+        let v2 = self.freezer.ends_with(b"cgroup.freeze\0");
+        let value: &[u8] = match (v2, frozen) {
+            (true, true) => b"1",
+            (true, false) => b"0",
+            (false, true) => b"FROZEN",
+            (false, false) => b"THAWED",
+        };
+        // v1 stays FREEZING while a process is being made; writing again makes progress.
+        for _ in 0..500 {
+            write_file(self.freezer, value)?;
+            if v2 {
+                return Ok(());
+            }
+            let mut state = [0u8; 16];
+            let file = sys::openat(AT_FDCWD, self.freezer, O_RDONLY, 0)?;
+            let length = sys::read(file, &mut state)?;
+            sys::close(file);
+            if state[..length].starts_with(value) {
+                return Ok(());
+            }
+            pause_ms(1);
+        }
+        let _ = write_file(self.freezer, b"THAWED");
+        Err(EBUSY)
+    }
+
+    /// Kills every process of the container's groups: for those that no pid namespace ends.
+    pub fn kill_groups(&self) {
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops.filter(|op| op.code == OP_CGROUP_DIR) {
+            if op.payload.u32() != 0 {
+                kill_all(op.payload.cstr());
+            }
+        }
+    }
+}
+
+pub fn pause_ms(millis: i32) {
+    // SAFETY: a null set of zero descriptors.
+    let time = [i64::from(millis) / 1000, i64::from(millis) % 1000 * 1_000_000];
+    const PPOLL: usize = if cfg!(target_arch = "x86_64") { 271 } else { 73 };
+    // SAFETY: the time lives over the call; no descriptors are given.
+    let _ = unsafe { sys::call(PPOLL, &[0, 0, time.as_ptr() as usize, 0, 8]) };
+}
+
+fn kill_all(path: &[u8]) {
+    let Ok(dir) = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0) else { return };
+    let Ok(file) = sys::openat(dir, b"cgroup.procs\0", O_RDONLY, 0) else { return sys::close(dir) };
+    let mut buffer = [0u8; 4096];
+    let mut pid = 0usize;
+    while let Ok(length) = sys::read(file, &mut buffer) {
+        if length == 0 {
+            break;
+        }
+        for &byte in &buffer[..length] {
+            if byte.is_ascii_digit() {
+                pid = pid * 10 + usize::from(byte - b'0');
+            } else if pid > 0 {
+                // SAFETY: no pointers.
+                let _ = unsafe { sys::call(nr::KILL, &[pid, SIGKILL as usize]) };
+                pid = 0;
+            }
+        }
+    }
+    sys::close(file);
+    sys::close(dir);
+}
+
+/// mkdir -p of an absolute path: every part that is missing.
+fn make_dirs(path: &[u8]) -> Result<()> {
+    match sys::mkdirat(AT_FDCWD, path, 0o755) {
+        Ok(()) | Err(EEXIST) => return Ok(()),
+        Err(ENOENT) => {}
+        Err(error) => return Err(error),
+    }
+    let mut buffer = [0u8; 4096];
+    let parent = path.iter().rposition(|&b| b == b'/').filter(|&at| at > 0 && at < buffer.len()).ok_or(ENOENT)?;
+    buffer[..parent].copy_from_slice(&path[..parent]);
+    make_dirs(&buffer[..=parent])?;
+    match sys::mkdirat(AT_FDCWD, path, 0o755) {
+        Err(EEXIST) => Ok(()),
+        other => other,
+    }
+}
+
+fn write_file(path: &[u8], value: &[u8]) -> Result<()> {
+    let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
+    let written = sys::write_all(file, value);
+    sys::close(file);
+    written
+}
+
+/// Loads a device program and attaches it to a v2 group.
+fn attach_devices(path: &[u8], program: &[u8]) -> Result<()> {
+    const BPF_PROG_LOAD: usize = 5;
+    const BPF_PROG_ATTACH: usize = 8;
+    const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+    const BPF_CGROUP_DEVICE: u32 = 6;
+    const INSTRUCTION_LEN: usize = 8;
+    const ATTR_LEN: usize = 72;
+    let mut load = [0u64; ATTR_LEN / 8];
+    load[0] = u64::from(BPF_PROG_TYPE_CGROUP_DEVICE) | ((program.len() / INSTRUCTION_LEN) as u64) << 32;
+    load[1] = program.as_ptr() as u64;
+    load[2] = c"Apache-2.0".as_ptr() as u64;
+    // SAFETY: attributes, program and licence live over the call.
+    let fd = unsafe { sys::call(nr::BPF, &[BPF_PROG_LOAD, load.as_ptr() as usize, ATTR_LEN]) }? as u32;
+    let group = sys::openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)?;
+    let attach = [group as u32, fd, BPF_CGROUP_DEVICE, 0];
+    // SAFETY: the attributes live over the call.
+    let attached = unsafe { sys::call(nr::BPF, &[BPF_PROG_ATTACH, attach.as_ptr() as usize, size_of_val(&attach)]) };
+    sys::close(group);
+    sys::close(fd as i32);
+    attached.map(|_| ())
+}

@@ -1,0 +1,724 @@
+//! The child between clone and exec: walks the plan, decides nothing.
+//!
+//! It runs in its own copy of the monitor's memory and ends in execve, or in a report of the step that failed. Targets
+//! inside the root are resolved by openat2 from the root's descriptor, so that nothing in an image leads out of it.
+
+use crate::sys::{self, *};
+use crate::user;
+use crate::wire::*;
+
+/// What the monitor prepared for a child.
+pub struct Launch<'a> {
+    pub ops: Ops<'a>,
+    /// Where failures go, and the terminal's master; its end means success.
+    pub report: i32,
+    /// Standard streams that are not a terminal.
+    pub stdio: [i32; 3],
+    /// `tasks` or `cgroup.procs` files to write `0` into.
+    pub cgroups: &'a [i32],
+    pub namespaces: &'a [i32],
+    pub run_dir: i32,
+    pub tty: bool,
+    pub rows: u16,
+    pub cols: u16,
+    /// For an exec: the container's first process, and its `/dev/pts`.
+    pub init: i32,
+    pub devpts: i32,
+    /// The streams are pipes of the monitor's own: their owner may be changed.
+    pub own_stdio: bool,
+}
+
+/// The monitor learns the kinds of messages by their first word.
+pub const REPORT_FAILURE: u32 = 1;
+pub const REPORT_TERMINAL: u32 = 2;
+pub const REPORT_DEVPTS: u32 = 3;
+pub const REPORT_READY: u32 = 4;
+
+struct Child<'a> {
+    launch: &'a Launch<'a>,
+    root: i32,
+    proc: i32,
+    devpts: i32,
+    null: i32,
+    home: [u8; 1024],
+    home_length: usize,
+}
+
+type Step = core::result::Result<(), Failure>;
+
+/// Runs the plan. Never returns.
+pub fn run(launch: &Launch) -> ! {
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, home: [0; 1024], home_length: 0 };
+    if let Err(failure) = child.walk() {
+        let mut message = [0u8; 20];
+        message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
+        message[4..8].copy_from_slice(&failure.step.to_ne_bytes());
+        message[8..12].copy_from_slice(&failure.errno.to_ne_bytes());
+        message[12..16].copy_from_slice(&failure.detail.to_ne_bytes());
+        message[16..20].copy_from_slice(&failure.extra.to_ne_bytes());
+        let _ = sys::send_fd(launch.report, &message, None);
+    }
+    sys::exit(1)
+}
+
+impl<'a> Child<'a> {
+    fn walk(&mut self) -> Step {
+        reset_signals();
+        for &file in self.launch.cgroups {
+            sys::write_all(file, b"0").map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })?;
+        }
+        for op in self.launch.ops {
+            self.step(op.code, op.payload, op.index).map_err(|mut failure| {
+                failure.step = op.index;
+                failure
+            })?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, code: u16, mut p: Payload<'a>, index: u32) -> Step {
+        match code {
+            OP_HOSTNAME => set_name(nr::SETHOSTNAME, p.bytes()),
+            OP_DOMAINNAME => set_name(nr::SETDOMAINNAME, p.bytes()),
+            OP_LOOPBACK => loopback_up(),
+            OP_PROPAGATION => ok(sys::mount_propagation(b"/\0", p.u32())),
+            OP_OVERLAY => self.overlay(p),
+            OP_MOUNT => self.mount(p),
+            OP_BIND => self.bind(p),
+            OP_NODE => self.node(p),
+            OP_SYMLINK => self.symlink(p),
+            OP_MASK => self.mask(p.cstr()),
+            OP_READONLY => self.read_only(p.cstr()),
+            OP_DIR => self.dir(p),
+            OP_FILE => self.file(p),
+            OP_ATTR => self.attributes(p),
+            OP_SYSCTL => self.sysctl(p),
+            OP_PIVOT => self.pivot(p.u64()),
+            OP_RLIMIT => rlimit(p),
+            OP_OOM_SCORE => oom_score(p),
+            OP_KEYRING => keyring(),
+            OP_STDIO => self.stdio(),
+            OP_WORKDIR => self.workdir(p.cstr()),
+            OP_IDENTITY => self.identity(p),
+            OP_EXEC => self.exec(p),
+            OP_JOIN_NS => self.join(p),
+            OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
+            OP_ENTER => self.enter(p.u32()),
+            _ if code >= OP_STRING => Ok(()),
+            // An operation that this monitor does not know must not be skipped: it may be a restriction.
+            _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
+        }
+    }
+
+    fn join(&mut self, mut p: Payload) -> Step {
+        let index = p.u32() as usize;
+        let kind = p.u32();
+        let fd = self.launch.namespaces.get(index).copied().unwrap_or(-1);
+        ok(sys::setns(fd, u64::from(kind)))
+    }
+
+    fn enter(&mut self, kinds: u32) -> Step {
+        ok(sys::setns(self.launch.init, u64::from(kinds)))?;
+        self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
+        Ok(())
+    }
+
+    /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
+    fn overlay(&mut self, mut p: Payload) -> Step {
+        let (upper, work) = (p.cstr(), p.cstr());
+        let flags = p.u32();
+        let count = p.u32();
+        let fs = os(sys::fsopen(b"overlay\0"))?;
+        self.lower_dirs(fs, p, count)?;
+        ok(sys::fsconfig(fs, b"upperdir\0", upper))?;
+        ok(sys::fsconfig(fs, b"workdir\0", work))?;
+        if flags & 1 != 0 {
+            ok(sys::fsconfig(fs, b"volatile\0", b"\0"))?;
+        }
+        ok(sys::fs_create(fs))?;
+        let mount = os(sys::fsmount(fs, 0))?;
+        sys::close(fs);
+        let here = os(sys::openat(self.launch.run_dir, b".\0", O_PATH | O_DIRECTORY, 0))?;
+        ok(sys::move_mount(mount, here))?;
+        sys::close(here);
+        self.root = mount;
+        Ok(())
+    }
+
+    /// `lowerdir+` takes any path (Linux 6.5); before, one string with colons, whose length is bounded.
+    fn lower_dirs(&mut self, fs: i32, mut p: Payload, count: u32) -> Step {
+        let mut joined = [0u8; 4096];
+        let mut used = 0;
+        let mut rest = p;
+        for index in 0..count {
+            match sys::fsconfig(fs, b"lowerdir+\0", p.cstr()) {
+                Ok(()) => {}
+                Err(EINVAL) if index == 0 => {
+                    for _ in 0..count {
+                        let dir = rest.bytes();
+                        let separator = usize::from(used > 0);
+                        let room = joined.get_mut(used..used + separator + dir.len() + 1).ok_or_else(|| errno(E2BIG))?;
+                        room[..separator].fill(b':');
+                        room[separator..separator + dir.len()].copy_from_slice(dir);
+                        used += separator + dir.len();
+                    }
+                    return ok(sys::fsconfig(fs, b"lowerdir\0", &joined[..=used]));
+                }
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn mount(&mut self, mut p: Payload) -> Step {
+        let special = p.u32();
+        let attributes = p.u32();
+        let (kind, source, target) = (p.cstr(), p.cstr(), p.cstr());
+        let count = p.u32();
+        let fs = os(sys::fsopen(kind))?;
+        if source != b"\0" {
+            ok(sys::fsconfig(fs, b"source\0", source))?;
+        }
+        for _ in 0..count {
+            let key = p.cstr();
+            ok(sys::fsconfig(fs, key, p.cstr()))?;
+        }
+        ok(sys::fs_create(fs))?;
+        let mount = os(sys::fsmount(fs, attributes))?;
+        sys::close(fs);
+        let resolve = if special & SPECIAL_FIXED != 0 { RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS } else { IN_ROOT };
+        let at = self.make_dirs(self.root, target, 0o755, resolve)?;
+        ok(sys::move_mount(mount, at))?;
+        sys::close(at);
+        match special & !SPECIAL_FIXED {
+            SPECIAL_PROC => self.proc = mount,
+            SPECIAL_DEVPTS => {
+                self.devpts = mount;
+                let _ = sys::send_fd(self.launch.report, &REPORT_DEVPTS.to_ne_bytes(), Some(mount));
+            }
+            _ => sys::close(mount),
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, mut p: Payload) -> Step {
+        let flags = p.u32();
+        let propagation = p.u32();
+        let (set, clear) = (p.u64(), p.u64());
+        let (source, target) = (p.cstr(), p.cstr());
+        let recursive = flags & BIND_RECURSIVE != 0;
+        let how = 1 | if recursive { AT_RECURSIVE } else { 0 };
+        let tree = match sys::open_tree(AT_FDCWD, source, how) {
+            Err(ENOENT) if flags & BIND_MAKE_SOURCE != 0 => {
+                let host = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
+                sys::close(self.make_dirs(host, source, 0o755, IN_ROOT)?);
+                sys::close(host);
+                os(sys::open_tree(AT_FDCWD, source, how))?
+            }
+            other => os(other)?,
+        };
+        if set | clear != 0 || propagation != 0 {
+            ok(sys::mount_setattr(tree, recursive, set, clear, u64::from(propagation)))?;
+        }
+        let directory = os(sys::fstat(tree))?.mode & S_IFMT == S_IFDIR;
+        let at = if directory { self.make_dirs(self.root, target, 0o755, IN_ROOT)? } else { self.make_file(target)? };
+        ok(sys::move_mount(tree, at))?;
+        sys::close(at);
+        sys::close(tree);
+        Ok(())
+    }
+
+    fn node(&mut self, mut p: Payload) -> Step {
+        let mode = p.u32();
+        let (major, minor) = (u64::from(p.u32()), u64::from(p.u32()));
+        let (uid, gid) = (p.u32(), p.u32());
+        let (parent, name) = self.parent_of(p.cstr())?;
+        let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
+        let _ = sys::unlinkat(parent, name.cstr(), 0);
+        ok(sys::mknodat(parent, name.cstr(), mode, device))?;
+        ok(sys::fchmodat(parent, name.cstr(), mode & 0o7777))?;
+        if uid | gid != 0 {
+            ok(sys::fchownat(parent, name.cstr(), uid, gid, AT_SYMLINK_NOFOLLOW))?;
+        }
+        sys::close(parent);
+        Ok(())
+    }
+
+    fn symlink(&mut self, mut p: Payload) -> Step {
+        let (target, text) = (p.cstr(), p.cstr());
+        let (parent, name) = self.parent_of(target)?;
+        let made = match sys::symlinkat(text, parent, name.cstr()) {
+            Err(EEXIST) => Ok(()),
+            other => ok(other),
+        };
+        sys::close(parent);
+        made
+    }
+
+    fn dir(&mut self, mut p: Payload) -> Step {
+        let mode = p.u32();
+        sys::close(self.make_dirs(self.root, p.cstr(), mode, IN_ROOT)?);
+        Ok(())
+    }
+
+    fn file(&mut self, mut p: Payload) -> Step {
+        let target = p.cstr();
+        let mode = p.u32();
+        let content = p.bytes();
+        let (parent, name) = self.parent_of(target)?;
+        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
+        let file = os(sys::openat(parent, name.cstr(), flags, mode))?;
+        ok(sys::write_all(file, content))?;
+        sys::close(file);
+        sys::close(parent);
+        Ok(())
+    }
+
+    fn attributes(&mut self, mut p: Payload) -> Step {
+        let set = p.u64();
+        let at = os(sys::openat2(self.root, p.cstr(), O_PATH, 0, FIXED))?;
+        ok(sys::mount_setattr(at, false, set, 0, 0))?;
+        sys::close(at);
+        Ok(())
+    }
+
+    /// Hides a path: an empty read-only tmpfs over a directory, the host's `/dev/null` over anything else.
+    fn mask(&mut self, path: &[u8]) -> Step {
+        let at = match sys::openat2(self.root, path, O_PATH, 0, FIXED) {
+            Err(ENOENT | ENOTDIR) => return Ok(()),
+            other => os(other)?,
+        };
+        let cover = if os(sys::fstat(at))?.mode & S_IFMT == S_IFDIR { empty_dir()? } else { self.null_file()? };
+        ok(sys::move_mount(cover, at))?;
+        sys::close(cover);
+        sys::close(at);
+        Ok(())
+    }
+
+    /// A mount of the host's `/dev/null`, looked at before it is trusted.
+    fn null_file(&mut self) -> core::result::Result<i32, Failure> {
+        if self.null < 0 {
+            let null = os(sys::openat(AT_FDCWD, b"/dev/null\0", O_PATH | O_NOFOLLOW, 0))?;
+            let stat = os(sys::fstat(null))?;
+            if (stat.mode & S_IFMT, stat.rdev_major, stat.rdev_minor) != (S_IFCHR, 1, 3) {
+                return Err(Failure { errno: EINVAL, ..Failure::default() });
+            }
+            self.null = null;
+        }
+        let cover = os(sys::open_tree(self.null, b"\0", AT_EMPTY_PATH | 1))?;
+        ok(sys::mount_setattr(cover, false, MOUNT_ATTR_RDONLY, 0, 0))?;
+        Ok(cover)
+    }
+
+    fn read_only(&mut self, path: &[u8]) -> Step {
+        let at = match sys::openat2(self.root, path, O_PATH, 0, FIXED) {
+            Err(ENOENT | ENOTDIR) => return Ok(()),
+            other => os(other)?,
+        };
+        let tree = os(sys::open_tree(at, b"\0", AT_EMPTY_PATH | AT_RECURSIVE | 1))?;
+        ok(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
+        ok(sys::move_mount(tree, at))?;
+        sys::close(tree);
+        sys::close(at);
+        Ok(())
+    }
+
+    fn sysctl(&mut self, mut p: Payload) -> Step {
+        let sys_dir = os(sys::openat2(self.proc, b"sys\0", O_PATH | O_DIRECTORY, 0, FIXED))?;
+        let file = os(sys::openat2(sys_dir, p.cstr(), O_WRONLY, 0, FIXED))?;
+        ok(sys::write_all(file, p.bytes()))?;
+        sys::close(file);
+        sys::close(sys_dir);
+        Ok(())
+    }
+
+    fn pivot(&mut self, attributes: u64) -> Step {
+        if attributes != 0 {
+            ok(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
+        }
+        ok(sys::fchdir(self.root))?;
+        ok(sys::pivot_root(b".\0", b".\0"))?;
+        ok(sys::umount_detach(b".\0"))?;
+        // The root's descriptor names the tree that is "/" now.
+        ok(sys::fchdir(self.root))
+    }
+
+    fn stdio(&mut self) -> Step {
+        ok(sys_setsid())?;
+        let mut streams = self.launch.stdio;
+        if self.launch.tty {
+            streams = [self.terminal()?; 3];
+        }
+        for (number, fd) in streams.into_iter().enumerate() {
+            let fd = if fd >= 0 { fd } else { os(sys::openat(AT_FDCWD, b"/dev/null\0", O_RDWR, 0))? };
+            // Out of the way of the three numbers being filled.
+            let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
+            ok(sys::dup_to(fd, number as i32))?;
+        }
+        Ok(())
+    }
+
+    /// A terminal of the container's own `/dev/pts`; its master goes to the monitor.
+    fn terminal(&mut self) -> core::result::Result<i32, Failure> {
+        const DEVPTS_MAGIC: u64 = 0x1cd1;
+        const TIOCSPTLCK: usize = 0x4004_5431;
+        const TIOCGPTPEER: usize = 0x5441;
+        const TIOCSCTTY: usize = 0x540e;
+        if os(sys::fs_magic(self.devpts))? != DEVPTS_MAGIC {
+            return Err(errno(EINVAL));
+        }
+        let master = os(sys::openat2(self.devpts, b"ptmx\0", O_RDWR | O_NOCTTY, 0, FIXED))?;
+        let unlocked = 0i32;
+        os(sys::ioctl(master, TIOCSPTLCK, (&raw const unlocked) as usize))?;
+        let slave = os(sys::ioctl(master, TIOCGPTPEER, (O_RDWR | O_NOCTTY | O_CLOEXEC) as usize))? as i32;
+        if self.launch.rows | self.launch.cols != 0 {
+            ok(sys::set_window(master, self.launch.rows, self.launch.cols))?;
+        }
+        os(sys::send_fd(self.launch.report, &REPORT_TERMINAL.to_ne_bytes(), Some(master)))?;
+        sys::close(master);
+        os(sys::ioctl(slave, TIOCSCTTY, 0))?;
+        if self.launch.init < 0 {
+            let tree = os(sys::open_tree(slave, b"\0", AT_EMPTY_PATH | 1))?;
+            let console = self.make_file(b"/dev/console\0")?;
+            ok(sys::move_mount(tree, console))?;
+            sys::close(tree);
+            sys::close(console);
+        }
+        Ok(slave)
+    }
+
+    fn workdir(&mut self, path: &[u8]) -> Step {
+        let at = self.make_dirs(self.root, path, 0o755, IN_ROOT)?;
+        ok(sys::fchdir(at))?;
+        sys::close(at);
+        Ok(())
+    }
+
+    fn identity(&mut self, mut p: Payload) -> Step {
+        let flags = p.u32();
+        let group_count = p.u32();
+        let (bounding, for_root, for_others) = (p.u64(), p.u64(), p.u64());
+        let who = user::resolve(self.root, p.bytes(), group_count, &mut p)?;
+        let filter = p.bytes();
+        self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
+        self.home_length = who.home_length;
+        if self.launch.own_stdio || self.launch.tty {
+            for fd in 0..3 {
+                let _ = sys::fchownat(fd, b"\0", who.uid, u32::MAX, AT_EMPTY_PATH);
+            }
+        }
+        drop_bounding(bounding)?;
+        let no_new_privs = flags & ID_NO_NEW_PRIVS != 0;
+        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last.
+        if !no_new_privs {
+            seccomp(filter)?;
+        }
+        ok(set_ids(&who))?;
+        let permitted = if who.uid == 0 { for_root } else { for_others };
+        set_capabilities(permitted)?;
+        if no_new_privs {
+            os(sys::prctl(38, 1))?;
+            seccomp(filter)?;
+        }
+        Ok(())
+    }
+
+    fn exec(&mut self, mut p: Payload<'a>) -> Step {
+        const PR_SET_PDEATHSIG: usize = 1;
+        let (argc, envc) = (p.u32() as usize, p.u32() as usize);
+        let memory = os(sys::map_memory((argc + envc + 4) * size_of::<usize>()))?;
+        // SAFETY: the mapping is page-aligned, zeroed, and holds that many words.
+        let words = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<usize>(), argc + envc + 4) };
+        let program = p.cstr_peek();
+        for word in &mut words[..argc] {
+            *word = p.cstr().as_ptr() as usize;
+        }
+        let mut path: &[u8] = b"";
+        let mut has_home = false;
+        for word in &mut words[argc + 1..argc + 1 + envc] {
+            let variable = p.cstr();
+            if let Some(value) = variable.strip_prefix(b"PATH=") {
+                path = &value[..value.len() - 1];
+            }
+            has_home |= variable.starts_with(b"HOME=");
+            *word = variable.as_ptr() as usize;
+        }
+        let mut home = [0u8; 1100];
+        if !has_home {
+            home[..5].copy_from_slice(b"HOME=");
+            home[5..5 + self.home_length].copy_from_slice(&self.home[..self.home_length]);
+            words[argc + 1 + envc] = home.as_ptr() as usize;
+        }
+        // A monitor that ends takes its container along; one that ended before this line does not read the report any more.
+        os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
+        if sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), None).is_err() {
+            sys::exit(1);
+        }
+        ok(sys::close_range(3, u32::MAX, 4))?;
+        let (argv, envp) = (words.as_ptr() as usize, words[argc + 1..].as_ptr() as usize);
+        if program.contains(&b'/') {
+            return Err(errno(execve(program.as_ptr(), argv, envp)));
+        }
+        Err(search(&program[..program.len() - 1], path, argv, envp))
+    }
+
+    /// The directory that `path` lies in, and its last component.
+    fn parent_of(&mut self, path: &[u8]) -> core::result::Result<(i32, Name), Failure> {
+        let path = trim(path);
+        let split = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+        let name = Name::new(&path[split..]).ok_or_else(|| errno(EINVAL))?;
+        let mut parent = [0u8; 4096];
+        parent[..split].copy_from_slice(&path[..split]);
+        let parent = self.make_dirs(self.root, &parent[..=split], 0o755, IN_ROOT)?;
+        Ok((parent, name))
+    }
+
+    /// Something that is not a directory, to mount on: what is there, or a new empty file.
+    fn make_file(&mut self, path: &[u8]) -> core::result::Result<i32, Failure> {
+        match sys::openat2(self.root, path, O_PATH, 0, IN_ROOT) {
+            Err(ENOENT) => {}
+            other => return os(other),
+        }
+        let (parent, name) = self.parent_of(path)?;
+        let made = os(sys::openat(parent, name.cstr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644))?;
+        sys::close(made);
+        let at = os(sys::openat(parent, name.cstr(), O_PATH | O_NOFOLLOW, 0))?;
+        sys::close(parent);
+        Ok(at)
+    }
+
+    /// Opens a directory below `root`, making what is missing: the longest part that is there is resolved as a whole, then
+    /// one component after the other is made, following no link.
+    fn make_dirs(&mut self, root: i32, path: &[u8], mode: u32, resolve: u64) -> core::result::Result<i32, Failure> {
+        let path = trim(path);
+        if path.len() >= 4095 {
+            return Err(errno(36));
+        }
+        let mut buffer = [0u8; 4096];
+        let mut length = path.len();
+        let mut at = loop {
+            buffer[..length].copy_from_slice(&path[..length]);
+            buffer[length] = 0;
+            let name: &[u8] = if length == 0 { b".\0" } else { &buffer[..=length] };
+            match sys::openat2(root, name, O_PATH | O_DIRECTORY, 0, resolve) {
+                Ok(fd) => break fd,
+                Err(ENOENT) if length > 0 => {
+                    length = path[..length].iter().rposition(|&b| b == b'/').unwrap_or(0);
+                }
+                Err(ENOTDIR) => return Err(Failure { errno: ENOTDIR, detail: DETAIL_NOT_DIR, ..Failure::default() }),
+                Err(error) => return Err(errno(error)),
+            }
+        };
+        for part in path[length..].split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".") {
+            let name = Name::new(part).ok_or_else(|| errno(EINVAL))?;
+            match sys::mkdirat(at, name.cstr(), mode) {
+                Ok(()) => ok(sys::fchmodat(at, name.cstr(), mode))?,
+                Err(EEXIST) => {}
+                Err(error) => return Err(errno(error)),
+            }
+            let next = os(sys::openat(at, name.cstr(), O_PATH | O_DIRECTORY | O_NOFOLLOW, 0))?;
+            sys::close(at);
+            at = next;
+        }
+        Ok(at)
+    }
+}
+
+/// One path component with its NUL.
+struct Name {
+    bytes: [u8; 256],
+    length: usize,
+}
+
+impl Name {
+    fn new(text: &[u8]) -> Option<Name> {
+        if text.is_empty() || text.len() > 255 || text == b"." || text == b".." {
+            return None;
+        }
+        let mut bytes = [0; 256];
+        bytes[..text.len()].copy_from_slice(text);
+        Some(Name { bytes, length: text.len() })
+    }
+    fn cstr(&self) -> &[u8] {
+        &self.bytes[..=self.length]
+    }
+}
+
+const IN_ROOT: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+const FIXED: u64 = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+/// Without NUL and without slashes at either end: relative to the root.
+fn trim(path: &[u8]) -> &[u8] {
+    let mut path = path.strip_suffix(b"\0").unwrap_or(path);
+    while let Some(rest) = path.strip_prefix(b"/") {
+        path = rest;
+    }
+    while let Some(rest) = path.strip_suffix(b"/") {
+        path = rest;
+    }
+    path
+}
+
+pub fn errno(errno: i32) -> Failure {
+    Failure { errno, ..Failure::default() }
+}
+
+pub fn os<T>(result: Result<T>) -> core::result::Result<T, Failure> {
+    result.map_err(errno)
+}
+
+fn ok(result: Result<()>) -> Step {
+    os(result)
+}
+
+fn sys_setsid() -> Result<()> {
+    // SAFETY: no arguments.
+    match unsafe { sys::call(nr::SETSID, &[]) } {
+        // The leader of a process group cannot, but then it leads a session already.
+        Ok(_) | Err(EPERM) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn reset_signals() {
+    sys::set_signal(SIGPIPE, 0);
+    sys::block_signals(false);
+}
+
+fn set_name(number: usize, name: &[u8]) -> Step {
+    // SAFETY: the name lives over the call.
+    os(unsafe { sys::call(number, &[name.as_ptr() as usize, name.len()]) }).map(|_| ())
+}
+
+/// Interface flags by ioctl: one call, no netlink.
+fn loopback_up() -> Step {
+    const SIOCSIFFLAGS: usize = 0x8914;
+    const IFF_UP_RUNNING: u16 = 0x41;
+    let mut request = [0u8; 40];
+    request[..2].copy_from_slice(b"lo");
+    request[16..18].copy_from_slice(&IFF_UP_RUNNING.to_ne_bytes());
+    // SAFETY: no pointers.
+    let socket = os(unsafe { sys::call(nr::SOCKET, &[2, 2 | O_CLOEXEC as usize, 0]) })? as i32;
+    os(sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize))?;
+    sys::close(socket);
+    Ok(())
+}
+
+fn empty_dir() -> core::result::Result<i32, Failure> {
+    let fs = os(sys::fsopen(b"tmpfs\0"))?;
+    ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
+    ok(sys::fs_create(fs))?;
+    let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    let mount = os(sys::fsmount(fs, attributes as u32))?;
+    sys::close(fs);
+    Ok(mount)
+}
+
+fn rlimit(mut p: Payload) -> Step {
+    let resource = p.u32();
+    p.u32();
+    let limits = [p.u64(), p.u64()];
+    // SAFETY: the array lives over the call.
+    os(unsafe { sys::call(nr::PRLIMIT64, &[0, resource as usize, limits.as_ptr() as usize, 0]) }).map(|_| ())
+}
+
+fn oom_score(mut p: Payload) -> Step {
+    let value = p.u32() as i32;
+    let required = p.u32() != 0;
+    let mut text = [0u8; 12];
+    let text = crate::text::decimal(&mut text, i64::from(value));
+    let file = os(sys::openat(AT_FDCWD, b"/proc/self/oom_score_adj\0", O_WRONLY, 0))?;
+    let written = sys::write_all(file, text);
+    sys::close(file);
+    if required { ok(written) } else { Ok(()) }
+}
+
+/// A new anonymous session keyring; a kernel without keyrings has none to leak.
+fn keyring() -> Step {
+    // SAFETY: KEYCTL_JOIN_SESSION_KEYRING takes a null name.
+    match unsafe { sys::call(nr::KEYCTL, &[1, 0]) } {
+        Ok(_) | Err(ENOSYS) => Ok(()),
+        Err(error) => Err(errno(error)),
+    }
+}
+
+fn drop_bounding(keep: u64) -> Step {
+    const PR_CAPBSET_DROP: usize = 24;
+    for capability in 0..64 {
+        if keep & (1 << capability) == 0 {
+            match sys::prctl(PR_CAPBSET_DROP, capability) {
+                Ok(_) => {}
+                // Beyond the kernel's last capability.
+                Err(EINVAL) => break,
+                Err(error) => return Err(errno(error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_ids(who: &user::Identity) -> Result<()> {
+    let (uid, gid) = (who.uid as usize, who.gid as usize);
+    let groups = &who.groups[..who.group_count];
+    // SAFETY: the list lives over the call; the other two take numbers.
+    unsafe {
+        sys::call(nr::SETGROUPS, &[groups.len(), groups.as_ptr() as usize])?;
+        sys::call(nr::SETRESGID, &[gid, gid, gid])?;
+        sys::call(nr::SETRESUID, &[uid, uid, uid])?;
+    }
+    Ok(())
+}
+
+/// Effective and permitted; inheritable and ambient are empty, always.
+fn set_capabilities(permitted: u64) -> Step {
+    const VERSION_3: u32 = 0x2008_0522;
+    const PR_CAP_AMBIENT_CLEAR_ALL: [usize; 2] = [47, 4];
+    let header = [VERSION_3, 0];
+    let (low, high) = (permitted as u32, (permitted >> 32) as u32);
+    let data = [low, low, 0, high, high, 0];
+    let _ = sys::prctl(PR_CAP_AMBIENT_CLEAR_ALL[0], PR_CAP_AMBIENT_CLEAR_ALL[1]);
+    // SAFETY: both structures live over the call.
+    os(unsafe { sys::call(nr::CAPSET, &[header.as_ptr() as usize, data.as_ptr() as usize]) }).map(|_| ())
+}
+
+fn seccomp(filter: &[u8]) -> Step {
+    const SET_MODE_FILTER: usize = 1;
+    const INSTRUCTION_LEN: usize = 8;
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        filter: *const u8,
+    }
+    if filter.is_empty() {
+        return Ok(());
+    }
+    let program = Program { length: (filter.len() / INSTRUCTION_LEN) as u16, filter: filter.as_ptr() };
+    // SAFETY: the program lives over the call; the kernel copies and checks it.
+    os(unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }).map(|_| ())
+}
+
+fn execve(program: *const u8, argv: usize, envp: usize) -> i32 {
+    // SAFETY: the arrays end with a null and hold C strings of the plan's mapping.
+    unsafe { sys::call(nr::EXECVE, &[program as usize, argv, envp]) }.err().unwrap_or(0)
+}
+
+/// Tries the program in every directory of `PATH`.
+fn search(program: &[u8], path: &[u8], argv: usize, envp: usize) -> Failure {
+    let mut candidate = [0u8; 4096];
+    for dir in path.split(|&b| b == b':') {
+        let dir: &[u8] = if dir.is_empty() { b"." } else { dir };
+        let length = dir.len() + 1 + program.len();
+        if program.is_empty() || length + 1 > candidate.len() {
+            continue;
+        }
+        candidate[..dir.len()].copy_from_slice(dir);
+        candidate[dir.len()] = b'/';
+        candidate[dir.len() + 1..length].copy_from_slice(program);
+        candidate[length] = 0;
+        match execve(candidate.as_ptr(), argv, envp) {
+            ENOENT | ENOTDIR | EACCES | ELOOP => {}
+            error => return errno(error),
+        }
+    }
+    Failure { errno: ENOENT, detail: DETAIL_NOT_IN_PATH, ..Failure::default() }
+}

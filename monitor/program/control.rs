@@ -1,0 +1,140 @@
+//! The control socket: one request a message, one answer (an exec gives two).
+
+use crate::boot::{MAX_CLIENTS, Monitor, answer_bytes, request_of};
+use crate::life::{CLIENT, token};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+/// A connected client; fd 0 is a free slot.
+#[derive(Clone, Copy)]
+pub struct Client {
+    fd: i32,
+    waits: bool,
+}
+
+impl Monitor {
+    pub fn accept_client(&mut self) {
+        while let Ok(fd) = sys::accept(self.listener) {
+            let slot = (0..MAX_CLIENTS).find(|&slot| self.clients[slot].fd == 0);
+            let added = slot.is_some_and(|slot| {
+                self.clients[slot] = Client { fd, waits: false };
+                sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN, token(CLIENT, slot as u32)).is_ok()
+            });
+            if !added {
+                // Full: the client sees the connection end, and tries again.
+                sys::close(fd);
+            }
+        }
+    }
+
+    pub fn client_ready(&mut self, slot: usize) {
+        let fd = self.clients[slot].fd;
+        if fd == 0 {
+            return;
+        }
+        let mut fds = [-1; MAX_FDS];
+        let mut bytes = [0u8; REQUEST_LEN + MAX_TEXT];
+        let (got, count) = match sys::recv_fds(fd, &mut bytes, &mut fds, false) {
+            Err(EAGAIN) => return,
+            Ok((got, count)) if got > 0 => (got, count),
+            _ => return self.drop_client(slot),
+        };
+        match request_of(&bytes[..got]) {
+            Some(request) => self.serve(slot, request, &bytes[REQUEST_LEN..got], &fds[..count]),
+            None => {
+                fds[..count].iter().copied().for_each(sys::close);
+                self.drop_client(slot);
+            }
+        }
+    }
+
+    fn drop_client(&mut self, slot: usize) {
+        sys::close(self.clients[slot].fd);
+        self.clients[slot] = Client { fd: 0, waits: false };
+        self.forget_exec_client(slot);
+    }
+
+    fn serve(&mut self, slot: usize, request: Request, text: &[u8], fds: &[i32]) {
+        let result = match request.what {
+            DO_HELLO => Ok(()),
+            DO_SIGNAL => self.signal(request.a, request.b != 0),
+            DO_ATTACH => self.attach(request.a, fds),
+            DO_RESIZE => self.resize(request),
+            DO_EXEC => match self.exec(slot, request.a, fds) {
+                // Its answers come later.
+                Ok(()) => return,
+                Err(errno) => Err(errno),
+            },
+            DO_WAIT if self.state.status == STATUS_RESTARTING => Ok(()),
+            DO_WAIT => {
+                self.clients[slot].waits = true;
+                return;
+            }
+            DO_PAUSE => self.pause(true),
+            DO_UNPAUSE => self.pause(false),
+            DO_NO_RESTART => {
+                self.no_restart = true;
+                self.answer(slot, 0, self.state.exit_code, Failure::default());
+                return self.give_up_restart();
+            }
+            DO_POLICY => {
+                (self.policy, self.policy_max) = (request.a, request.b);
+                Ok(())
+            }
+            DO_ATTRIBUTES => {
+                self.set_attributes(text);
+                Ok(())
+            }
+            _ => Err(ENOSYS),
+        };
+        self.answer(slot, result.err().unwrap_or(0), self.state.exit_code, Failure::default());
+    }
+
+    pub fn answer(&mut self, slot: usize, errno: i32, value: i32, failure: Failure) {
+        let flags = self.state.flags;
+        let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno, value, flags, reserved: 0, failure };
+        let fd = self.clients[slot].fd;
+        if fd > 0 {
+            let _ = sys::send(fd, &answer_bytes(answer));
+        }
+    }
+
+    /// Everybody who waits for the end learns the exit code.
+    pub fn answer_waiters(&mut self) {
+        for slot in 0..MAX_CLIENTS {
+            if self.clients[slot].waits {
+                self.clients[slot].waits = false;
+                self.answer(slot, 0, self.state.exit_code, Failure::default());
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
+        if self.init == 0 {
+            return Err(ESRCH);
+        }
+        sys::pidfd_signal(self.init_pidfd, signal)?;
+        self.no_restart |= by_hand;
+        Ok(())
+    }
+
+    fn pause(&mut self, pause: bool) -> Result<()> {
+        if self.init == 0 {
+            return Err(ESRCH);
+        }
+        self.freeze(pause)?;
+        self.state.status = if pause { STATUS_PAUSED } else { STATUS_RUNNING };
+        self.write_state(false);
+        Ok(())
+    }
+
+    fn resize(&mut self, request: Request) -> Result<()> {
+        let (rows, cols) = (request.a as u16, request.b as u16);
+        let master = if request.c == 0 { self.master } else { self.exec_master(request.c as i32).ok_or(ESRCH)? };
+        if request.c == 0 {
+            // A restart's terminal begins with it.
+            (self.header.rows, self.header.cols) = (rows, cols);
+        }
+        if master >= 0 { sys::set_window(master, rows, cols) } else { Ok(()) }
+    }
+}

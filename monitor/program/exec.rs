@@ -1,0 +1,287 @@
+//! Further processes in the container: started on request, reaped, their end written where the request said.
+
+use crate::boot::{MAX_EXECS, Monitor};
+use crate::child::{self, Launch};
+use crate::life::{REPORT, exit_code_of, failure_of, replace, token, word};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+pub struct Exec {
+    used: bool,
+    pid: i32,
+    /// The child's reports, until it executes the program.
+    report: i32,
+    state_file: i32,
+    /// Slot of the client that asked, and is still there.
+    client: Option<usize>,
+    plan: &'static [u8],
+    ready: bool,
+    failure: Failure,
+    master: i32,
+    pub stdin: i32,
+    /// The sink for the output, while a terminal is not there yet.
+    terminal_sink: i32,
+    terminal_input: i32,
+    code: Option<i32>,
+}
+
+/// # Safety
+/// `place` is valid for writing, and nothing refers to it.
+pub unsafe fn init(place: *mut [Exec; MAX_EXECS]) {
+    for index in 0..MAX_EXECS {
+        // SAFETY: within the array.
+        unsafe { (&raw mut (*place)[index]).write(FREE) };
+    }
+}
+
+const FREE: Exec = Exec {
+    used: false,
+    pid: 0,
+    report: -1,
+    state_file: -1,
+    client: None,
+    plan: b"",
+    ready: false,
+    failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
+    master: -1,
+    stdin: -1,
+    terminal_sink: -1,
+    terminal_input: -1,
+    code: None,
+};
+
+impl Monitor {
+    /// Starts a process: descriptors are the plan, the state file, and the streams of the mask. Takes them all.
+    pub fn exec(&mut self, client: usize, mask: u32, fds: &[i32]) -> Result<()> {
+        let result = self.try_exec(client, mask, fds);
+        if result.is_err() {
+            fds.iter().copied().for_each(sys::close);
+        }
+        result
+    }
+
+    fn try_exec(&mut self, client: usize, mask: u32, fds: &[i32]) -> Result<()> {
+        let wanted = 2 + mask.count_ones() as usize;
+        if self.init == 0 {
+            return Err(ESRCH);
+        }
+        if fds.len() != wanted {
+            return Err(EINVAL);
+        }
+        let index = self.execs.iter().position(|exec| !exec.used).ok_or(EBUSY)?;
+        let length = sys::fstat(fds[0])?.size as usize;
+        let plan = sys::map_file(fds[0], length)?;
+        let Some((header, ops)) = Ops::of(plan) else {
+            sys::unmap(plan);
+            return Err(EINVAL);
+        };
+        let started = self.clone_exec(index, &header, ops, mask, fds);
+        let exec = &mut self.execs[index];
+        match started {
+            Ok((pid, report)) => {
+                sys::close(fds[0]);
+                (exec.pid, exec.report, exec.plan, exec.state_file) = (pid, report, plan, fds[1]);
+                (exec.used, exec.client) = (true, Some(client));
+                sys::epoll_ctl(self.epoll, 1, report, EPOLLIN, token(REPORT, index as u32))
+            }
+            Err(error) => {
+                *exec = FREE;
+                sys::unmap(plan);
+                Err(error)
+            }
+        }
+    }
+
+    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &[i32]) -> Result<(i32, i32)> {
+        let owner = index as u32 + 1;
+        let tty = header.flags & FLAG_TTY != 0;
+        let mut streams = [-1; 3];
+        let mut given = fds[2..].iter().copied();
+        for (bit, stream) in [(SESSION_STDIN, 0), (SESSION_STDOUT, 1), (SESSION_STDERR, 2)] {
+            if mask & bit != 0 {
+                streams[stream] = given.next().unwrap_or(-1);
+            }
+        }
+        let report = sys::socketpair()?;
+        let mut ends = [-1; 3];
+        if tty {
+            (self.execs[index].terminal_input, self.execs[index].terminal_sink) = (streams[0], streams[1]);
+            if streams[2] >= 0 {
+                sys::close(streams[2]);
+            }
+        } else {
+            ends = self.exec_pipes(index, streams)?;
+        }
+        // The children of this process are made in the container's pid namespace for a moment.
+        sys::setns(self.init_pidfd, CLONE_NEWPID)?;
+        let forked = sys::fork(0, (self.cgroup2 >= 0).then_some(self.cgroup2));
+        if !matches!(forked, Ok((0, _))) {
+            let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
+        }
+        let (pid, pidfd) = forked?;
+        if pid == 0 {
+            child::run(&Launch {
+                ops,
+                report: report[1],
+                stdio: ends,
+                cgroups: &self.cgroups[..self.cgroup_count],
+                namespaces: &[],
+                run_dir: -1,
+                tty,
+                rows: header.rows,
+                cols: header.cols,
+                init: self.init_pidfd,
+                devpts: self.devpts,
+                own_stdio: true,
+            });
+        }
+        sys::close(pidfd);
+        sys::close(report[1]);
+        for end in ends {
+            sys::close(end);
+        }
+        if !tty && streams[0] >= 0 {
+            self.add_input(streams[0], owner, true)?;
+        }
+        Ok((pid, report[0]))
+    }
+
+    fn exec_pipes(&mut self, index: usize, streams: [i32; 3]) -> Result<[i32; 3]> {
+        let owner = index as u32 + 1;
+        let mut ends = [-1; 3];
+        if streams[0] >= 0 {
+            let pipe = sys::pipe2(0)?;
+            sys::set_nonblocking(pipe[1]);
+            ends[0] = pipe[0];
+            self.execs[index].stdin = pipe[1];
+        }
+        for stream in [1, 2] {
+            if streams[stream] >= 0 {
+                let pipe = sys::pipe2(0)?;
+                ends[stream] = pipe[1];
+                self.add_output(owner, None, pipe[0], false, Some(streams[stream]))?;
+            }
+        }
+        Ok(ends)
+    }
+
+    /// The child of an exec has something to say.
+    pub fn exec_report(&mut self, index: usize) {
+        let mut message = [0u8; 32];
+        let mut fds = [-1; MAX_FDS];
+        let report = self.execs[index].report;
+        if report < 0 {
+            return;
+        }
+        match sys::recv_fds(report, &mut message, &mut fds, false) {
+            Err(EAGAIN) => {}
+            Ok((length, _)) if length > 0 => match word(&message, 0) {
+                child::REPORT_READY => self.execs[index].ready = true,
+                child::REPORT_TERMINAL => self.take_exec_terminal(index, fds[0]),
+                child::REPORT_FAILURE => self.execs[index].failure = failure_of(&message),
+                _ => {}
+            },
+            _ => self.exec_launched(index),
+        }
+    }
+
+    fn take_exec_terminal(&mut self, index: usize, master: i32) {
+        let owner = index as u32 + 1;
+        let exec = &mut self.execs[index];
+        exec.master = sys::dup_from(master, 0).unwrap_or(-1);
+        exec.stdin = sys::dup_from(master, 0).unwrap_or(-1);
+        sys::set_nonblocking(master);
+        let (sink, input) = (exec.terminal_sink, exec.terminal_input);
+        (exec.terminal_sink, exec.terminal_input) = (-1, -1);
+        let _ = self.add_output(owner, None, master, false, (sink >= 0).then_some(sink));
+        if input >= 0 {
+            let _ = self.add_input(input, owner, false);
+        }
+    }
+
+    /// The report socket ended: the program runs, or the child gave up.
+    fn exec_launched(&mut self, index: usize) {
+        let exec = &mut self.execs[index];
+        replace(&mut exec.report, -1);
+        let lost = Failure { step: STEP_LOST, ..Failure::default() };
+        if !exec.ready && exec.failure == Failure::default() {
+            exec.failure = lost;
+        }
+        let (client, pid, failure) = (exec.client, exec.pid, exec.failure);
+        sys::unmap(core::mem::replace(&mut exec.plan, b""));
+        if failure == Failure::default() {
+            self.write_exec(index, 1, 0);
+            if let Some(client) = client {
+                self.answer(client, 0, pid, failure);
+            }
+        } else if let Some(client) = client {
+            self.answer(client, failure.errno.max(1), 0, failure);
+        }
+        self.finish_exec(index);
+    }
+
+    /// A child that is not the first process ended.
+    pub fn exec_ended(&mut self, pid: i32, code: i32) {
+        if let Some(index) = self.execs.iter().position(|exec| exec.used && exec.pid == pid) {
+            self.execs[index].code = Some(code);
+            // Its last report may still be on the way.
+            while self.execs[index].report >= 0 {
+                self.exec_report(index);
+            }
+            self.finish_exec(index);
+        }
+    }
+
+
+    /// When both the launch and the end are known, the end is told and the slot is free.
+    fn finish_exec(&mut self, index: usize) {
+        let exec = &mut self.execs[index];
+        let (Some(code), true) = (exec.code, exec.report < 0) else { return };
+        let failed = exec.failure != Failure::default();
+        let code = if failed { exit_code_of(exec.failure) } else { code };
+        let client = exec.client;
+        self.write_exec(index, 2, code);
+        self.drop_inputs(index as u32 + 1);
+        if !failed {
+            self.event(b"exec_die", Some((b"exitCode", i64::from(code))));
+            if let Some(client) = client {
+                self.answer(client, 0, code, Failure::default());
+            }
+        }
+        let exec = &mut self.execs[index];
+        for fd in [exec.state_file, exec.master, exec.terminal_sink, exec.terminal_input] {
+            if fd >= 0 {
+                sys::close(fd);
+            }
+        }
+        *exec = FREE;
+    }
+
+    fn write_exec(&self, index: usize, phase: u32, exit_code: i32) {
+        let exec = &self.execs[index];
+        let state = ExecState { version: VERSION, phase, pid: exec.pid, exit_code, monitor_pid: self.state.monitor_pid, reserved: 0 };
+        // SAFETY: ExecState is repr(C), of integers, without padding.
+        let bytes: [u8; EXEC_STATE_LEN] = unsafe { core::mem::transmute(state) };
+        let _ = sys::pwrite(exec.state_file, &bytes, 0);
+    }
+
+    pub fn exec_master(&self, pid: i32) -> Option<i32> {
+        self.execs.iter().find(|exec| exec.used && exec.pid == pid).map(|exec| exec.master)
+    }
+
+    pub fn forget_exec_client(&mut self, slot: usize) {
+        for exec in &mut self.execs {
+            if exec.client == Some(slot) {
+                exec.client = None;
+            }
+        }
+    }
+
+    /// The container ended: so did every process in it; those not reaped yet are reaped now.
+    pub fn end_execs(&mut self) {
+        while let Some((pid, status)) = sys::reap() {
+            let signal = status & 0x7f;
+            self.exec_ended(pid, if signal == 0 { status >> 8 & 0xff } else { 128 + signal });
+        }
+    }
+}

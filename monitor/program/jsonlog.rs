@@ -1,0 +1,196 @@
+//! The json-file log: one JSON object a line of output, as dockerd writes it.
+//!
+//! A line longer than 16 KiB becomes several records, of which only the last ends with a newline. One write(2) a chunk of
+//! output. When the file has reached its bound it is renamed (`.1`, `.2`, ...) or, where one file is kept, emptied.
+
+use crate::sys::{self, *};
+use crate::text::{self, Writer};
+
+const LINE: usize = 16 * 1024;
+/// Six times the longest line, and room for what stands around it.
+const OUT: usize = 6 * LINE + 48 * 1024;
+
+pub struct Log {
+    fd: i32,
+    dir: i32,
+    name: &'static [u8],
+    attrs: &'static [u8],
+    max_size: u64,
+    max_files: u32,
+    size: u64,
+    out: Option<&'static mut [u8]>,
+    used: usize,
+    /// The begun line of each stream.
+    partial: [Partial; 2],
+}
+
+struct Partial {
+    line: Option<&'static mut [u8]>,
+    length: usize,
+}
+
+impl Log {
+    /// # Safety
+    /// `place` is valid for writing, and nothing refers to it.
+    pub unsafe fn init(place: *mut Log) {
+        const NONE: Partial = Partial { line: None, length: 0 };
+        let fresh = Log {
+            fd: -1,
+            dir: -1,
+            name: b"\0",
+            attrs: b"",
+            max_size: 0,
+            max_files: 1,
+            size: 0,
+            out: None,
+            used: 0,
+            partial: [NONE; 2],
+        };
+        // SAFETY: the caller's contract.
+        unsafe { place.write(fresh) };
+    }
+
+    pub fn open(&mut self, dir: i32, name: &'static [u8], attrs: &'static [u8], max_size: u64, max_files: u32) -> Result<()> {
+        (self.dir, self.name, self.attrs, self.max_size, self.max_files) = (dir, name, attrs, max_size, max_files.max(1));
+        self.out = Some(sys::map_memory(OUT)?);
+        for partial in &mut self.partial {
+            partial.line = Some(sys::map_memory(LINE)?);
+        }
+        self.reopen()
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.fd = sys::openat(self.dir, self.name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o640)?;
+        self.size = sys::fstat(self.fd)?.size;
+        Ok(())
+    }
+
+    /// Logs a chunk of a stream (0 stdout, 1 stderr).
+    pub fn chunk(&mut self, stream: usize, mut data: &[u8]) {
+        let mut time = [0u8; 30];
+        text::rfc3339(&mut time, sys::now());
+        while !data.is_empty() {
+            let newline = find_newline(data);
+            let begun = self.partial[stream].length;
+            let take = newline.unwrap_or(data.len()).min(LINE - begun);
+            let whole = newline == Some(take);
+            if begun == 0 && (whole || take == LINE) {
+                self.record(stream, &data[..take], whole, &time);
+            } else {
+                self.keep(stream, &data[..take]);
+                if whole || begun + take == LINE {
+                    self.record_partial(stream, whole, &time);
+                }
+            }
+            data = &data[take + usize::from(whole)..];
+        }
+        self.flush();
+    }
+
+    /// The stream ended: a begun line is logged as it is.
+    pub fn end(&mut self, stream: usize) {
+        if self.partial[stream].length > 0 {
+            let mut time = [0u8; 30];
+            text::rfc3339(&mut time, sys::now());
+            self.record_partial(stream, false, &time);
+            self.flush();
+        }
+    }
+
+    fn keep(&mut self, stream: usize, data: &[u8]) {
+        let partial = &mut self.partial[stream];
+        if let Some(line) = partial.line.as_mut() {
+            line[partial.length..partial.length + data.len()].copy_from_slice(data);
+            partial.length += data.len();
+        }
+    }
+
+    fn record_partial(&mut self, stream: usize, whole: bool, time: &[u8; 30]) {
+        let partial = &mut self.partial[stream];
+        let length = core::mem::take(&mut partial.length);
+        if let Some(line) = partial.line.take() {
+            self.record(stream, &line[..length], whole, time);
+            self.partial[stream].line = Some(line);
+        }
+    }
+
+    fn record(&mut self, stream: usize, line: &[u8], whole: bool, time: &[u8; 30]) {
+        let room = 6 * line.len() + self.attrs.len() + 128;
+        if self.used + room > OUT {
+            self.flush();
+        }
+        let attrs = self.attrs;
+        let Some(out) = self.out.as_mut() else { return };
+        let out = &mut out[self.used..];
+        out[..8].copy_from_slice(b"{\"log\":\"");
+        let at = 8 + text::escape(&mut out[8..], line);
+        let mut tail = Writer::new(&mut out[at..]);
+        tail.bytes(if whole { b"\\n" } else { b"" });
+        tail.bytes(if stream == 0 { b"\",\"stream\":\"stdout\"," } else { b"\",\"stream\":\"stderr\"," });
+        tail.bytes(attrs).bytes(b"\"time\":\"").bytes(time).bytes(b"\"}\n");
+        self.used += at + tail.written();
+    }
+
+    /// Writes what is gathered. A disk that is full loses these records, not the container; what was half written is
+    /// cut off again, so that the file stays records alone.
+    fn flush(&mut self) {
+        let used = core::mem::take(&mut self.used);
+        if used == 0 {
+            return;
+        }
+        if self.max_size > 0 && self.size >= self.max_size {
+            self.rotate();
+        }
+        let Some(out) = self.out.as_ref() else { return };
+        match sys::write_all(self.fd, &out[..used]) {
+            Ok(()) => self.size += used as u64,
+            // SAFETY: no pointers.
+            Err(_) => drop(unsafe { sys::call(nr::FTRUNCATE, &[self.fd as usize, self.size as usize]) }),
+        }
+    }
+
+    fn rotate(&mut self) {
+        if self.max_files == 1 {
+            // SAFETY: no pointers.
+            let _ = unsafe { sys::call(nr::FTRUNCATE, &[self.fd as usize, 0]) };
+            self.size = 0;
+            return;
+        }
+        let mut older = [0u8; 256];
+        let mut newer = [0u8; 256];
+        for number in (1..self.max_files).rev() {
+            self.numbered(&mut older, number);
+            self.numbered(&mut newer, number - 1);
+            let _ = sys::renameat(self.dir, &newer, &older);
+        }
+        let old = self.fd;
+        if self.reopen().is_ok() {
+            sys::close(old);
+        }
+    }
+
+    fn numbered(&self, name: &mut [u8; 256], number: u32) {
+        name.fill(0);
+        let mut writer = Writer::new(&mut name[..255]);
+        writer.bytes(&self.name[..self.name.len() - 1]);
+        if number > 0 {
+            writer.bytes(b".").number(i64::from(number));
+        }
+    }
+}
+
+/// Position of the first newline, eight bytes at a time.
+fn find_newline(data: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    for word in data.chunks_exact(8) {
+        let bits = u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]])
+            ^ (ONES * b'\n' as u64);
+        let zero = bits.wrapping_sub(ONES) & !bits & (ONES << 7);
+        if zero != 0 {
+            return Some(at + zero.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    data[at..].iter().position(|&b| b == b'\n').map(|tail| at + tail)
+}

@@ -1,0 +1,390 @@
+//! A container's life: start, event loop, end, restart.
+
+use crate::boot::{Monitor, answer_bytes};
+use crate::child::{self, Launch};
+use crate::streams::{CONTAINER, STDERR, STDOUT};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+// What an epoll event is about: kind in the upper half, index in the lower.
+pub const SIGNALS: u32 = 1;
+pub const LISTENER: u32 = 2;
+pub const CLIENT: u32 = 3;
+pub const OUTPUT: u32 = 4;
+pub const SINK: u32 = 5;
+pub const INPUT: u32 = 6;
+pub const TARGET: u32 = 7;
+pub const REPORT: u32 = 8;
+
+const FIRST_DELAY_MS: i64 = 100;
+const LONGEST_DELAY_MS: i64 = 60_000;
+/// A run of this length resets the delay.
+const STABLE_RUN_NS: i64 = 10_000_000_000;
+/// How long clients may take what is left of the output of a container that ended.
+const LINGER_MS: i32 = 10_000;
+
+pub fn token(kind: u32, index: u32) -> u64 {
+    u64::from(kind) << 32 | u64::from(index)
+}
+
+/// The first start, then the loop until the container has ended for good.
+pub fn run(monitor: &mut Monitor) -> ! {
+    monitor.delay_ms = FIRST_DELAY_MS;
+    monitor.set_status(STATUS_STARTING, true);
+    if let Err(failure) = monitor.start() {
+        monitor.start_failed(failure);
+    } else {
+        monitor.answer_start(Failure::default());
+    }
+    let mut events = [EpollEvent::default(); 32];
+    loop {
+        let count = sys::epoll_wait(monitor.epoll, &mut events, monitor.wait_ms()).unwrap_or(0);
+        for event in &events[..count] {
+            let (kind, index, bits) = ((event.data >> 32) as u32, event.data as u32 as usize, event.events);
+            monitor.dispatch(kind, index, bits);
+        }
+        if monitor.restart_at > 0 && sys::monotonic() >= monitor.restart_at {
+            monitor.restart();
+        }
+    }
+}
+
+impl Monitor {
+    fn wait_ms(&self) -> i32 {
+        if self.restart_at == 0 {
+            return -1;
+        }
+        ((self.restart_at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32
+    }
+
+    fn dispatch(&mut self, kind: u32, index: usize, bits: u32) {
+        match kind {
+            SIGNALS => self.reap(),
+            LISTENER => self.accept_client(),
+            CLIENT => self.client_ready(index),
+            OUTPUT => self.output_ready(index),
+            SINK => self.sink_ready(index, bits),
+            INPUT => self.input_ready(index),
+            TARGET => self.target_ready(index as u32),
+            REPORT => self.exec_report(index),
+            _ => {}
+        }
+    }
+
+    fn set_status(&mut self, status: u32, durable: bool) {
+        self.state.status = status;
+        self.write_state(durable);
+    }
+
+    /// Makes cgroups and streams, clones the child, waits until it executes the program.
+    fn start(&mut self) -> core::result::Result<(), Failure> {
+        let failed = |errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() };
+        self.make_cgroups()?;
+        let flags = self.header.flags;
+        let tty = flags & FLAG_TTY != 0;
+        let mut ends = [-1; 3];
+        if !tty {
+            ends = self.make_pipes().map_err(failed)?;
+        }
+        let report = sys::socketpair().map_err(failed)?;
+        let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
+        let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
+        for mut op in ops.filter(|op| op.code == OP_JOIN_NS) {
+            let (index, kind) = (op.payload.u32() as usize, u64::from(op.payload.u32()));
+            // A pid namespace is joined by the parent: it counts for children.
+            if kind == CLONE_NEWPID {
+                sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })?;
+            }
+        }
+        let (pid, pidfd) = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2)
+            .map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
+        if pid == 0 {
+            child::run(&Launch {
+                ops,
+                report: report[1],
+                stdio: ends,
+                cgroups: &self.cgroups[..self.cgroup_count],
+                namespaces: &self.namespaces,
+                run_dir: self.run_dir,
+                tty,
+                rows: self.header.rows,
+                cols: self.header.cols,
+                init: -1,
+                devpts: -1,
+                own_stdio: true,
+            });
+        }
+        for fd in ends {
+            sys::close(fd);
+        }
+        sys::close(report[1]);
+        let outcome = self.await_child(report[0]);
+        sys::close(report[0]);
+        if let Err(failure) = outcome {
+            sys::wait_for(pid);
+            sys::close(pidfd);
+            return Err(failure);
+        }
+        self.started(pid, pidfd);
+        Ok(())
+    }
+
+    /// Pipes of a container without a terminal: answers the child's ends.
+    fn make_pipes(&mut self) -> Result<[i32; 3]> {
+        let mut ends = [-1; 3];
+        if self.header.flags & FLAG_OPEN_STDIN != 0 {
+            let pipe = sys::pipe2(0)?;
+            sys::set_nonblocking(pipe[1]);
+            (ends[0], self.stdin) = (pipe[0], pipe[1]);
+        }
+        let log = self.header.flags & FLAG_LOG != 0;
+        for (end, index) in [(1, STDOUT), (2, STDERR)] {
+            let pipe = sys::pipe2(0)?;
+            ends[end] = pipe[1];
+            self.add_output(CONTAINER, Some(index), pipe[0], log, None)?;
+        }
+        Ok(ends)
+    }
+
+    /// Takes the child's reports until it executes the program or fails.
+    fn await_child(&mut self, report: i32) -> core::result::Result<(), Failure> {
+        let mut ready = false;
+        loop {
+            let mut message = [0u8; 32];
+            let mut fds = [-1; MAX_FDS];
+            let length = match sys::recv_fds(report, &mut message, &mut fds, true) {
+                Ok((length, _)) => length,
+                Err(errno) => return Err(Failure { step: STEP_LOST, errno, ..Failure::default() }),
+            };
+            if length == 0 {
+                return if ready { Ok(()) } else { Err(Failure { step: STEP_LOST, ..Failure::default() }) };
+            }
+            match word(&message, 0) {
+                child::REPORT_READY => ready = true,
+                child::REPORT_DEVPTS => replace(&mut self.devpts, fds[0]),
+                child::REPORT_TERMINAL => self.take_terminal(fds[0]),
+                _ => return Err(failure_of(&message)),
+            }
+        }
+    }
+
+    fn take_terminal(&mut self, master: i32) {
+        self.master = master;
+        self.stdin = sys::dup_from(master, 0).unwrap_or(-1);
+        sys::set_nonblocking(master);
+        let log = self.header.flags & FLAG_LOG != 0;
+        let _ = self.add_output(CONTAINER, Some(STDOUT), master, log, None);
+    }
+
+    fn started(&mut self, pid: i32, pidfd: i32) {
+        self.init = pid;
+        self.init_pidfd = pidfd;
+        self.state.pid = pid;
+        self.state.pid_start = start_time(pid);
+        self.state.started_ns = sys::now();
+        self.state.failure = Failure::default();
+        self.state.flags = 0;
+        self.set_status(STATUS_RUNNING, true);
+        self.event(b"start", None);
+        self.enable_inputs(CONTAINER);
+    }
+
+    fn answer_start(&mut self, failure: Failure) {
+        if self.boot >= 0 {
+            let answer = Answer {
+                magic: MESSAGE_MAGIC,
+                version: VERSION,
+                errno: if failure == Failure::default() { 0 } else { failure.errno.max(1) },
+                value: self.init,
+                failure,
+                ..Answer::default()
+            };
+            let _ = sys::send(self.boot, &answer_bytes(answer));
+            sys::close(self.boot);
+            self.boot = -1;
+        }
+    }
+
+    /// The first start failed: nothing ran, nothing stays, the library knows why.
+    fn start_failed(&mut self, failure: Failure) -> ! {
+        self.stop_streams();
+        self.remove_cgroups();
+        self.state.failure = failure;
+        self.set_status(STATUS_CREATED, false);
+        let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
+        sys::close(self.lock);
+        self.answer_start(failure);
+        self.linger()
+    }
+
+    fn stop_streams(&mut self) {
+        self.drain_container();
+        self.drop_inputs(CONTAINER);
+        self.master = -1;
+    }
+
+    /// Children ended: the container's first process, or exec'd ones.
+    fn reap(&mut self) {
+        let mut info = [0u8; 128 * 4];
+        while sys::read(self.signals, &mut info).is_ok() {}
+        let mut ended = None;
+        while let Some((pid, status)) = sys::reap() {
+            if pid == self.init {
+                ended = Some(status);
+            } else {
+                self.exec_ended(pid, code_of(status));
+            }
+        }
+        if let Some(status) = ended {
+            self.ended(code_of(status));
+        }
+    }
+
+    /// The first process ended, and with it every other of its pid namespace.
+    fn ended(&mut self, code: i32) {
+        self.init = 0;
+        sys::close(self.init_pidfd);
+        self.init_pidfd = -1;
+        if self.header.flags & FLAG_SHARED_PIDS != 0 {
+            self.kill_groups();
+        }
+        self.stop_streams();
+        let oom_now = self.oom_kills();
+        let oom = oom_now > self.oom_seen;
+        if oom {
+            self.state.flags |= STATE_OOM;
+            self.event(b"oom", None);
+        }
+        self.event(b"die", Some((b"exitCode", i64::from(code))));
+        let ran = sys::now() - self.state.started_ns;
+        (self.state.pid, self.state.pid_start) = (0, 0);
+        self.state.exit_code = code;
+        self.state.finished_ns = sys::now();
+        if self.no_restart {
+            self.state.flags |= STATE_MANUAL;
+        }
+        if self.wants_restart(code) {
+            self.plan_restart(ran);
+        } else {
+            self.finish();
+        }
+    }
+
+    fn wants_restart(&self, code: i32) -> bool {
+        !self.no_restart
+            && match self.policy {
+                RESTART_ALWAYS | RESTART_UNLESS_STOPPED => true,
+                RESTART_ON_FAILURE => code != 0 && (self.policy_max == 0 || self.state.restarts < self.policy_max),
+                _ => false,
+            }
+    }
+
+    fn plan_restart(&mut self, ran: i64) {
+        if ran >= STABLE_RUN_NS {
+            self.delay_ms = FIRST_DELAY_MS;
+        }
+        self.restart_at = sys::monotonic() + self.delay_ms * 1_000_000;
+        self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
+        self.remove_cgroups();
+        self.set_status(STATUS_RESTARTING, true);
+        self.answer_waiters();
+    }
+
+    fn restart(&mut self) {
+        self.restart_at = 0;
+        self.state.restarts += 1;
+        if let Err(failure) = self.start() {
+            self.state.failure = failure;
+            self.stop_streams();
+            self.state.exit_code = exit_code_of(failure);
+            self.state.finished_ns = sys::now();
+            if self.wants_restart(self.state.exit_code) {
+                self.plan_restart(0);
+            } else {
+                self.finish();
+            }
+        }
+    }
+
+    /// A pending restart is given up.
+    pub fn give_up_restart(&mut self) {
+        if self.restart_at > 0 {
+            self.restart_at = 0;
+            self.state.flags |= STATE_MANUAL;
+            self.finish();
+        }
+    }
+
+    /// The container has ended for good: everything is recorded and released before anybody is told.
+    fn finish(&mut self) -> ! {
+        self.remove_cgroups();
+        self.set_status(STATUS_EXITED, true);
+        self.end_execs();
+        let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
+        sys::close(self.lock);
+        self.answer_waiters();
+        self.linger()
+    }
+
+    /// Only clients are left, with output that they have not taken yet.
+    fn linger(&mut self) -> ! {
+        let until = sys::monotonic() + i64::from(LINGER_MS) * 1_000_000;
+        let mut events = [EpollEvent::default(); 16];
+        while self.draining() && sys::monotonic() < until {
+            let count = sys::epoll_wait(self.epoll, &mut events, LINGER_MS).unwrap_or(0);
+            for event in &events[..count] {
+                if (event.data >> 32) as u32 == SINK {
+                    self.sink_ready(event.data as u32 as usize, event.events);
+                }
+            }
+        }
+        sys::exit(0)
+    }
+}
+
+pub fn word(message: &[u8], index: usize) -> u32 {
+    let at = index * 4;
+    u32::from_ne_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]])
+}
+
+pub fn failure_of(message: &[u8]) -> Failure {
+    Failure { step: word(message, 1), errno: word(message, 2) as i32, detail: word(message, 3), extra: word(message, 4) }
+}
+
+pub fn replace(place: &mut i32, fd: i32) {
+    if *place >= 0 {
+        sys::close(*place);
+    }
+    *place = fd;
+}
+
+/// Exit code by the shells' convention: 128 + signal for a killed process.
+fn code_of(status: i32) -> i32 {
+    let signal = status & 0x7f;
+    if signal == 0 { status >> 8 & 0xff } else { 128 + signal }
+}
+
+/// Exit code of a start that failed: 127 not found, 126 not executable, 128 anything else.
+pub fn exit_code_of(failure: Failure) -> i32 {
+    match failure.errno {
+        _ if failure.detail == DETAIL_NOT_IN_PATH => 127,
+        ENOENT if failure.detail == 0 => 127,
+        EACCES | EPERM => 126,
+        _ => 128,
+    }
+}
+
+/// Field 22 of /proc/PID/stat: clock ticks since boot.
+fn start_time(pid: i32) -> u64 {
+    let mut path = *b"/proc/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let length = crate::text::decimal(&mut path[6..], i64::from(pid)).len();
+    path[6 + length..6 + length + 5].copy_from_slice(b"/stat");
+    let mut buffer = [0u8; 512];
+    let Ok(file) = sys::openat(AT_FDCWD, &path, O_RDONLY, 0) else { return 0 };
+    let length = sys::read(file, &mut buffer).unwrap_or(0);
+    sys::close(file);
+    // The command's name may hold anything, also spaces and brackets: fields are counted from its last bracket.
+    let after = buffer[..length].iter().rposition(|&b| b == b')').map_or(0, |at| at + 2);
+    let field = buffer[after.min(length)..length].split(|&b| b == b' ').nth(19).unwrap_or(b"");
+    field.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0')))
+}

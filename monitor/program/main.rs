@@ -1,0 +1,38 @@
+//! The monitor: one small static process per running container.
+//!
+//! It holds the container's standard streams, writes its log, serves attach and exec on a control socket, reaps, records
+//! the end, applies the restart policy. It is started by the library from a sealed memfd with one descriptor (3), the boot
+//! socket, and needs the library no more after that. It parses no JSON, and opens no path that a container can influence
+//! outside a confined walk.
+//!
+//! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
+//! `streams` (output and input), `exec` (further processes), `jsonlog`, `record` (state and events), `cgroup`,
+//! `child` (the plan, between clone and exec), `user` (passwd and group), `text`, `sys` (the kernel).
+
+#![no_std]
+#![no_main]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[macro_use]
+mod sys;
+mod boot;
+mod cgroup;
+mod child;
+mod control;
+mod exec;
+mod jsonlog;
+mod life;
+mod memory;
+mod record;
+mod streams;
+mod text;
+mod user;
+#[allow(dead_code)]
+#[path = "../src/wire.rs"]
+mod wire;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    // A defect. Ending takes the container along, and the library reports it; going on could harm the host.
+    sys::exit(70)
+}

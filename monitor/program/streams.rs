@@ -1,0 +1,481 @@
+//! Standard streams: output from a process to the log and to every attached client, input from clients to a process.
+//!
+//! An output stream reads a chunk when every sink has taken the one before: a client that does not read holds the process
+//! back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that is gone is
+//! dropped at once.
+
+use crate::boot::Monitor;
+use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+const CHUNK: usize = 64 * 1024;
+/// At the end of a process what is left in its pipe is taken at once, whatever the clients do: the largest pipe.
+const LAST_CHUNK: usize = CHUNK + (1 << 20);
+const MAX_STREAMS: usize = 130;
+const MAX_SINKS: usize = 16;
+const MAX_INPUTS: usize = 80;
+
+/// The container's own output streams; those of exec'd processes follow.
+pub const STDOUT: usize = 0;
+pub const STDERR: usize = 1;
+/// Owner of the container's own streams; exec'd process `i` is `i + 1`.
+pub const CONTAINER: u32 = 0;
+
+pub struct Streams {
+    outputs: [Output; MAX_STREAMS],
+    inputs: [Input; MAX_INPUTS],
+}
+
+struct Output {
+    used: bool,
+    owner: u32,
+    log: bool,
+    source: i32,
+    /// Reading waits for a sink.
+    paused: bool,
+    /// The source has ended; sinks still take the rest.
+    ended: bool,
+    buffer: Option<&'static mut [u8]>,
+    filled: usize,
+    sinks: [Sink; MAX_SINKS],
+}
+
+struct Sink {
+    fd: i32,
+    sent: usize,
+    socket: bool,
+    /// epoll takes it; a regular file never waits.
+    polled: bool,
+}
+
+struct Input {
+    source: i32,
+    owner: u32,
+    /// Its end is the process's end of input.
+    once: bool,
+    ended: bool,
+    polled: bool,
+    buffer: Option<&'static mut [u8]>,
+    from: usize,
+    to: usize,
+}
+
+impl Streams {
+    /// # Safety
+    /// `place` is valid for writing, and nothing refers to it.
+    pub unsafe fn init(place: *mut Streams) {
+        const NO_SINK: Sink = Sink { fd: -1, sent: 0, socket: false, polled: false };
+        for index in 0..MAX_STREAMS {
+            let fresh = Output {
+                used: false,
+                owner: 0,
+                log: false,
+                source: -1,
+                paused: false,
+                ended: false,
+                buffer: None,
+                filled: 0,
+                sinks: [NO_SINK; MAX_SINKS],
+            };
+            // SAFETY: within the array that the caller gives.
+            unsafe { (&raw mut (*place).outputs[index]).write(fresh) };
+        }
+        for index in 0..MAX_INPUTS {
+            let fresh =
+                Input { source: -1, owner: 0, once: false, ended: false, polled: false, buffer: None, from: 0, to: 0 };
+            // SAFETY: as above.
+            unsafe { (&raw mut (*place).inputs[index]).write(fresh) };
+        }
+    }
+
+    fn room(&self, owner: u32) -> Option<usize> {
+        if owner == CONTAINER { None } else { (2..MAX_STREAMS).find(|&i| !self.outputs[i].used) }
+    }
+}
+
+impl Sink {
+    fn write(&self, data: &[u8]) -> Result<usize> {
+        if self.socket { sys::send(self.fd, data) } else { sys::write(self.fd, data) }
+    }
+}
+
+impl Output {
+    fn behind(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.fd >= 0 && sink.sent < self.filled)
+    }
+}
+
+/// A descriptor that never blocks this process: its flags are not changed when its description is shared with the
+/// caller's, so a pipe or terminal is opened anew.
+fn own_description(fd: i32, flags: u32) -> (i32, bool) {
+    const S_IFSOCK: u32 = 0o140000;
+    let socket = sys::fstat(fd).is_ok_and(|stat| stat.mode & S_IFMT == S_IFSOCK);
+    if socket || sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) {
+        return (fd, socket);
+    }
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    crate::text::decimal(&mut path[14..], i64::from(fd));
+    match sys::openat(AT_FDCWD, &path, flags | O_NONBLOCK | O_NOCTTY, 0) {
+        Ok(own) => {
+            sys::close(fd);
+            (own, false)
+        }
+        Err(_) => (fd, false),
+    }
+}
+
+impl Monitor {
+    /// Adds a client's streams to the container's. Descriptors that are not wanted are closed.
+    pub fn attach(&mut self, mask: u32, fds: &[i32]) -> core::result::Result<(), i32> {
+        let tty = self.header.flags & FLAG_TTY != 0;
+        let mut fds = fds.iter().copied();
+        let mut result = Ok(());
+        if mask & SESSION_STDIN != 0 {
+            let fd = fds.next().unwrap_or(-1);
+            if self.header.flags & FLAG_OPEN_STDIN != 0 {
+                let once = self.header.flags & FLAG_STDIN_ONCE != 0 && !tty;
+                result = result.and(self.add_input(fd, CONTAINER, once));
+            } else {
+                sys::close(fd);
+            }
+        }
+        for (bit, index) in [(SESSION_STDOUT, STDOUT), (SESSION_STDERR, STDERR)] {
+            if mask & bit != 0 {
+                let fd = fds.next().unwrap_or(-1);
+                let wanted = index == STDOUT || !tty;
+                if wanted { result = result.and(self.add_sink(index, fd)) } else { sys::close(fd) }
+            }
+        }
+        fds.for_each(sys::close);
+        result
+    }
+
+    fn add_sink(&mut self, index: usize, fd: i32) -> core::result::Result<(), i32> {
+        let (fd, socket) = own_description(fd, O_WRONLY);
+        let output = &mut self.streams.outputs[index];
+        output.used = true;
+        let filled = output.filled;
+        let Some(slot) = output.sinks.iter().position(|sink| sink.fd < 0) else {
+            sys::close(fd);
+            return Err(EBUSY);
+        };
+        // Without events: only a client's going away is told.
+        let polled = sys::epoll_ctl(self.epoll, 1, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
+        output.sinks[slot] = Sink { fd, sent: filled, socket, polled };
+        Ok(())
+    }
+
+    /// Output of a process: `index` is fixed for the container's own, else a free one is taken.
+    pub fn add_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool, sink: Option<i32>) -> Result<()> {
+        let index = index.or_else(|| self.streams.room(owner)).ok_or(EBUSY)?;
+        sys::set_nonblocking(source);
+        let buffer = sys::map_memory(CHUNK)?;
+        let output = &mut self.streams.outputs[index];
+        (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
+        (output.paused, output.ended, output.filled, output.buffer) = (false, false, 0, Some(buffer));
+        sys::epoll_ctl(self.epoll, 1, source, EPOLLIN, token(OUTPUT, index as u32))?;
+        match sink {
+            Some(fd) => self.add_sink(index, fd),
+            None => Ok(()),
+        }
+    }
+
+    pub fn add_input(&mut self, fd: i32, owner: u32, once: bool) -> core::result::Result<(), i32> {
+        let (fd, _) = own_description(fd, O_RDONLY);
+        let Some(slot) = self.streams.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
+            sys::close(fd);
+            return Err(EBUSY);
+        };
+        let buffer = sys::map_memory(CHUNK)?;
+        self.streams.inputs[slot] =
+            Input { source: fd, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
+        if self.target(owner) >= 0 {
+            self.enable_input(slot);
+        }
+        Ok(())
+    }
+
+    /// Begins to read what clients send, once there is a process to send it to.
+    pub fn enable_inputs(&mut self, owner: u32) {
+        for slot in 0..MAX_INPUTS {
+            let input = &self.streams.inputs[slot];
+            if input.source >= 0 && input.owner == owner {
+                self.enable_input(slot);
+            }
+        }
+    }
+
+    fn enable_input(&mut self, slot: usize) {
+        let input = &mut self.streams.inputs[slot];
+        input.polled = sys::epoll_ctl(self.epoll, 1, input.source, EPOLLIN, token(INPUT, slot as u32)).is_ok();
+        if !input.polled {
+            self.input_ready(slot);
+        }
+    }
+
+    fn target(&self, owner: u32) -> i32 {
+        if owner == CONTAINER { self.stdin } else { self.execs[owner as usize - 1].stdin }
+    }
+
+    /// There is output.
+    pub fn output_ready(&mut self, index: usize) {
+        for _ in 0..16 {
+            let output = &mut self.streams.outputs[index];
+            if output.source < 0 || output.filled > 0 {
+                return;
+            }
+            let Some(buffer) = output.buffer.as_mut() else { return };
+            match sys::read(output.source, buffer) {
+                Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                Err(EAGAIN | EINTR) => return,
+                // The end, or EIO: the last process with that terminal is gone.
+                _ => return self.output_ended(index),
+            }
+        }
+    }
+
+    fn take_chunk(&mut self, index: usize, from: usize, to: usize) {
+        let output = &mut self.streams.outputs[index];
+        if output.log {
+            if let Some(buffer) = output.buffer.as_ref() {
+                self.log.chunk(index, &buffer[from..to]);
+            }
+        }
+        output.filled = to;
+        if from == 0 {
+            output.sinks.iter_mut().for_each(|sink| sink.sent = 0);
+        }
+        self.push(index);
+    }
+
+    /// Gives every sink what it takes.
+    fn push(&mut self, index: usize) {
+        let epoll = self.epoll;
+        let output = &mut self.streams.outputs[index];
+        let Some(buffer) = output.buffer.as_ref() else { return };
+        for (slot, sink) in output.sinks.iter_mut().enumerate() {
+            while sink.fd >= 0 && sink.sent < output.filled {
+                match sink.write(&buffer[sink.sent..output.filled]) {
+                    Ok(length) => sink.sent += length,
+                    Err(EINTR) => {}
+                    Err(EAGAIN) if sink.polled => {
+                        let key = token(SINK, (index * MAX_SINKS + slot) as u32);
+                        let _ = sys::epoll_ctl(epoll, 3, sink.fd, EPOLLOUT, key);
+                        break;
+                    }
+                    Err(_) => {
+                        sys::close(sink.fd);
+                        sink.fd = -1;
+                    }
+                }
+            }
+        }
+        if output.behind() {
+            if output.source >= 0 && !output.paused {
+                output.paused = true;
+                let _ = sys::epoll_ctl(epoll, 3, output.source, 0, token(OUTPUT, index as u32));
+            }
+            return;
+        }
+        output.filled = 0;
+        if output.ended {
+            self.release_output(index);
+        } else if output.paused && output.source >= 0 {
+            output.paused = false;
+            let _ = sys::epoll_ctl(epoll, 3, output.source, EPOLLIN, token(OUTPUT, index as u32));
+        }
+    }
+
+    /// A sink takes more, or its client is gone.
+    pub fn sink_ready(&mut self, key: usize, events: u32) {
+        let (index, slot) = (key / MAX_SINKS, key % MAX_SINKS);
+        let epoll = self.epoll;
+        let sink = &mut self.streams.outputs[index].sinks[slot];
+        if sink.fd < 0 {
+            return;
+        }
+        if events & (EPOLLERR | EPOLLHUP) != 0 {
+            sys::close(sink.fd);
+            sink.fd = -1;
+        } else {
+            let _ = sys::epoll_ctl(epoll, 3, sink.fd, 0, token(SINK, key as u32));
+        }
+        self.push(index);
+    }
+
+    fn output_ended(&mut self, index: usize) {
+        let output = &mut self.streams.outputs[index];
+        sys::close(output.source);
+        output.source = -1;
+        output.ended = true;
+        if output.log {
+            self.log.end(index);
+        }
+        let output = &self.streams.outputs[index];
+        if !output.behind() {
+            self.release_output(index);
+        }
+    }
+
+    fn release_output(&mut self, index: usize) {
+        let output = &mut self.streams.outputs[index];
+        for sink in &mut output.sinks {
+            if sink.fd >= 0 {
+                sys::close(sink.fd);
+                sink.fd = -1;
+            }
+        }
+        if let Some(buffer) = output.buffer.take() {
+            sys::unmap(buffer);
+        }
+        (output.used, output.filled) = (false, 0);
+    }
+
+    /// The container's process ended: takes what is left of its output, without waiting for clients.
+    pub fn drain_container(&mut self) {
+        for index in [STDOUT, STDERR] {
+            while self.streams.outputs[index].source >= 0 {
+                let output = &mut self.streams.outputs[index];
+                let Some(buffer) = output.buffer.as_mut() else { break };
+                if output.filled > 0 && buffer.len() == CHUNK {
+                    let Ok(larger) = sys::map_memory(LAST_CHUNK) else { break };
+                    larger[..output.filled].copy_from_slice(&buffer[..output.filled]);
+                    let old: &'static mut [u8] = core::mem::replace(buffer, larger);
+                    sys::unmap(old);
+                    continue;
+                }
+                let from = output.filled;
+                match sys::read(output.source, &mut buffer[from..]) {
+                    Ok(length) if length > 0 => self.take_chunk(index, from, from + length),
+                    Err(EINTR) => {}
+                    _ => self.output_ended(index),
+                }
+            }
+            // Attached before a start that failed: the client sees the end.
+            if self.streams.outputs[index].used && self.streams.outputs[index].source < 0 && !self.streams.outputs[index].behind() {
+                self.release_output(index);
+            }
+        }
+    }
+
+    /// Whether clients still have to take output of processes that ended.
+    pub fn draining(&self) -> bool {
+        self.streams.outputs.iter().any(|output| output.used && output.ended && output.behind())
+    }
+
+    /// A client sent input, or ended it.
+    pub fn input_ready(&mut self, slot: usize) {
+        loop {
+            if !self.write_input(slot) {
+                return;
+            }
+            let input = &mut self.streams.inputs[slot];
+            if input.source < 0 {
+                return;
+            }
+            let Some(buffer) = input.buffer.as_mut() else { return };
+            match sys::read(input.source, buffer) {
+                Ok(length) if length > 0 => (input.from, input.to) = (0, length),
+                Err(EAGAIN | EINTR) => return,
+                _ => {
+                    input.ended = true;
+                    return self.finish_input(slot);
+                }
+            }
+            if self.streams.inputs[slot].polled {
+                self.write_input(slot);
+                return;
+            }
+        }
+    }
+
+    /// Hands on what was read; false when the process does not take it now.
+    fn write_input(&mut self, slot: usize) -> bool {
+        let owner = self.streams.inputs[slot].owner;
+        let target = self.target(owner);
+        let epoll = self.epoll;
+        let input = &mut self.streams.inputs[slot];
+        while input.from < input.to {
+            let Some(buffer) = input.buffer.as_ref() else { return false };
+            match sys::write(target, &buffer[input.from..input.to]) {
+                Ok(length) => input.from += length,
+                Err(EINTR) => {}
+                Err(EAGAIN) => {
+                    if input.polled {
+                        let _ = sys::epoll_ctl(epoll, 3, input.source, 0, token(INPUT, slot as u32));
+                    }
+                    let _ = sys::epoll_ctl(epoll, 1, target, EPOLLOUT, token(TARGET, owner));
+                    return false;
+                }
+                // The process closed its input: what comes is dropped.
+                Err(_) => (input.from, input.to) = (0, 0),
+            }
+        }
+        true
+    }
+
+    /// The process takes input again.
+    pub fn target_ready(&mut self, owner: u32) {
+        let target = self.target(owner);
+        let _ = sys::epoll_ctl(self.epoll, 2, target, 0, 0);
+        for slot in 0..MAX_INPUTS {
+            let input = &self.streams.inputs[slot];
+            if input.buffer.is_none() || input.owner != owner || !self.write_input(slot) {
+                continue;
+            }
+            let input = &self.streams.inputs[slot];
+            if input.ended {
+                self.finish_input(slot);
+            } else if input.polled {
+                let _ = sys::epoll_ctl(self.epoll, 3, input.source, EPOLLIN, token(INPUT, slot as u32));
+            } else {
+                self.input_ready(slot);
+            }
+        }
+    }
+
+    /// The client's input has ended: once all of it is written, the process's has too where that is wanted.
+    fn finish_input(&mut self, slot: usize) {
+        let input = &mut self.streams.inputs[slot];
+        if input.source >= 0 {
+            sys::close(input.source);
+            input.source = -1;
+        }
+        if input.from < input.to {
+            return;
+        }
+        let (owner, once) = (input.owner, input.once);
+        if let Some(buffer) = input.buffer.take() {
+            sys::unmap(buffer);
+        }
+        if once {
+            self.close_target(owner);
+        }
+    }
+
+    /// Ends the process's input.
+    pub fn close_target(&mut self, owner: u32) {
+        let target = if owner == CONTAINER { &mut self.stdin } else { &mut self.execs[owner as usize - 1].stdin };
+        if *target >= 0 {
+            sys::close(*target);
+            *target = -1;
+        }
+    }
+
+    /// The process is gone: nobody takes input any more.
+    pub fn drop_inputs(&mut self, owner: u32) {
+        for input in &mut self.streams.inputs {
+            if input.owner == owner && input.buffer.is_some() {
+                if input.source >= 0 {
+                    sys::close(input.source);
+                    input.source = -1;
+                }
+                if let Some(buffer) = input.buffer.take() {
+                    sys::unmap(buffer);
+                }
+            }
+        }
+        self.close_target(owner);
+    }
+}

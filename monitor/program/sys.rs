@@ -1,0 +1,657 @@
+//! The kernel, without a C library: raw system calls and the few structures they take.
+//!
+//! Every wrapper answers the kernel's value, or the error number as `Err`. Pointers come from references that live over
+//! the call; that is the whole safety argument unless a function says more.
+
+use core::arch::asm;
+
+pub type Result<T> = core::result::Result<T, i32>;
+
+#[cfg(target_arch = "x86_64")]
+unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller answers for the arguments; the clobbers are those of the system call ABI.
+    unsafe {
+        asm!("syscall", inlateout("rax") n as isize => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+#[cfg(target_arch = "aarch64")]
+unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: as above.
+    unsafe {
+        asm!("svc 0", in("x8") n, inlateout("x0") a[0] as isize => result, in("x1") a[1], in("x2") a[2], in("x3") a[3],
+            in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    result
+}
+
+macro_rules! numbers {
+    ($($name:ident $x86:literal $arm:literal;)*) => {
+        /// System call numbers.
+        pub mod nr {
+            $(#[cfg(target_arch = "x86_64")] pub const $name: usize = $x86;
+              #[cfg(target_arch = "aarch64")] pub const $name: usize = $arm;)*
+        }
+    };
+}
+
+numbers! {
+    READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
+    PWRITE64 18 68; GETPID 39 172; SENDTO 44 206; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
+    LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
+    FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
+    SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
+    UMOUNT2 166 39; SETHOSTNAME 170 161; SETDOMAINNAME 171 162; CLOCK_GETTIME 228 113; OPENAT 257 56; MKDIRAT 258 34;
+    MKNODAT 259 33; FCHOWNAT 260 54; UNLINKAT 263 35; RENAMEAT 264 38; SYMLINKAT 266 36; FCHMODAT 268 53; UNSHARE 272 97;
+    FSTATFS 138 44; EPOLL_CTL 233 21; EPOLL_PWAIT 281 22; SIGNALFD4 289 74; EPOLL_CREATE1 291 20; DUP3 292 24; PIPE2 293 59;
+    ACCEPT4 288 242; PRLIMIT64 302 261; SETNS 308 268; SECCOMP 317 277; BPF 321 280; STATX 332 291;
+    OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
+    CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
+    IOPRIO_SET 251 30;
+}
+
+/// One system call; unused arguments are zero.
+///
+/// # Safety
+/// The arguments must be what the call takes: pointers valid for as long as the kernel uses them.
+pub unsafe fn call(n: usize, args: &[usize]) -> Result<usize> {
+    let mut a = [0usize; 6];
+    a[..args.len()].copy_from_slice(args);
+    // SAFETY: forwarded to the caller.
+    let result = unsafe { syscall(n, a) };
+    if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
+}
+
+macro_rules! sys {
+    ($n:ident $(, $a:expr)* $(,)?) => {{
+        // SAFETY: every pointer here comes from a reference that lives over the call, or is null where the call allows it.
+        unsafe { call(nr::$n, &[$($a as usize),*]) }
+    }};
+}
+
+pub const EINTR: i32 = 4;
+pub const ENOENT: i32 = 2;
+pub const ESRCH: i32 = 3;
+pub const E2BIG: i32 = 7;
+pub const EAGAIN: i32 = 11;
+pub const EACCES: i32 = 13;
+pub const EBUSY: i32 = 16;
+pub const EEXIST: i32 = 17;
+pub const ENOTDIR: i32 = 20;
+pub const EINVAL: i32 = 22;
+pub const ELOOP: i32 = 40;
+pub const EPERM: i32 = 1;
+pub const ENOSYS: i32 = 38;
+pub const ERANGE: i32 = 34;
+
+pub const AT_FDCWD: i32 = -100;
+pub const AT_EMPTY_PATH: u32 = 0x1000;
+pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+pub const AT_RECURSIVE: u32 = 0x8000;
+pub const AT_REMOVEDIR: u32 = 0x200;
+
+pub const O_RDONLY: u32 = 0;
+pub const O_WRONLY: u32 = 1;
+pub const O_RDWR: u32 = 2;
+pub const O_CREAT: u32 = 0o100;
+pub const O_EXCL: u32 = 0o200;
+pub const O_NOCTTY: u32 = 0o400;
+pub const O_TRUNC: u32 = 0o1000;
+pub const O_APPEND: u32 = 0o2000;
+pub const O_NONBLOCK: u32 = 0o4000;
+#[cfg(target_arch = "x86_64")]
+pub const O_DIRECTORY: u32 = 0o200000;
+#[cfg(target_arch = "x86_64")]
+pub const O_NOFOLLOW: u32 = 0o400000;
+#[cfg(target_arch = "aarch64")]
+pub const O_DIRECTORY: u32 = 0o40000;
+#[cfg(target_arch = "aarch64")]
+pub const O_NOFOLLOW: u32 = 0o100000;
+pub const O_CLOEXEC: u32 = 0o2000000;
+pub const O_PATH: u32 = 0o10000000;
+
+pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
+pub const RESOLVE_NO_SYMLINKS: u64 = 4;
+pub const RESOLVE_BENEATH: u64 = 8;
+pub const RESOLVE_IN_ROOT: u64 = 16;
+
+pub const S_IFMT: u32 = 0o170000;
+pub const S_IFDIR: u32 = 0o040000;
+pub const S_IFREG: u32 = 0o100000;
+pub const S_IFCHR: u32 = 0o020000;
+
+pub const SIGCHLD: u32 = 17;
+pub const SIGPIPE: u32 = 13;
+pub const SIGKILL: u32 = 9;
+
+pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
+pub const CLONE_NEWPID: u64 = 0x2000_0000;
+pub const CLONE_PIDFD: u64 = 0x1000;
+pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+pub const MNT_DETACH: u32 = 2;
+pub const MOUNT_ATTR_RDONLY: u64 = 1;
+pub const MOUNT_ATTR_NOSUID: u64 = 2;
+pub const MOUNT_ATTR_NODEV: u64 = 4;
+pub const MOUNT_ATTR_NOEXEC: u64 = 8;
+
+/// Closes a descriptor; there is nothing to do about an error.
+pub fn close(fd: i32) {
+    let _ = sys!(CLOSE, fd);
+}
+
+pub fn exit(code: i32) -> ! {
+    loop {
+        let _ = sys!(EXIT_GROUP, code);
+    }
+}
+
+pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
+    sys!(READ, fd, buffer.as_mut_ptr(), buffer.len())
+}
+
+pub fn write(fd: i32, data: &[u8]) -> Result<usize> {
+    sys!(WRITE, fd, data.as_ptr(), data.len())
+}
+
+/// Writes all of `data`, going on after interruptions.
+pub fn write_all(fd: i32, mut data: &[u8]) -> Result<()> {
+    while !data.is_empty() {
+        match write(fd, data) {
+            Ok(n) => data = &data[n..],
+            Err(EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+pub fn pwrite(fd: i32, data: &[u8], offset: u64) -> Result<usize> {
+    sys!(PWRITE64, fd, data.as_ptr(), data.len(), offset)
+}
+
+/// send(2) that never raises SIGPIPE and never blocks.
+pub fn send(fd: i32, data: &[u8]) -> Result<usize> {
+    const MSG_NOSIGNAL_DONTWAIT: usize = 0x4000 | 0x40;
+    sys!(SENDTO, fd, data.as_ptr(), data.len(), MSG_NOSIGNAL_DONTWAIT, 0, 0)
+}
+
+/// A C string: ends with a NUL.
+pub fn openat(dir: i32, path: &[u8], flags: u32, mode: u32) -> Result<i32> {
+    sys!(OPENAT, dir, path.as_ptr(), flags | O_CLOEXEC, mode).map(|fd| fd as i32)
+}
+
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// openat2(2); tried again when a rename raced with the walk.
+pub fn openat2(dir: i32, path: &[u8], flags: u32, mode: u32, resolve: u64) -> Result<i32> {
+    let how = OpenHow { flags: u64::from(flags | O_CLOEXEC), mode: u64::from(mode), resolve };
+    for _ in 0..64 {
+        match sys!(OPENAT2, dir, path.as_ptr(), &raw const how, size_of::<OpenHow>()) {
+            Ok(fd) => return Ok(fd as i32),
+            Err(EAGAIN | EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(EAGAIN)
+}
+
+pub fn mkdirat(dir: i32, name: &[u8], mode: u32) -> Result<()> {
+    sys!(MKDIRAT, dir, name.as_ptr(), mode).map(|_| ())
+}
+
+pub fn mknodat(dir: i32, name: &[u8], mode: u32, device: u64) -> Result<()> {
+    sys!(MKNODAT, dir, name.as_ptr(), mode, device).map(|_| ())
+}
+
+pub fn symlinkat(text: &[u8], dir: i32, name: &[u8]) -> Result<()> {
+    sys!(SYMLINKAT, text.as_ptr(), dir, name.as_ptr()).map(|_| ())
+}
+
+pub fn unlinkat(dir: i32, name: &[u8], flags: u32) -> Result<()> {
+    sys!(UNLINKAT, dir, name.as_ptr(), flags).map(|_| ())
+}
+
+pub fn renameat(dir: i32, from: &[u8], to: &[u8]) -> Result<()> {
+    sys!(RENAMEAT, dir, from.as_ptr(), dir, to.as_ptr()).map(|_| ())
+}
+
+pub fn fchownat(dir: i32, name: &[u8], uid: u32, gid: u32, flags: u32) -> Result<()> {
+    sys!(FCHOWNAT, dir, name.as_ptr(), uid, gid, flags).map(|_| ())
+}
+
+/// chmod of a name that was just made: modes given to mknod and mkdir pass the umask, this one does not.
+pub fn fchmodat(dir: i32, name: &[u8], mode: u32) -> Result<()> {
+    sys!(FCHMODAT, dir, name.as_ptr(), mode).map(|_| ())
+}
+
+/// What of statx(2) is used here.
+#[derive(Clone, Copy, Default)]
+pub struct Stat {
+    pub mode: u32,
+    pub size: u64,
+    pub rdev_major: u32,
+    pub rdev_minor: u32,
+}
+
+#[repr(C)]
+struct Statx {
+    mask: u32,
+    blksize: u32,
+    attributes: u64,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    mode: u16,
+    pad: u16,
+    ino: u64,
+    size: u64,
+    blocks: u64,
+    attributes_mask: u64,
+    times: [u64; 8],
+    rdev_major: u32,
+    rdev_minor: u32,
+    rest: [u64; 16],
+}
+
+/// statx of a descriptor (any kind, `O_PATH` too).
+pub fn fstat(fd: i32) -> Result<Stat> {
+    // SAFETY: Statx holds integers only.
+    let mut buffer: Statx = unsafe { core::mem::zeroed() };
+    sys!(STATX, fd, c"".as_ptr(), AT_EMPTY_PATH, 0x7ff, &raw mut buffer)?;
+    let Statx { mode, size, rdev_major, rdev_minor, .. } = buffer;
+    Ok(Stat { mode: u32::from(mode), size, rdev_major, rdev_minor })
+}
+
+pub fn fchdir(fd: i32) -> Result<()> {
+    sys!(FCHDIR, fd).map(|_| ())
+}
+
+/// fcntl(F_SETFL).
+pub fn set_flags(fd: i32, flags: u32) -> Result<()> {
+    sys!(FCNTL, fd, 4, flags).map(|_| ())
+}
+
+/// fcntl(F_GETFL).
+pub fn get_flags(fd: i32) -> Result<u32> {
+    sys!(FCNTL, fd, 3).map(|flags| flags as u32)
+}
+
+pub fn set_nonblocking(fd: i32) {
+    if let Ok(flags) = get_flags(fd) {
+        let _ = set_flags(fd, flags | O_NONBLOCK);
+    }
+}
+
+pub fn pipe2(flags: u32) -> Result<[i32; 2]> {
+    let mut fds = [0i32; 2];
+    sys!(PIPE2, fds.as_mut_ptr(), flags | O_CLOEXEC)?;
+    Ok(fds)
+}
+
+/// fcntl(F_DUPFD_CLOEXEC) from `min` up.
+pub fn dup_from(fd: i32, min: i32) -> Result<i32> {
+    sys!(FCNTL, fd, 1030, min).map(|fd| fd as i32)
+}
+
+/// dup3 without close-on-exec: for the descriptors that a program is to have.
+pub fn dup_to(from: i32, to: i32) -> Result<()> {
+    if from == to {
+        return sys!(FCNTL, from, 2, 0).map(|_| ());
+    }
+    sys!(DUP3, from, to, 0).map(|_| ())
+}
+
+pub fn close_range(first: i32, last: u32, flags: u32) -> Result<()> {
+    sys!(CLOSE_RANGE, first, last, flags).map(|_| ())
+}
+
+/// SOCK_SEQPACKET socket pair.
+pub fn socketpair() -> Result<[i32; 2]> {
+    const AF_UNIX: usize = 1;
+    const SEQPACKET_CLOEXEC: usize = 5 | 0o2000000;
+    let mut fds = [0i32; 2];
+    sys!(SOCKETPAIR, AF_UNIX, SEQPACKET_CLOEXEC, 0, fds.as_mut_ptr())?;
+    Ok(fds)
+}
+
+/// A listening SOCK_SEQPACKET socket at `name` in the working directory.
+pub fn listen_at(name: &[u8]) -> Result<i32> {
+    const AF_UNIX: u16 = 1;
+    let fd = sys!(SOCKET, AF_UNIX, 5 | 0o2000000 | 0o4000, 0)? as i32;
+    let mut address = [0u8; 110];
+    address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+    address[2..2 + name.len()].copy_from_slice(name);
+    sys!(BIND, fd, address.as_ptr(), 2 + name.len())?;
+    sys!(LISTEN, fd, 128)?;
+    Ok(fd)
+}
+
+pub fn accept(fd: i32) -> Result<i32> {
+    sys!(ACCEPT4, fd, 0, 0, 0o2000000 | 0o4000).map(|fd| fd as i32)
+}
+
+#[repr(C)]
+struct IoVec {
+    base: *mut u8,
+    length: usize,
+}
+
+#[repr(C)]
+struct MsgHdr {
+    name: usize,
+    name_length: u32,
+    iov: *mut IoVec,
+    iov_length: usize,
+    control: *mut u8,
+    control_length: usize,
+    flags: i32,
+}
+
+const CONTROL_LEN: usize = 16 + 4 * 16;
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_LEN]);
+
+/// Receives one message and the descriptors that came with it. Descriptors beyond the array are closed by the kernel.
+pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Result<(usize, usize)> {
+    const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+    const MSG_DONTWAIT: usize = 0x40;
+    let mut iov = IoVec { base: data.as_mut_ptr(), length: data.len() };
+    let mut control = Control([0; CONTROL_LEN]);
+    let mut message = MsgHdr {
+        name: 0,
+        name_length: 0,
+        iov: &raw mut iov,
+        iov_length: 1,
+        control: control.0.as_mut_ptr(),
+        control_length: CONTROL_LEN,
+        flags: 0,
+    };
+    let flags = MSG_CMSG_CLOEXEC | if wait { 0 } else { MSG_DONTWAIT };
+    let got = loop {
+        match sys!(RECVMSG, fd, &raw mut message, flags) {
+            Err(EINTR) => {}
+            other => break other?,
+        }
+    };
+    let mut count = 0;
+    if message.control_length >= 16 {
+        let length = usize::from_ne_bytes(*control.0.first_chunk::<8>().unwrap_or(&[0; 8]));
+        let end = length.min(message.control_length).min(CONTROL_LEN);
+        for bytes in control.0[16..end.max(16)].chunks_exact(4) {
+            fds[count] = i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            count += 1;
+        }
+    }
+    Ok((got, count))
+}
+
+/// Sends one message with at most one descriptor.
+pub fn send_fd(fd: i32, data: &[u8], pass: Option<i32>) -> Result<usize> {
+    let mut iov = IoVec { base: data.as_ptr().cast_mut(), length: data.len() };
+    let mut control = Control([0; CONTROL_LEN]);
+    control.0[..8].copy_from_slice(&20usize.to_ne_bytes());
+    control.0[8..12].copy_from_slice(&1i32.to_ne_bytes());
+    control.0[12..16].copy_from_slice(&1i32.to_ne_bytes());
+    if let Some(pass) = pass {
+        control.0[16..20].copy_from_slice(&pass.to_ne_bytes());
+    }
+    let message = MsgHdr {
+        name: 0,
+        name_length: 0,
+        iov: &raw mut iov,
+        iov_length: 1,
+        control: control.0.as_mut_ptr(),
+        control_length: if pass.is_some() { 24 } else { 0 },
+        flags: 0,
+    };
+    sys!(SENDMSG, fd, &raw const message, 0x4000)
+}
+
+/// Fails unless all of the mapping is there.
+pub fn map_file(fd: i32, length: usize) -> Result<&'static [u8]> {
+    const PROT_READ: usize = 1;
+    const MAP_PRIVATE: usize = 2;
+    let at = sys!(MMAP, 0, length, PROT_READ, MAP_PRIVATE, fd, 0)?;
+    // SAFETY: the kernel mapped `length` readable bytes; the file is a sealed memfd, so they neither change nor go.
+    Ok(unsafe { core::slice::from_raw_parts(at as *const u8, length) })
+}
+
+pub fn unmap(memory: &'static [u8]) {
+    let _ = sys!(MUNMAP, memory.as_ptr(), memory.len());
+}
+
+/// Fresh zeroed memory.
+pub fn map_memory(length: usize) -> Result<&'static mut [u8]> {
+    let at = sys!(MMAP, 0, length, 3, 0x22, -1isize, 0)?;
+    // SAFETY: a private anonymous mapping of `length` bytes, ours alone.
+    Ok(unsafe { core::slice::from_raw_parts_mut(at as *mut u8, length) })
+}
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanos: i64,
+}
+
+fn clock(id: usize) -> i64 {
+    let mut now = Timespec { seconds: 0, nanos: 0 };
+    let _ = sys!(CLOCK_GETTIME, id, &raw mut now);
+    now.seconds * 1_000_000_000 + now.nanos
+}
+
+/// Nanoseconds since 1970.
+pub fn now() -> i64 {
+    clock(0)
+}
+
+/// Nanoseconds of a clock that never jumps.
+pub fn monotonic() -> i64 {
+    clock(1)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[repr(C, packed)]
+#[derive(Clone, Copy, Default)]
+pub struct EpollEvent {
+    pub events: u32,
+    pub data: u64,
+}
+#[cfg(not(target_arch = "x86_64"))]
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct EpollEvent {
+    pub events: u32,
+    pub data: u64,
+}
+
+pub const EPOLLIN: u32 = 1;
+pub const EPOLLOUT: u32 = 4;
+pub const EPOLLERR: u32 = 8;
+pub const EPOLLHUP: u32 = 16;
+
+pub fn epoll_create() -> Result<i32> {
+    sys!(EPOLL_CREATE1, O_CLOEXEC).map(|fd| fd as i32)
+}
+
+/// EPOLL_CTL_ADD 1, DEL 2, MOD 3.
+pub fn epoll_ctl(epoll: i32, operation: usize, fd: i32, events: u32, data: u64) -> Result<()> {
+    let event = EpollEvent { events, data };
+    sys!(EPOLL_CTL, epoll, operation, fd, &raw const event).map(|_| ())
+}
+
+pub fn epoll_wait(epoll: i32, events: &mut [EpollEvent], millis: i32) -> Result<usize> {
+    sys!(EPOLL_PWAIT, epoll, events.as_mut_ptr(), events.len(), millis as isize, 0, 8)
+}
+
+/// Blocks (`true`) or unblocks every signal.
+pub fn block_signals(block: bool) {
+    let set: u64 = if block { !0 } else { 0 };
+    let _ = sys!(RT_SIGPROCMASK, 2, &raw const set, 0, 8);
+}
+
+#[repr(C)]
+struct SigAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// SIG_DFL (0) or SIG_IGN (1).
+pub fn set_signal(signal: u32, disposition: usize) {
+    let action = SigAction { handler: disposition, flags: 0, restorer: 0, mask: 0 };
+    let _ = sys!(RT_SIGACTION, signal, &raw const action, 0, 8);
+}
+
+/// A descriptor that is readable when a child ended.
+pub fn child_signals() -> Result<i32> {
+    let set: u64 = 1 << (SIGCHLD - 1);
+    sys!(SIGNALFD4, -1isize, &raw const set, 8, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
+}
+
+/// Reaps one ended child: (pid, wait status).
+pub fn reap() -> Option<(i32, i32)> {
+    let mut status = 0i32;
+    match sys!(WAIT4, -1isize, &raw mut status, 1 | 0x4000_0000, 0) {
+        Ok(pid) if pid > 0 => Some((pid as i32, status)),
+        _ => None,
+    }
+}
+
+/// Waits for one child.
+pub fn wait_for(pid: i32) -> i32 {
+    let mut status = 0i32;
+    while let Err(EINTR) = sys!(WAIT4, pid as isize, &raw mut status, 0x4000_0000, 0) {}
+    status
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// fork by clone3: 0 in the child; in the parent the pid and, where asked for, a pidfd.
+pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
+    let mut pidfd = -1i32;
+    let mut args = CloneArgs { flags: flags | CLONE_PIDFD, exit_signal: u64::from(SIGCHLD), ..CloneArgs::default() };
+    args.pidfd = (&raw mut pidfd) as u64;
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup as u64;
+    }
+    let pid = sys!(CLONE3, &raw mut args, size_of::<CloneArgs>())?;
+    Ok((pid as i32, pidfd))
+}
+
+pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {
+    sys!(PIDFD_SEND_SIGNAL, pidfd, signal, 0, 0).map(|_| ())
+}
+
+pub fn prctl(option: usize, argument: usize) -> Result<usize> {
+    sys!(PRCTL, option, argument, 0, 0, 0)
+}
+
+pub fn ioctl(fd: i32, request: usize, argument: usize) -> Result<usize> {
+    sys!(IOCTL, fd, request, argument)
+}
+
+/// Sets a terminal's size.
+pub fn set_window(fd: i32, rows: u16, cols: u16) -> Result<()> {
+    let size = [rows, cols, 0, 0];
+    sys!(IOCTL, fd, 0x5414, size.as_ptr()).map(|_| ())
+}
+
+pub fn setns(fd: i32, kinds: u64) -> Result<()> {
+    sys!(SETNS, fd, kinds).map(|_| ())
+}
+
+pub fn unshare(kinds: u64) -> Result<()> {
+    sys!(UNSHARE, kinds).map(|_| ())
+}
+
+/// mount(2) used for propagation alone.
+pub fn mount_propagation(path: &[u8], flags: u32) -> Result<()> {
+    sys!(MOUNT, 0, path.as_ptr(), 0, flags, 0).map(|_| ())
+}
+
+pub fn umount_detach(path: &[u8]) -> Result<()> {
+    sys!(UMOUNT2, path.as_ptr(), MNT_DETACH).map(|_| ())
+}
+
+pub fn pivot_root(new: &[u8], old: &[u8]) -> Result<()> {
+    sys!(PIVOT_ROOT, new.as_ptr(), old.as_ptr()).map(|_| ())
+}
+
+pub fn fsopen(kind: &[u8]) -> Result<i32> {
+    sys!(FSOPEN, kind.as_ptr(), 1).map(|fd| fd as i32)
+}
+
+/// FSCONFIG_SET_FLAG, or FSCONFIG_SET_STRING when `value` is not empty.
+pub fn fsconfig(fs: i32, key: &[u8], value: &[u8]) -> Result<()> {
+    if value == b"\0" {
+        return sys!(FSCONFIG, fs, 0, key.as_ptr(), 0, 0).map(|_| ());
+    }
+    sys!(FSCONFIG, fs, 1, key.as_ptr(), value.as_ptr(), 0).map(|_| ())
+}
+
+/// FSCONFIG_CMD_CREATE.
+pub fn fs_create(fs: i32) -> Result<()> {
+    sys!(FSCONFIG, fs, 6, 0, 0, 0).map(|_| ())
+}
+
+pub fn fsmount(fs: i32, attributes: u32) -> Result<i32> {
+    sys!(FSMOUNT, fs, 1, attributes).map(|fd| fd as i32)
+}
+
+pub fn open_tree(dir: i32, path: &[u8], flags: u32) -> Result<i32> {
+    sys!(OPEN_TREE, dir, path.as_ptr(), flags | O_CLOEXEC).map(|fd| fd as i32)
+}
+
+/// Moves a detached mount onto what `target` is open at.
+pub fn move_mount(mount: i32, target: i32) -> Result<()> {
+    const F_EMPTY_T_EMPTY: usize = 0x4 | 0x40;
+    sys!(MOVE_MOUNT, mount, c"".as_ptr(), target, c"".as_ptr(), F_EMPTY_T_EMPTY).map(|_| ())
+}
+
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns: u64,
+}
+
+pub fn mount_setattr(mount: i32, recursive: bool, set: u64, clear: u64, propagation: u64) -> Result<()> {
+    let attr = MountAttr { set, clear, propagation, userns: 0 };
+    let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
+    sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
+}
+
+/// The file system's magic number behind a descriptor.
+pub fn fs_magic(fd: i32) -> Result<u64> {
+    let mut buffer = [0u64; 32];
+    sys!(FSTATFS, fd, buffer.as_mut_ptr())?;
+    Ok(buffer[0])
+}

@@ -1,0 +1,172 @@
+//! Who a process runs as: names looked up in the container's own passwd and group files.
+//!
+//! The files are the image's: regular files of bounded size only, opened inside the root, read whole.
+
+use crate::child::{errno, os};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+/// The most groups that setgroups(2) gets; more are refused.
+const MAX_GROUPS: usize = 1024;
+const MAX_FILE: u64 = 10 << 20;
+
+pub struct Identity {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: [u32; MAX_GROUPS],
+    pub group_count: usize,
+    pub home: [u8; 1024],
+    pub home_length: usize,
+}
+
+type Outcome<T> = core::result::Result<T, Failure>;
+
+/// Resolves `user[:group]` and `count` additional groups (the next strings of the payload).
+///
+/// Rules as the field has them: digits are always a number; a name must be in the file; a number need not be; the
+/// groups that list the user are taken unless the group was named.
+pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcome<Identity> {
+    let mut who = Identity { uid: 0, gid: 0, groups: [0; MAX_GROUPS], group_count: 0, home: [0; 1024], home_length: 0 };
+    let mut parts = spec.splitn(2, |&b| b == b':');
+    let user = parts.next().unwrap_or(b"");
+    let group = parts.next().unwrap_or(b"");
+    let passwd = read_file(root, b"etc/passwd\0")?;
+    let groups = read_file(root, b"etc/group\0")?;
+    let name = find_user(&mut who, user, passwd)?;
+    if group.is_empty() {
+        for line in lines(groups) {
+            if lists(line, name) {
+                who.add(field(line, 2))?;
+            }
+        }
+    } else {
+        who.gid = group_id(group, groups, 0)?;
+    }
+    let primary = who.gid;
+    who.insert(primary)?;
+    for index in 0..count {
+        let gid = group_id(more.bytes(), groups, index + 1)?;
+        who.insert(gid)?;
+    }
+    if who.home_length == 0 {
+        who.home[0] = b'/';
+        who.home_length = 1;
+    }
+    Ok(who)
+}
+
+/// Fills uid, gid and home; answers the name as the file has it (empty when it is not there).
+fn find_user<'a>(who: &mut Identity, user: &'a [u8], passwd: &'a [u8]) -> Outcome<&'a [u8]> {
+    let wanted = if user.is_empty() { Some(0) } else { number(user)? };
+    let entry = lines(passwd).find(|line| match wanted {
+        Some(uid) => number(field(line, 2)) == Ok(Some(uid)),
+        None => field(line, 0) == user,
+    });
+    let Some(line) = entry else {
+        return match wanted {
+            Some(uid) => {
+                who.uid = uid;
+                Ok(b"")
+            }
+            None => Err(Failure { detail: DETAIL_NO_USER, ..Failure::default() }),
+        };
+    };
+    let id = |index| number(field(line, index)).ok().flatten().ok_or(Failure { detail: DETAIL_BAD_ID, ..Failure::default() });
+    who.uid = id(2)?;
+    who.gid = id(3)?;
+    let home = field(line, 5);
+    if home.len() <= who.home.len() {
+        who.home[..home.len()].copy_from_slice(home);
+        who.home_length = home.len();
+    }
+    Ok(field(line, 0))
+}
+
+fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {
+    if let Some(gid) = number(group)? {
+        return Ok(gid);
+    }
+    lines(groups)
+        .find(|line| field(line, 0) == group)
+        .and_then(|line| number(field(line, 2)).ok().flatten())
+        .ok_or(Failure { detail: DETAIL_NO_GROUP, extra: index, ..Failure::default() })
+}
+
+impl Identity {
+    fn add(&mut self, text: &[u8]) -> Outcome<()> {
+        match number(text) {
+            Ok(Some(gid)) => self.insert(gid),
+            // A damaged line of the image's file grants nothing.
+            _ => Ok(()),
+        }
+    }
+    fn insert(&mut self, gid: u32) -> Outcome<()> {
+        if self.groups[..self.group_count].contains(&gid) {
+            return Ok(());
+        }
+        let slot = self.groups.get_mut(self.group_count).ok_or_else(|| errno(E2BIG))?;
+        *slot = gid;
+        self.group_count += 1;
+        Ok(())
+    }
+}
+
+/// A file of the image; one that is missing is empty.
+fn read_file(root: i32, path: &[u8]) -> Outcome<&'static [u8]> {
+    const RESOLVE: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    let bad = Failure { errno: EINVAL, detail: DETAIL_BAD_USER_FILE, ..Failure::default() };
+    // Looked at before it is opened for reading: opening a fifo or a device can have effects.
+    let look = match sys::openat2(root, path, O_PATH, 0, RESOLVE) {
+        Ok(fd) => fd,
+        Err(ENOENT | ENOTDIR) => return Ok(b""),
+        Err(error) => return Err(errno(error)),
+    };
+    let stat = os(sys::fstat(look))?;
+    sys::close(look);
+    if stat.mode & S_IFMT != S_IFREG || stat.size > MAX_FILE {
+        return Err(bad);
+    }
+    if stat.size == 0 {
+        return Ok(b"");
+    }
+    let file = os(sys::openat2(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, RESOLVE))?;
+    let memory = os(sys::map_memory(stat.size as usize))?;
+    let mut length = 0;
+    while length < memory.len() {
+        match sys::read(file, &mut memory[length..]) {
+            Ok(0) => break,
+            Ok(n) => length += n,
+            Err(EINTR) => {}
+            Err(error) => return Err(errno(error)),
+        }
+    }
+    sys::close(file);
+    Ok(&memory[..length])
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&b| b == b'\n').filter(|line| !line.is_empty() && line[0] != b'#')
+}
+
+fn field(line: &[u8], index: usize) -> &[u8] {
+    line.split(|&b| b == b':').nth(index).unwrap_or(b"")
+}
+
+fn lists(line: &[u8], name: &[u8]) -> bool {
+    !name.is_empty() && field(line, 3).split(|&b| b == b',').any(|member| member == name)
+}
+
+/// Digits as an id of at most 31 bits; `None` when it is not digits, an error when it is out of range.
+fn number(text: &[u8]) -> Outcome<Option<u32>> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Ok(None);
+    }
+    let mut value = 0u64;
+    for digit in text {
+        value = value.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    }
+    if value > i32::MAX as u64 {
+        return Err(Failure { errno: ERANGE, detail: DETAIL_BAD_ID, ..Failure::default() });
+    }
+    Ok(Some(value as u32))
+}

@@ -1,0 +1,542 @@
+//! The wire format between the library and the monitor: plan, state record, boot and control messages.
+//!
+//! Everything is little-endian, flat and versioned, so that a newer library works with containers that an older
+//! library's monitor still runs. This file is compiled twice: into the library and into the `no_std` monitor.
+
+/// First eight bytes of a plan.
+pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"CORAPLAN");
+/// Version of the plan and of the control protocol. A monitor refuses a plan of another version; a library speaks every
+/// control version up to its own.
+pub const VERSION: u32 = 1;
+
+/// The process has a terminal.
+pub const FLAG_TTY: u32 = 1 << 0;
+/// The process's stdin stays open for attached clients; else it is `/dev/null`.
+pub const FLAG_OPEN_STDIN: u32 = 1 << 1;
+/// The process's stdin ends when the first attached client's does.
+pub const FLAG_STDIN_ONCE: u32 = 1 << 2;
+/// Output goes to the json-file log.
+pub const FLAG_LOG: u32 = 1 << 3;
+/// The cgroup to join is a v2 one: the child is cloned into it.
+pub const FLAG_CGROUP2: u32 = 1 << 4;
+/// Every process of the container is killed through its cgroups when the first one ends (it shares a pid namespace).
+pub const FLAG_SHARED_PIDS: u32 = 1 << 5;
+
+/// Restart policies.
+pub const RESTART_NO: u32 = 0;
+/// Always, unless it was stopped by hand.
+pub const RESTART_ALWAYS: u32 = 1;
+/// On a non-zero exit code.
+pub const RESTART_ON_FAILURE: u32 = 2;
+/// As [`RESTART_ALWAYS`]; differs after a reboot only.
+pub const RESTART_UNLESS_STOPPED: u32 = 3;
+
+/// The head of a plan; operations follow it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// [`PLAN_MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Bytes of the whole plan.
+    pub length: u32,
+    /// `FLAG_*`.
+    pub flags: u32,
+    /// Slot of the state files.
+    pub slot: u32,
+    /// Namespaces to make (`CLONE_NEW*`).
+    pub clone_flags: u64,
+    /// `RESTART_*`.
+    pub restart: u32,
+    /// Bound of [`RESTART_ON_FAILURE`]; 0 is none.
+    pub restart_max: u32,
+    /// json-file: bytes after which the log is rotated; 0 is never.
+    pub log_max_size: u64,
+    /// json-file: files kept.
+    pub log_max_file: u32,
+    /// Terminal size; 0 leaves the kernel's.
+    pub rows: u16,
+    /// See `rows`.
+    pub cols: u16,
+    /// Namespaces to join: how many descriptors of the boot message are for [`OP_JOIN_NS`].
+    pub namespaces: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 64;
+const _: () = assert!(size_of::<Header>() == HEADER_LEN);
+
+// Operations of the child, in the order in which they stand in the plan. Payloads are named in the order of their fields;
+// `str` is a u32 length, the bytes and one NUL.
+
+/// Ends the list.
+pub const OP_END: u16 = 0;
+/// str: sethostname(2).
+pub const OP_HOSTNAME: u16 = 1;
+/// str: setdomainname(2).
+pub const OP_DOMAINNAME: u16 = 2;
+/// Brings the loopback interface up.
+pub const OP_LOOPBACK: u16 = 3;
+/// u32 propagation (`MS_*`): of the whole tree of this mount namespace.
+pub const OP_PROPAGATION: u16 = 4;
+/// str upper, str work, u32 flags, u32 n, n × str lower (topmost first): the overlay that becomes the root.
+pub const OP_OVERLAY: u16 = 5;
+/// u32 special (`SPECIAL_*`), u32 attr (`MOUNT_ATTR_*`), str type, str source, str target, u32 n, n × (str key, str value):
+/// a new file system; an empty value sets a flag.
+pub const OP_MOUNT: u16 = 6;
+/// u32 flags (`BIND_*`), u32 propagation (`MS_*`), u64 attr set, u64 attr clear, str source, str target.
+pub const OP_BIND: u16 = 7;
+/// u32 mode with type, u32 major, u32 minor, u32 uid, u32 gid, str target: a device node.
+pub const OP_NODE: u16 = 8;
+/// str target, str text.
+pub const OP_SYMLINK: u16 = 9;
+/// str path: hides a file or directory; a missing one is fine.
+pub const OP_MASK: u16 = 10;
+/// str path: makes a subtree read-only; a missing one is fine.
+pub const OP_READONLY: u16 = 11;
+/// u32 mode, str path: makes directories that are missing.
+pub const OP_DIR: u16 = 12;
+/// str path below `/proc/sys`, str value.
+pub const OP_SYSCTL: u16 = 13;
+/// u64 attr: the overlay becomes `/`, the host's tree goes; attributes for the root mount.
+pub const OP_PIVOT: u16 = 14;
+/// u32 resource, u32 zero, u64 soft, u64 hard.
+pub const OP_RLIMIT: u16 = 15;
+/// i32 value, u32 required: /proc/self/oom_score_adj; when not required, a refusal is fine.
+pub const OP_OOM_SCORE: u16 = 16;
+/// A session keyring of its own.
+pub const OP_KEYRING: u16 = 17;
+/// Standard streams (and terminal).
+pub const OP_STDIO: u16 = 18;
+/// str path: made when missing, then the working directory.
+pub const OP_WORKDIR: u16 = 19;
+/// u32 flags (`ID_*`), u32 n groups, u64 bounding, u64 permitted for root, u64 for other users, str user, n × str group,
+/// str seccomp filter (`sock_filter` bytes; empty: none).
+pub const OP_IDENTITY: u16 = 20;
+/// u32 n argv, u32 n env, strs: execve(2), the program looked up in `PATH`. `HOME` is added when env has none.
+pub const OP_EXEC: u16 = 21;
+/// u32 index of the boot message's namespace descriptors, u32 `CLONE_NEW*`: setns(2).
+pub const OP_JOIN_NS: u16 = 22;
+/// unshare(CLONE_NEWCGROUP), after the cgroups are joined.
+pub const OP_CGROUP_NS: u16 = 23;
+/// str target, u32 mode, str content: a small file, made or replaced.
+pub const OP_FILE: u16 = 24;
+
+/// u64 attr set, str path: attributes of the mount at that path.
+pub const OP_ATTR: u16 = 25;
+/// u32 namespaces (`CLONE_NEW*`): enters the container's namespaces (exec).
+pub const OP_ENTER: u16 = 26;
+
+// Operations of the monitor.
+
+/// u32 kind (`STRING_*`), str.
+pub const OP_STRING: u16 = 0x100;
+/// u32 join (1: the container's processes go here), str directory: makes the directory.
+pub const OP_CGROUP_DIR: u16 = 0x101;
+/// u32 ignore errors, str path, str value.
+pub const OP_CGROUP_WRITE: u16 = 0x102;
+/// str directory, str program: attaches a device program (cgroup v2).
+pub const OP_CGROUP_DEVICES: u16 = 0x103;
+/// str path: the freezer's control file (`freezer.state` or `cgroup.freeze`).
+pub const OP_CGROUP_FREEZER: u16 = 0x104;
+/// str path: the file whose `oom_kill` line counts kills (`memory.oom_control` or `memory.events`).
+pub const OP_CGROUP_OOM: u16 = 0x105;
+
+/// The container's id.
+pub const STRING_ID: u32 = 1;
+/// The image's name, escaped for JSON.
+pub const STRING_FROM: u32 = 2;
+/// Attributes of the container's events: JSON members without braces.
+pub const STRING_ATTRIBUTES: u32 = 3;
+/// File name of the json-file log in the container's directory.
+pub const STRING_LOG_NAME: u32 = 4;
+/// `"attrs":{...},` of log records, or empty.
+pub const STRING_LOG_ATTRS: u32 = 5;
+
+/// A mount with nothing special.
+pub const SPECIAL_NONE: u32 = 0;
+/// This is `/proc`: sysctls go through it.
+pub const SPECIAL_PROC: u32 = 1;
+/// This is `/dev/pts`: terminals come from it.
+pub const SPECIAL_DEVPTS: u32 = 2;
+
+/// Bit of `special`: no component of the target may be a symbolic link.
+pub const SPECIAL_FIXED: u32 = 1 << 31;
+
+/// Take the mounts below the source too.
+pub const BIND_RECURSIVE: u32 = 1;
+/// The source is made as a directory when it is missing.
+pub const BIND_MAKE_SOURCE: u32 = 2;
+
+/// No new privileges.
+pub const ID_NO_NEW_PRIVS: u32 = 1;
+
+/// A failed operation: report of the child, forwarded by the monitor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// Index of the operation in the plan; [`STEP_MONITOR`] and below for the monitor's own work.
+    pub step: u32,
+    /// The kernel's error number, or 0.
+    pub errno: i32,
+    /// `DETAIL_*`.
+    pub detail: u32,
+    /// Depends on the detail.
+    pub extra: u32,
+}
+
+/// `step` of a failure before any operation ran: the clone itself.
+pub const STEP_CLONE: u32 = 0xffff_0001;
+/// `step`: the monitor's own set-up (sockets, streams).
+pub const STEP_MONITOR: u32 = 0xffff_0002;
+/// `step`: the child ended without a word.
+pub const STEP_LOST: u32 = 0xffff_0003;
+/// `step`: joining the cgroups.
+pub const STEP_CGROUP_JOIN: u32 = 0xffff_0004;
+/// `step`: the plan is damaged or of another version.
+pub const STEP_PLAN: u32 = 0xffff_0005;
+
+/// The user is not in the image's passwd file.
+pub const DETAIL_NO_USER: u32 = 1;
+/// A group is not in the image's group file; `extra` is its index, 0 for the user's own.
+pub const DETAIL_NO_GROUP: u32 = 2;
+/// A number is out of range.
+pub const DETAIL_BAD_ID: u32 = 3;
+/// Something on the way to the target is not a directory, or of the wrong kind.
+pub const DETAIL_NOT_DIR: u32 = 4;
+/// The program was not found in `PATH`.
+pub const DETAIL_NOT_IN_PATH: u32 = 5;
+/// The passwd or group file is too large or not a regular file.
+pub const DETAIL_BAD_USER_FILE: u32 = 6;
+
+/// Statuses of a state record.
+pub const STATUS_CREATED: u32 = 0;
+/// Its monitor is starting it.
+pub const STATUS_STARTING: u32 = 1;
+/// It runs.
+pub const STATUS_RUNNING: u32 = 2;
+/// It is frozen.
+pub const STATUS_PAUSED: u32 = 3;
+/// It ended and its monitor waits to start it again.
+pub const STATUS_RESTARTING: u32 = 4;
+/// It ended.
+pub const STATUS_EXITED: u32 = 5;
+
+/// The kernel's OOM killer ended it.
+pub const STATE_OOM: u32 = 1;
+/// It was stopped or killed by hand.
+pub const STATE_MANUAL: u32 = 2;
+
+/// State of a container, one per slot of the state files: its monitor writes it in place, readers never lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// FNV-1a of the bytes after this field; a record that does not match is torn (read again) or empty.
+    pub checksum: u32,
+    /// [`VERSION`]; 0 is an empty slot.
+    pub version: u32,
+    /// First eight bytes of the container's id, so that a reused slot is noticed.
+    pub id: [u8; 8],
+    /// The boot that the record belongs to (`/proc/sys/kernel/random/boot_id` as bytes).
+    pub boot: [u8; 16],
+    /// `STATUS_*`.
+    pub status: u32,
+    /// `STATE_*`.
+    pub flags: u32,
+    /// First process, as the host sees it; 0 when it does not run.
+    pub pid: i32,
+    /// Exit code of the last run.
+    pub exit_code: i32,
+    /// Start time of `pid` in clock ticks since boot: with it a reused pid is noticed.
+    pub pid_start: u64,
+    /// Nanoseconds since 1970; 0 is never.
+    pub started_ns: i64,
+    /// Nanoseconds since 1970; 0 is never.
+    pub finished_ns: i64,
+    /// How often the restart policy started it.
+    pub restarts: u32,
+    /// The monitor.
+    pub monitor_pid: i32,
+    /// Why the last start failed.
+    pub failure: Failure,
+    /// Zero.
+    pub reserved: [u8; 32],
+}
+
+/// Bytes of a state record, and of a slot of the state files.
+pub const STATE_LEN: usize = 128;
+const _: () = assert!(size_of::<State>() == STATE_LEN);
+
+impl State {
+    /// An empty record.
+    pub const EMPTY: State = State {
+        checksum: 0,
+        version: 0,
+        id: [0; 8],
+        boot: [0; 16],
+        status: STATUS_CREATED,
+        flags: 0,
+        pid: 0,
+        exit_code: 0,
+        pid_start: 0,
+        started_ns: 0,
+        finished_ns: 0,
+        restarts: 0,
+        monitor_pid: 0,
+        failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
+        reserved: [0; 32],
+    };
+
+    /// The record as bytes, its checksum made.
+    pub fn to_bytes(mut self) -> [u8; STATE_LEN] {
+        self.version = VERSION;
+        self.checksum = 0;
+        // SAFETY: State is repr(C), without padding (its size is the sum of its fields), so all its bytes are initialised.
+        let bytes: [u8; STATE_LEN] = unsafe { core::mem::transmute(self) };
+        let mut out = bytes;
+        out[..4].copy_from_slice(&fnv1a(&bytes[4..]).to_le_bytes());
+        out
+    }
+
+    /// Reads a record; `None` when it is torn, empty or of a version that is not known.
+    pub fn from_bytes(bytes: &[u8; STATE_LEN]) -> Option<State> {
+        // SAFETY: every bit pattern is a valid State: it holds integers only.
+        let state: State = unsafe { core::mem::transmute(*bytes) };
+        (state.version == VERSION && state.checksum == fnv1a(&bytes[4..])).then_some(state)
+    }
+}
+
+/// FNV-1a, 32 bits: enough against torn writes, small enough for the monitor.
+pub fn fnv1a(bytes: &[u8]) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    for &byte in bytes {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    hash
+}
+
+/// State of an exec'd process: the monitor writes it into a file that the request brought.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecState {
+    /// [`VERSION`]; 0 is not started.
+    pub version: u32,
+    /// 1 while it runs, 2 when it ended.
+    pub phase: u32,
+    /// As the host sees it.
+    pub pid: i32,
+    /// Valid in phase 2.
+    pub exit_code: i32,
+    /// The monitor that started it.
+    pub monitor_pid: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bytes of an exec state.
+pub const EXEC_STATE_LEN: usize = 24;
+
+/// First word of every boot and control message.
+pub const MESSAGE_MAGIC: u32 = 0x4c54_4343;
+
+// Descriptors of the boot message, in order; namespace descriptors follow.
+
+/// The container's run directory.
+pub const BOOT_RUN_DIR: usize = 0;
+/// The container's durable directory.
+pub const BOOT_CONTAINER_DIR: usize = 1;
+/// The plan, a sealed memfd.
+pub const BOOT_PLAN: usize = 2;
+/// The event journal, opened for appending.
+pub const BOOT_EVENTS: usize = 3;
+/// The run directory's state file.
+pub const BOOT_RUN_STATES: usize = 4;
+/// The root's state file.
+pub const BOOT_ROOT_STATES: usize = 5;
+/// An open file description that holds the lock of the slot.
+pub const BOOT_LOCK: usize = 6;
+/// How many descriptors every boot message has.
+pub const BOOT_FDS: usize = 7;
+/// The most descriptors a message can bring.
+pub const MAX_FDS: usize = 16;
+
+/// A control or boot request.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// [`MESSAGE_MAGIC`].
+    pub magic: u32,
+    /// [`VERSION`] of the sender.
+    pub version: u32,
+    /// `DO_*`.
+    pub what: u32,
+    /// Argument.
+    pub a: u32,
+    /// Argument.
+    pub b: u32,
+    /// Argument.
+    pub c: u32,
+    /// Boot id of the machine (boot message only).
+    pub boot: [u8; 16],
+    /// Restart count to begin with (boot message only).
+    pub d: u64,
+}
+
+/// Answers who is there.
+pub const DO_HELLO: u32 = 1;
+/// a: signal; b: 1 when it is by hand, so that no restart follows.
+pub const DO_SIGNAL: u32 = 2;
+/// a: mask of `SESSION_*` that descriptors are brought for, in that order.
+pub const DO_ATTACH: u32 = 3;
+/// a: rows, b: columns, c: 0 for the container, else the pid of an exec'd process.
+pub const DO_RESIZE: u32 = 4;
+/// a: mask of `SESSION_*`; descriptors: plan, exec state file, streams. Two answers: started, ended.
+pub const DO_EXEC: u32 = 5;
+/// Answers when the container's process ended.
+pub const DO_WAIT: u32 = 6;
+/// Freezes the container.
+pub const DO_PAUSE: u32 = 7;
+/// Thaws it.
+pub const DO_UNPAUSE: u32 = 8;
+/// No restart from now on; a pending one is given up.
+pub const DO_NO_RESTART: u32 = 9;
+/// a: `RESTART_*`, b: bound. The policy from now on.
+pub const DO_POLICY: u32 = 10;
+/// Text after the request: [`STRING_ATTRIBUTES`] from now on.
+pub const DO_ATTRIBUTES: u32 = 11;
+
+/// Last of the boot messages: the start begins. Before it come the boot message ([`DO_HELLO`] with the boot descriptors)
+/// and any number of [`DO_ATTACH`].
+pub const DO_GO: u32 = 12;
+
+/// Masks of standard streams.
+pub const SESSION_STDIN: u32 = 1;
+/// See [`SESSION_STDIN`].
+pub const SESSION_STDOUT: u32 = 2;
+/// See [`SESSION_STDIN`].
+pub const SESSION_STDERR: u32 = 4;
+
+/// The longest text after a control request, in bytes.
+pub const MAX_TEXT: usize = 32 * 1024;
+
+/// An answer of the monitor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// [`MESSAGE_MAGIC`].
+    pub magic: u32,
+    /// [`VERSION`] of the monitor.
+    pub version: u32,
+    /// 0, or an errno.
+    pub errno: i32,
+    /// pid, or exit code of an end.
+    pub value: i32,
+    /// `STATE_*`.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Of a failed start.
+    pub failure: Failure,
+}
+
+/// Bytes of an [`Answer`].
+pub const ANSWER_LEN: usize = size_of::<Answer>();
+/// Bytes of a [`Request`].
+pub const REQUEST_LEN: usize = size_of::<Request>();
+
+/// Reads the operations of a plan.
+#[derive(Clone, Copy)]
+pub struct Ops<'a> {
+    rest: &'a [u8],
+    index: u32,
+}
+
+/// One operation: its index in the plan, its code, its payload.
+#[derive(Clone, Copy)]
+pub struct Op<'a> {
+    /// Index in the plan, counted over all operations.
+    pub index: u32,
+    /// `OP_*`.
+    pub code: u16,
+    /// The payload.
+    pub payload: Payload<'a>,
+}
+
+/// A payload being read. Reads beyond its end give zeroes and empty strings: a plan is checked as a whole before it runs.
+#[derive(Clone, Copy)]
+pub struct Payload<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Ops<'a> {
+    /// The operations of a plan; `None` when its head is wrong.
+    pub fn of(plan: &'a [u8]) -> Option<(Header, Ops<'a>)> {
+        let header = read_header(plan)?;
+        let known = header.magic == PLAN_MAGIC && header.version == VERSION && header.length as usize == plan.len();
+        known.then_some((header, Ops { rest: &plan[HEADER_LEN..], index: 0 }))
+    }
+}
+
+fn read_header(plan: &[u8]) -> Option<Header> {
+    let bytes: &[u8; HEADER_LEN] = plan.get(..HEADER_LEN)?.try_into().ok()?;
+    // SAFETY: every bit pattern is a valid Header: it holds integers only.
+    Some(unsafe { core::mem::transmute::<[u8; HEADER_LEN], Header>(*bytes) })
+}
+
+impl<'a> Iterator for Ops<'a> {
+    type Item = Op<'a>;
+    fn next(&mut self) -> Option<Op<'a>> {
+        let head = self.rest.get(..8)?;
+        let code = u16::from_le_bytes([head[0], head[1]]);
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        let payload = self.rest.get(8..8usize.checked_add(length)?)?;
+        if code == OP_END {
+            return None;
+        }
+        self.rest = &self.rest[8 + length..];
+        let op = Op { index: self.index, code, payload: Payload { rest: payload } };
+        self.index += 1;
+        Some(op)
+    }
+}
+
+impl<'a> Payload<'a> {
+    /// The next 32 bits.
+    pub fn u32(&mut self) -> u32 {
+        match self.rest.split_first_chunk::<4>() {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                u32::from_le_bytes(*bytes)
+            }
+            None => 0,
+        }
+    }
+    /// The next 64 bits.
+    pub fn u64(&mut self) -> u64 {
+        u64::from(self.u32()) | u64::from(self.u32()) << 32
+    }
+    /// The next string, with its closing NUL: so it is a C string.
+    pub fn cstr(&mut self) -> &'a [u8] {
+        let length = self.u32() as usize;
+        match length.checked_add(1).and_then(|n| self.rest.split_at_checked(n)) {
+            Some((text, rest)) if text[length] == 0 => {
+                self.rest = rest;
+                text
+            }
+            _ => b"\0",
+        }
+    }
+    /// The next string with its NUL, left where it is.
+    pub fn cstr_peek(&self) -> &'a [u8] {
+        let mut copy = *self;
+        copy.cstr()
+    }
+    /// The next string without its NUL.
+    pub fn bytes(&mut self) -> &'a [u8] {
+        let text = self.cstr();
+        &text[..text.len() - 1]
+    }
+}
