@@ -12,11 +12,24 @@ fn main() {
     let var = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let output = PathBuf::from(var("OUT_DIR")).join("coracle-monitor");
     let mut rustc = Command::new(var("RUSTC"));
-    rustc.args(["program/main.rs", "--crate-name", "coracle_monitor_program", "--crate-type", "bin", "--edition", "2024"]);
+    rustc.args([
+        "program/main.rs",
+        "--crate-name",
+        "coracle_monitor_program",
+        "--crate-type",
+        "bin",
+        "--edition",
+        "2024",
+    ]);
     rustc.args(["--target", &var("TARGET")]);
     rustc.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "lto=fat", "-C", "codegen-units=1"]);
     rustc.args(["-C", "relocation-model=static", "-C", "strip=symbols", "-C", "overflow-checks=off"]);
-    for arg in ["-nostartfiles", "-nostdlib", "-static", "-Wl,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096"] {
+    for arg in [
+        "-nostartfiles",
+        "-nostdlib",
+        "-static",
+        "-Wl,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096",
+    ] {
         rustc.args(["-C", &format!("link-arg={arg}")]);
     }
     rustc.arg("-o").arg(&output);
