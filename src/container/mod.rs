@@ -1,1 +1,4 @@
-//! To be written.
+//! Containers: what they are ([`spec`]), what they are called, how they are listed and shown.
+
+pub(crate) mod spec;
+pub(crate) mod text;

@@ -290,7 +290,7 @@ pub struct HostConfig {
     pub uts_mode: String,
     #[serde(deserialize_with = "null_default")]
     pub userns_mode: String,
-    /// Bytes; absent means 64 MiB, and 0 is refused.
+    /// Bytes; absent or 0 (which the command line sends) means 64 MiB, and less than 0 is refused.
     pub shm_size: Option<i64>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: StringMap,

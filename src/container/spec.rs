@@ -1,0 +1,220 @@
+//! Request → spec: what a container is, as decided at create and stored; everything here is pure.
+//!
+//! [`resolve`] checks a create body, merges it with the image's configuration and fills in the defaults. What a start
+//! needs beyond that ([`environment`], [`ulimits`], [`mount_table`], [`sysctls`], ...) is derived from the stored
+//! [`Spec`] by functions without side effects. Texts and statuses follow dockerd 20.10 where nothing says otherwise.
+
+mod capabilities;
+mod check;
+mod files;
+mod limits;
+mod log;
+mod merge;
+mod mounts;
+mod not_built;
+mod process;
+mod restart;
+mod security;
+mod signal;
+mod sysctl;
+
+pub(crate) use capabilities::capabilities;
+pub(crate) use files::{hostname_file, hosts_file, resolv_conf};
+pub(crate) use log::{LogDriver, LogOptions, log_attributes, log_options};
+pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, tmpfs_mounts};
+pub(crate) use not_built::not_built;
+pub(crate) use process::{DeviceNode, Rlimit, cgroup_parent, devices, environment, hostname, ulimits};
+pub(crate) use restart::{RestartPolicy, restart_policy};
+pub(crate) use security::{Seccomp, Security, masked_paths, readonly_paths, security};
+pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
+pub(crate) use sysctl::sysctls;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of `/dev/shm` of a container that names none.
+pub(crate) const DEFAULT_SHM_SIZE: i64 = 64 << 20;
+
+/// A container as decided at its creation: the document that the store keeps.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(default)]
+pub(crate) struct Spec {
+    /// The image's id, `sha256:` and 64 hex digits.
+    pub image_id: String,
+    /// The image as the request named it.
+    pub image_name: String,
+    /// The configuration, merged with the image's; its host name and working directory are final.
+    pub config: ContainerConfig,
+    /// The host configuration with its defaults, as inspect shows it.
+    pub host_config: HostConfig,
+    /// The program: first word of entrypoint and command together.
+    pub path: String,
+    /// Its arguments, without the program's own name.
+    pub args: Vec<String>,
+    /// Bind mounts, by depth of their target. The tmpfs mounts are derived at start: [`mount_table`].
+    pub mounts: Vec<Mount>,
+    /// The cgroup above the container's own: absolute, clean.
+    pub cgroup_parent: String,
+}
+
+/// What [`resolve`] needs of an image.
+pub(crate) struct ImageView {
+    pub id: String,
+    pub config: ContainerConfig,
+}
+
+/// What the engine and the host give to every new container.
+pub(crate) struct Defaults {
+    pub log_driver: String,
+    pub log_options: StringMap,
+    pub cgroup_parent: String,
+    pub host: HostFacts,
+}
+
+/// What the host can do, as far as a create depends on it. An unsupported limit is dropped with a warning.
+#[derive(Clone, Debug)]
+pub(crate) struct HostFacts {
+    /// The host's name, which containers on the host's network inherit.
+    pub hostname: String,
+    /// CPUs that may be used, as a list text (`0-3,5`); empty: unknown, not checked.
+    pub cpus: String,
+    /// Memory nodes that may be used, as a list text; empty: unknown, not checked.
+    pub mems: String,
+    pub memory_limit: bool,
+    pub swap_limit: bool,
+    pub memory_reservation: bool,
+    pub memory_swappiness: bool,
+    pub kernel_memory: bool,
+    pub oom_kill_disable: bool,
+    pub pids_limit: bool,
+    pub cpu_shares: bool,
+    pub cpu_cfs: bool,
+    pub cpuset: bool,
+    pub blkio_weight: bool,
+    pub blkio_weight_device: bool,
+    pub blkio_throttle: bool,
+}
+
+impl HostFacts {
+    /// A host that can do everything; the caller switches off what is not there.
+    pub(crate) fn all(hostname: impl Into<String>) -> HostFacts {
+        HostFacts {
+            hostname: hostname.into(),
+            cpus: String::new(),
+            mems: String::new(),
+            memory_limit: true,
+            swap_limit: true,
+            memory_reservation: true,
+            memory_swappiness: true,
+            kernel_memory: true,
+            oom_kill_disable: true,
+            pids_limit: true,
+            cpu_shares: true,
+            cpu_cfs: true,
+            cpuset: true,
+            blkio_weight: true,
+            blkio_weight_device: true,
+            blkio_throttle: true,
+        }
+    }
+}
+
+/// Checks all that can be checked of a request before its image is looked up.
+///
+/// The field's engines report these mistakes even where the image is missing too, so a create calls this first.
+pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> {
+    if request.config == ContainerConfig::default() {
+        return Err(Error::invalid("Config cannot be empty in order to create a container"));
+    }
+    check::check(request)?;
+    log::effective(&request.host_config.log_config, defaults)?;
+    limits::apply(&mut request.host_config.resources.clone(), &defaults.host)?;
+    mounts::binds(&request.host_config)?;
+    not_built(request)
+}
+
+/// Decides what the container `id` will be: the spec to store, and warnings for the client.
+///
+/// Errors: every mistake in the request that can be seen without looking at the host.
+pub(crate) fn resolve(
+    request: &CreateBody,
+    image: &ImageView,
+    id: &str,
+    defaults: &Defaults,
+) -> Result<(Spec, Vec<String>)> {
+    validate(request, defaults)?;
+    let mut config = merge::merge(&request.config, &image.config);
+    let (path, args) = merge::command(&mut config)?;
+    config.working_dir = merge::working_dir(&config.working_dir)?;
+    if config.hostname.is_empty() {
+        config.hostname = default_hostname(request, id, &defaults.host);
+    }
+    let (host_config, mut warnings) = normalise(&request.host_config, defaults)?;
+    warnings.extend(not_built::of_image(request, &image.config));
+    let spec = Spec {
+        image_id: image.id.clone(),
+        image_name: request.config.image.clone(),
+        path,
+        args,
+        mounts: mounts::binds(&host_config)?,
+        cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
+        config,
+        host_config,
+    };
+    Ok((spec, warnings))
+}
+
+fn default_hostname(request: &CreateBody, id: &str, host: &HostFacts) -> String {
+    match request.host_config.network_mode.as_str() {
+        "host" if !host.hostname.is_empty() => host.hostname.clone(),
+        _ => id.chars().take(12).collect(),
+    }
+}
+
+fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec<String>)> {
+    let mut host = asked.clone();
+    let mut warnings = limits::apply(&mut host.resources, &defaults.host)?;
+    host.log_config = log::effective(&asked.log_config, defaults)?;
+    if host.network_mode.is_empty() {
+        host.network_mode = "default".into();
+    }
+    if host.shm_size.unwrap_or(0) == 0 {
+        host.shm_size = Some(DEFAULT_SHM_SIZE);
+    }
+    if host.auto_remove {
+        host.auto_remove = false;
+        warnings
+            .push("AutoRemove is not part of this API version and is discarded: remove the container yourself.".into());
+    }
+    Ok((host, warnings))
+}
+
+/// A mistake in a request that the field's engines answer with 500, not 400: the status is part of the contract.
+fn as_500(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Internal, message).in_area("container")
+}
+
+/// Refuses control characters (NUL and newline among them), which no engine-made file or kernel call may get.
+fn plain(field: &str, text: &str) -> Result<()> {
+    match text.chars().any(char::is_control) {
+        true => Err(Error::invalid(format!("{field}: {text:?} holds a control character"))),
+        false => Ok(()),
+    }
+}
+
+/// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
+fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

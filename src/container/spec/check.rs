@@ -1,0 +1,215 @@
+//! What may be wrong with a request, apart from limits, logs and mounts.
+
+use super::{as_500, capabilities, merge, plain, process, restart, security, signal};
+use crate::error::{Error, Result};
+use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
+
+const MILLISECOND_NS: i64 = 1_000_000;
+
+/// Checks what needs no knowledge of host or image.
+pub(super) fn check(request: &CreateBody) -> Result<()> {
+    let (config, host) = (&request.config, &request.host_config);
+    network_conflicts(config, host)?;
+    isolation(host)?;
+    check_config(config)?;
+    check_host(host)?;
+    endpoints(&request.networking_config)
+}
+
+fn check_config(config: &ContainerConfig) -> Result<()> {
+    merge::working_dir(&config.working_dir)?;
+    plain("WorkingDir", &config.working_dir)?;
+    if !config.stop_signal.is_empty() {
+        signal::parse_stop_signal(&config.stop_signal)?;
+    }
+    for entry in config.env.iter().flatten() {
+        if entry.is_empty() || entry.starts_with('=') {
+            return Err(Error::invalid(format!("invalid environment variable: {entry}")));
+        }
+        no_nul("Env", entry)?;
+    }
+    for word in config.entrypoint.iter().chain(&config.cmd).flatten() {
+        no_nul("Cmd", word)?;
+    }
+    healthcheck(config)?;
+    plain("User", &config.user)?;
+    hostname(&config.hostname)?;
+    domainname(&config.domainname)
+}
+
+fn no_nul(field: &str, text: &str) -> Result<()> {
+    match text.contains('\0') {
+        true => Err(Error::invalid(format!("{field}: {text:?} holds a NUL byte"))),
+        false => Ok(()),
+    }
+}
+
+/// RFC 1123: letters, digits and inner dashes, in parts separated by dots; 63 characters in all, as the field has it.
+fn hostname(name: &str) -> Result<()> {
+    let good = name.len() <= 63 && name.split('.').all(label);
+    match name.is_empty() || good {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("invalid hostname format: {name}"))),
+    }
+}
+
+fn label(part: &str) -> bool {
+    let inner = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    inner && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
+}
+
+/// The kernel takes 64 bytes; the name also stands in `/etc/hosts`, so it is one word.
+fn domainname(name: &str) -> Result<()> {
+    match name.len() > 64 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        true => Err(Error::invalid(format!("invalid domain name format: {name:?}"))),
+        false => Ok(()),
+    }
+}
+
+fn healthcheck(config: &ContainerConfig) -> Result<()> {
+    let Some(health) = &config.healthcheck else { return Ok(()) };
+    for (name, value) in
+        [("Interval", health.interval), ("Timeout", health.timeout), ("StartPeriod", health.start_period)]
+    {
+        if value != 0 && value < MILLISECOND_NS {
+            return Err(Error::invalid(format!("{name} in Healthcheck cannot be less than 1ms")));
+        }
+    }
+    match health.retries < 0 {
+        true => Err(Error::invalid("Retries in Healthcheck cannot be negative")),
+        false => Ok(()),
+    }
+}
+
+fn network_conflicts(config: &ContainerConfig, host: &HostConfig) -> Result<()> {
+    let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let container = host.network_mode.strip_prefix("container:");
+    if container == Some("") || host.network_mode == "container" {
+        return Err(Error::invalid("Invalid network mode: invalid container format container:<name|id>"));
+    }
+    let container = container.is_some();
+    let on_host = host.network_mode == "host";
+    let ports = !host.port_bindings.is_empty() || host.publish_all_ports;
+    let conflicts = [
+        (host.uts_mode == "host" && !config.hostname.is_empty(), "hostname and the UTS mode"),
+        (container && !config.hostname.is_empty(), "hostname and the network mode"),
+        (
+            on_host && some(&host.links),
+            "host type networking can't be used with links. This would result in undefined behavior",
+        ),
+        (
+            container && some(&host.links),
+            "container type network can't be used with links. This would result in undefined behavior",
+        ),
+        (container && some(&host.dns), "dns and the network mode"),
+        (container && some(&host.extra_hosts), "custom host-to-IP mapping and the network mode"),
+        ((container || on_host) && !config.mac_address.is_empty(), "mac-address and the network mode"),
+        (container && ports, "port publishing and the container type network mode"),
+        (container && !config.exposed_ports.is_empty(), "port exposing and the container type network mode"),
+    ];
+    match conflicts.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(Error::invalid(format!("conflicting options: {what}"))),
+        None => Ok(()),
+    }
+}
+
+fn isolation(host: &HostConfig) -> Result<()> {
+    if !matches!(host.isolation.to_ascii_lowercase().as_str(), "" | "default") {
+        return Err(as_500(format!("Invalid isolation: {:?} - linux only supports 'default'", host.isolation)));
+    }
+    if host.resources.io_maximum_bandwidth != 0 {
+        return Err(as_500("Invalid QoS settings: linux does not support configuration of maximum bandwidth"));
+    }
+    if host.resources.io_maximum_iops != 0 {
+        return Err(as_500("Invalid QoS settings: linux does not support configuration of maximum IOPs"));
+    }
+    Ok(())
+}
+
+fn check_host(host: &HostConfig) -> Result<()> {
+    for entry in host.extra_hosts.iter().flatten() {
+        extra_host(entry)?;
+    }
+    dns(host)?;
+    restart::restart_policy(&host.restart_policy)?;
+    capabilities::capabilities(host)?;
+    if host.shm_size.unwrap_or(0) < 0 {
+        return Err(Error::invalid("SHM size can not be less than 0"));
+    }
+    if !(-1000..=1000).contains(&host.oom_score_adj) {
+        return Err(Error::invalid(format!(
+            "Invalid value {}, range for oom score adj is [-1000, 1000]",
+            host.oom_score_adj
+        )));
+    }
+    if !matches!(host.runtime.as_str(), "" | "runc") {
+        return Err(Error::invalid(format!("Unknown runtime specified {}", host.runtime)));
+    }
+    modes(host)?;
+    process::devices(host)?;
+    process::cgroup_parent(host, "/")?;
+    for group in host.group_add.iter().flatten() {
+        plain("GroupAdd", group)?;
+    }
+    security::security(host).map(drop)
+}
+
+/// `name:address`; an IPv6 address keeps its colons.
+fn extra_host(entry: &str) -> Result<()> {
+    let Some((_, address)) = entry.split_once(':').filter(|(name, _)| one_word(name)) else {
+        return Err(Error::invalid(format!("bad format for add-host: {entry:?}")));
+    };
+    if address == "host-gateway" || address.parse::<std::net::IpAddr>().is_ok() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("invalid IP address in add-host: {address:?}")))
+}
+
+fn one_word(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(|c| c.is_control() || c.is_whitespace())
+}
+
+/// These become lines of `/etc/resolv.conf`: none may break out of its line.
+fn dns(host: &HostConfig) -> Result<()> {
+    for server in host.dns.iter().flatten() {
+        if server.parse::<std::net::IpAddr>().is_err() {
+            return Err(Error::invalid(format!("Dns: {server:?} is not an ip address")));
+        }
+    }
+    for (field, list) in [("DnsSearch", &host.dns_search), ("DnsOptions", &host.dns_options)] {
+        if let Some(bad) = list.iter().flatten().find(|word| !one_word(word)) {
+            return Err(Error::invalid(format!("{field}: {bad:?} is not one word")));
+        }
+    }
+    Ok(())
+}
+
+fn modes(host: &HostConfig) -> Result<()> {
+    let container = |mode: &str| mode.strip_prefix("container:").is_some_and(|name| !name.is_empty());
+    let pid = &host.pid_mode;
+    if !matches!(pid.as_str(), "" | "host") && !container(pid) {
+        return Err(Error::invalid(format!("invalid PID mode: {pid}")));
+    }
+    let ipc = &host.ipc_mode;
+    if !matches!(ipc.as_str(), "" | "private" | "shareable" | "none" | "host") && !container(ipc) {
+        return Err(Error::invalid(format!("invalid IPC mode: {ipc}")));
+    }
+    if !matches!(host.uts_mode.as_str(), "" | "host") {
+        return Err(Error::invalid(format!("invalid UTS mode: {}", host.uts_mode)));
+    }
+    Ok(())
+}
+
+fn endpoints(networking: &NetworkingConfig) -> Result<()> {
+    let names: Vec<&str> = networking.endpoints_config.keys().map(String::as_str).collect();
+    if names.len() > 1 {
+        return Err(Error::invalid(format!(
+            "Container cannot be connected to network endpoints: {}",
+            names.join(", ")
+        )));
+    }
+    match networking.endpoints_config.iter().find(|(_, settings)| settings.is_none()) {
+        Some((name, _)) => Err(Error::invalid(format!("no EndpointSettings for {name}"))),
+        None => Ok(()),
+    }
+}

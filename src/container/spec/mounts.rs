@@ -1,0 +1,334 @@
+//! Mounts that the request asks for: binds and tmpfs, parsed and in the order in which they are made.
+
+use super::{Spec, as_500, clean, plain};
+use crate::error::{Error, Result};
+use crate::model::{HostConfig, MountPoint};
+use serde::{Deserialize, Serialize};
+
+/// What a mount shows.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MountKind {
+    /// A directory or file of the host.
+    #[default]
+    Bind,
+    /// Memory.
+    Tmpfs,
+}
+
+/// Which way mounts made below it later travel; `recursive` of the mount says whether its sub-mounts have it too.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    #[default]
+    Private,
+    Shared,
+    Slave,
+    Unbindable,
+}
+
+/// One mount of a container.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(default)]
+pub(crate) struct Mount {
+    pub kind: MountKind,
+    /// Bind: absolute path on the host, clean. Tmpfs: empty.
+    pub source: String,
+    /// Absolute path in the container, clean.
+    pub target: String,
+    pub read_only: bool,
+    pub propagation: Propagation,
+    /// Whether the propagation was asked for with its `r` form (the default) and so holds for sub-mounts too. The bind
+    /// itself always takes its sub-mounts along.
+    pub recursive: bool,
+    /// The mode as the client wrote it, which inspect shows.
+    pub mode_text: String,
+    /// Tmpfs: options of the file system, separated by commas, each `key=value` or a word (`sync`).
+    pub options: String,
+    /// `MOUNT_ATTR_*` of mount_setattr(2), read-only included. A bind's flags are set on its top mount alone.
+    pub flags: u64,
+}
+
+impl Mount {
+    /// The propagation as inspect writes it.
+    pub(crate) fn propagation_text(&self) -> String {
+        let word = match self.propagation {
+            Propagation::Private => "private",
+            Propagation::Shared => "shared",
+            Propagation::Slave => "slave",
+            Propagation::Unbindable => "unbindable",
+        };
+        format!("{}{word}", if self.recursive { "r" } else { "" })
+    }
+}
+
+/// All mounts of a start, parents before children. Errors: a bad tmpfs option (found at start, as the field has it).
+pub(crate) fn mount_table(spec: &Spec) -> Result<Vec<Mount>> {
+    let mut table = spec.mounts.clone();
+    table.extend(tmpfs_mounts(&spec.host_config)?);
+    sort(&mut table);
+    Ok(table)
+}
+
+/// Mounts as inspect and list show them, by destination; tmpfs is not shown.
+pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
+    let mut points: Vec<MountPoint> = spec
+        .mounts
+        .iter()
+        .map(|mount| MountPoint {
+            kind: "bind".into(),
+            source: mount.source.clone(),
+            destination: mount.target.clone(),
+            mode: mount.mode_text.clone(),
+            rw: !mount.read_only,
+            propagation: mount.propagation_text(),
+            ..MountPoint::default()
+        })
+        .collect();
+    points.sort_by(|a, b| a.destination.cmp(&b.destination));
+    points
+}
+
+/// The bind mounts of a request, and the check that no target (tmpfs included) is named twice or forbidden. Volumes
+/// among the binds are checked and left out.
+pub(super) fn binds(host: &HostConfig) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    let mut targets: Vec<String> = Vec::new();
+    for bind in host.binds.iter().flatten() {
+        let mount = parse_bind(bind)?;
+        target_allowed(&mount)?;
+        targets.push(mount.target.clone());
+        if mount.source.starts_with('/') {
+            mounts.push(mount);
+        }
+    }
+    for target in host.tmpfs.keys() {
+        plain("Tmpfs", target)?;
+        let path = target_path(target)?;
+        target_allowed(&Mount { kind: MountKind::Tmpfs, target: path.clone(), ..Mount::default() })?;
+        targets.push(path);
+    }
+    targets.sort();
+    if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::invalid(format!("Duplicate mount point: {}", pair[0])));
+    }
+    sort(&mut mounts);
+    Ok(mounts)
+}
+
+/// The tmpfs mounts of a request. Errors: an option that tmpfs does not have.
+pub(crate) fn tmpfs_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for (target, options) in &host.tmpfs {
+        mounts.push(tmpfs(target_path(target)?, options)?);
+    }
+    sort(&mut mounts);
+    Ok(mounts)
+}
+
+fn sort(mounts: &mut [Mount]) {
+    mounts.sort_by(|a, b| (depth(&a.target), &a.target).cmp(&(depth(&b.target), &b.target)));
+}
+
+fn depth(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// `[source:]target[:mode]`.
+fn parse_bind(text: &str) -> Result<Mount> {
+    plain("Binds", text)?;
+    let invalid = || format!("invalid volume specification: '{text}'");
+    let parts: Vec<&str> = text.split(':').collect();
+    let (source, target, mode) = match parts[..] {
+        [target] if !target.is_empty() => ("", target, ""),
+        [source, target] if !source.is_empty() && parse_mode(target).is_none() => (source, target, ""),
+        [source, target, mode] if !source.is_empty() => (source, target, mode),
+        _ => return Err(as_500(invalid())),
+    };
+    let modes = parse_mode(mode).ok_or_else(|| as_500(format!("invalid mode: {mode}")))?;
+    let kind = if source.starts_with('/') { "bind" } else { "volume" };
+    let config = |why: String| as_500(format!("{}: invalid mount config for type \"{kind}\": {why}", invalid()));
+    if target.is_empty() {
+        return Err(config("field Target must not be empty".into()));
+    }
+    let target = target_path(target).map_err(|error| config(error.message().into()))?;
+    if kind == "bind" && modes.no_copy {
+        return Err(config("field VolumeOptions must not be specified".into()));
+    }
+    if kind == "volume" && source.contains('/') {
+        return Err(Error::invalid(format!(
+            "create {source}: {source:?} includes invalid characters for a local volume name, only \
+             \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed. If you intended to pass a host directory, use absolute path"
+        )));
+    }
+    Ok(Mount {
+        kind: MountKind::Bind,
+        source: if kind == "bind" { clean(source) } else { source.into() },
+        target,
+        read_only: modes.read_only,
+        propagation: modes.propagation.map_or(Propagation::Private, |(propagation, _)| propagation),
+        recursive: modes.propagation.is_none_or(|(_, recursive)| recursive),
+        mode_text: mode.into(),
+        options: String::new(),
+        flags: if modes.read_only { libc::MOUNT_ATTR_RDONLY } else { 0 },
+    })
+}
+
+#[derive(Default)]
+struct Modes {
+    read_only: bool,
+    no_copy: bool,
+    propagation: Option<(Propagation, bool)>,
+}
+
+/// A comma list with at most one word of each group. The consistency words of other platforms and the labels of
+/// SELinux mean nothing here.
+fn parse_mode(text: &str) -> Option<Modes> {
+    let mut modes = Modes::default();
+    let mut groups = [0; 5];
+    for word in text.split(',').filter(|_| !text.is_empty()) {
+        let group = match word {
+            "rw" | "ro" => {
+                modes.read_only = word == "ro";
+                0
+            }
+            "z" | "Z" => 1,
+            "nocopy" => {
+                modes.no_copy = true;
+                2
+            }
+            "consistent" | "cached" | "delegated" => 3,
+            word => {
+                modes.propagation = Some(propagation(word).filter(|(kind, _)| *kind != Propagation::Unbindable)?);
+                4
+            }
+        };
+        groups[group] += 1;
+    }
+    groups.iter().all(|count| *count <= 1).then_some(modes)
+}
+
+fn propagation(word: &str) -> Option<(Propagation, bool)> {
+    let recursive = word.strip_prefix('r');
+    let kind = match recursive.unwrap_or(word) {
+        "private" => Propagation::Private,
+        "shared" => Propagation::Shared,
+        "slave" => Propagation::Slave,
+        "unbindable" => Propagation::Unbindable,
+        _ => return None,
+    };
+    Some((kind, recursive.is_some()))
+}
+
+fn target_path(target: &str) -> Result<String> {
+    if clean(target) == "/" {
+        return Err(Error::invalid("invalid specification: destination can't be '/'"));
+    }
+    match target.starts_with('/') {
+        true => Ok(clean(target)),
+        false => Err(Error::invalid(format!("invalid mount path: '{target}' mount path must be absolute"))),
+    }
+}
+
+/// Single files of procfs that a mount may cover: those that virtualise what a container sees of its machine.
+const PROC_FILES: [&str; 10] = [
+    "/proc/cpuinfo",
+    "/proc/diskstats",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/net/dev",
+    "/proc/slabinfo",
+    "/proc/stat",
+    "/proc/swaps",
+    "/proc/uptime",
+    "/proc/sys/kernel/ns_last_pid",
+];
+
+/// Device files and directories that the engine itself makes, and that its own steps write through.
+const OWN_DEVICES: [&str; 4] = ["/dev/pts", "/dev/ptmx", "/dev/console", "/dev/null"];
+
+/// Refuses targets over the engine's own /proc, /sys and /dev: what lies there is trusted while a container is set up
+/// (labels, sysctls, masks, the terminal).
+fn target_allowed(mount: &Mount) -> Result<()> {
+    let target = mount.target.as_str();
+    let below = |dir: &str| target.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let why = if below("/proc") {
+        let file = mount.kind == MountKind::Bind && PROC_FILES.contains(&target);
+        (!file).then_some(if target == "/proc" { "it is not of type proc" } else { "it is inside /proc" })
+    } else if target == "/sys" {
+        (mount.source != "/sys").then_some("it is not of type sysfs")
+    } else if target == "/dev" {
+        Some("it is the container's own /dev: name the devices in Devices")
+    } else {
+        OWN_DEVICES.iter().any(|own| below(own)).then_some("it is the container's own device")
+    };
+    match why {
+        Some(why) => Err(Error::invalid(format!("{target:?} cannot be mounted because {why}"))),
+        None => Ok(()),
+    }
+}
+
+const TMPFS_DEFAULTS: u64 = libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+const ATIMES: u64 = libc::MOUNT_ATTR_NOATIME | libc::MOUNT_ATTR_STRICTATIME;
+
+/// The user's options come after the defaults, and the last word on a matter counts.
+fn tmpfs(target: String, text: &str) -> Result<Mount> {
+    let mut mount =
+        Mount { kind: MountKind::Tmpfs, target, recursive: true, flags: TMPFS_DEFAULTS, ..Mount::default() };
+    let mut data: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut bad = None;
+    for option in text.split(',').filter(|_| !text.is_empty()) {
+        let (key, value) = option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
+        if value.is_none() && flag(&mut mount, option) {
+            continue;
+        }
+        match (key, value) {
+            ("size" | "mode" | "uid" | "gid" | "nr_inodes" | "nr_blocks" | "mpol", Some(_)) => {}
+            ("sync" | "dirsync", None) => {}
+            ("async", None) => {
+                data.retain(|(key, _)| *key != "sync");
+                continue;
+            }
+            _ => {
+                bad = Some(value.map_or(format!("[{key:?}]"), |value| format!("[{key:?} {value:?}]")));
+                continue;
+            }
+        }
+        data.retain(|(other, _)| *other != key);
+        data.push((key, value));
+    }
+    if let Some(option) = bad {
+        return Err(as_500(format!("invalid tmpfs option {option}")));
+    }
+    let words: Vec<String> =
+        data.iter().map(|(key, value)| value.map_or(key.to_string(), |value| format!("{key}={value}"))).collect();
+    mount.options = words.join(",");
+    mount.read_only = mount.flags & libc::MOUNT_ATTR_RDONLY != 0;
+    mount.mode_text = text.to_owned();
+    Ok(mount)
+}
+
+/// Takes an option that is an attribute of the mount; answers whether it was one.
+fn flag(mount: &mut Mount, word: &str) -> bool {
+    let (clear, set) = match word {
+        "defaults" => (0, 0),
+        "ro" => (0, libc::MOUNT_ATTR_RDONLY),
+        "rw" => (libc::MOUNT_ATTR_RDONLY, 0),
+        "nosuid" => (0, libc::MOUNT_ATTR_NOSUID),
+        "suid" => (libc::MOUNT_ATTR_NOSUID, 0),
+        "nodev" => (0, libc::MOUNT_ATTR_NODEV),
+        "dev" => (libc::MOUNT_ATTR_NODEV, 0),
+        "noexec" => (0, libc::MOUNT_ATTR_NOEXEC),
+        "exec" => (libc::MOUNT_ATTR_NOEXEC, 0),
+        "noatime" => (ATIMES, libc::MOUNT_ATTR_NOATIME),
+        "strictatime" => (ATIMES, libc::MOUNT_ATTR_STRICTATIME),
+        "atime" | "relatime" | "norelatime" | "nostrictatime" => (ATIMES, 0),
+        "nodiratime" => (0, libc::MOUNT_ATTR_NODIRATIME),
+        "diratime" => (libc::MOUNT_ATTR_NODIRATIME, 0),
+        word => {
+            let Some((kind, recursive)) = propagation(word) else { return false };
+            (mount.propagation, mount.recursive) = (kind, recursive);
+            (0, 0)
+        }
+    };
+    mount.flags = mount.flags & !clear | set;
+    true
+}

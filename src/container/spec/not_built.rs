@@ -1,0 +1,85 @@
+//! What this version does not do: refused by name, never ignored. A feature that lands deletes its lines here.
+
+use crate::error::{Error, Result};
+use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig};
+
+/// Refuses a request that needs what is not built.
+pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
+    let (config, host) = (&request.config, &request.host_config);
+    let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let asked = [
+        (config.image.is_empty(), "Image: a container without one"),
+        (config.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()), "Volumes"),
+        (config.healthcheck.as_ref().is_some_and(probes), "Healthcheck"),
+        (!config.mac_address.is_empty(), "MacAddress"),
+        (host.binds.iter().flatten().any(|bind| !bind.starts_with('/')), "Binds: a volume name as source"),
+        (host.binds.iter().flatten().any(|bind| !bind.contains(':')), "Binds: an anonymous volume"),
+        (some(&host.volumes_from), "VolumesFrom"),
+        (!host.volume_driver.is_empty(), "VolumeDriver"),
+        (some(&host.links), "Links"),
+        (!host.port_bindings.is_empty(), "PortBindings"),
+        (host.publish_all_ports, "PublishAllPorts"),
+        (!host.storage_opt.is_empty(), "StorageOpt"),
+        (!host.lxc_conf.is_empty(), "LxcConf"),
+        (!host.cgroup.is_empty(), "Cgroup"),
+        (host.resources.disk_quota != 0, "DiskQuota"),
+        (!matches!(host.userns_mode.as_str(), "" | "host"), "UsernsMode: anything but host"),
+        (host.ipc_mode == "none", "IpcMode: none"),
+        (host.extra_hosts.iter().flatten().any(|entry| entry.ends_with(":host-gateway")), "ExtraHosts: host-gateway"),
+        (host.security_opt.iter().flatten().any(|option| labelled(option)), "SecurityOpt: label= and apparmor="),
+    ];
+    if let Some((_, what)) = asked.iter().find(|(found, _)| *found) {
+        return Err(Error::unsupported(format!("{what} is not supported yet")));
+    }
+    networks(request, host)
+}
+
+/// Warnings about what an image asks for and does not get; the request did not say it, so it is no error.
+pub(super) fn of_image(request: &CreateBody, image: &ContainerConfig) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if image.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) {
+        warnings.push("The image's Volumes are not supported yet: that data stays in the container.".into());
+    }
+    if request.config.healthcheck.is_none() && image.healthcheck.as_ref().is_some_and(probes) {
+        warnings.push("The image's Healthcheck is not supported yet and is not run.".into());
+    }
+    warnings
+}
+
+fn probes(health: &crate::model::Healthcheck) -> bool {
+    health.test.first().is_some_and(|word| word != "NONE")
+        || (health.test.is_empty() && *health != crate::model::Healthcheck::default())
+}
+
+/// `label=disable` and `apparmor=unconfined` ask for what is: no label, no profile.
+fn labelled(option: &str) -> bool {
+    match option.split_once(['=', ':']) {
+        Some(("label", value)) => value != "disable",
+        Some(("apparmor", value)) => value != "unconfined",
+        _ => false,
+    }
+}
+
+fn networks(request: &CreateBody, host: &HostConfig) -> Result<()> {
+    let mode = if host.network_mode.is_empty() { "default" } else { host.network_mode.as_str() };
+    if !matches!(mode, "none" | "host") && !request.config.network_disabled {
+        return Err(Error::unsupported(format!(
+            "NetworkMode {mode}: networks are not built yet, use NetworkMode none or host"
+        )));
+    }
+    let bare = |settings: &Option<EndpointSettings>| settings.as_ref().is_none_or(unset);
+    match request.networking_config.endpoints_config.iter().find(|(name, is)| *name != mode || !bare(is)) {
+        Some((name, _)) => {
+            Err(Error::unsupported(format!("NetworkingConfig: endpoint {name}: networks are not built yet")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn unset(settings: &EndpointSettings) -> bool {
+    let none = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
+    none(&settings.links)
+        && none(&settings.aliases)
+        && settings.mac_address.is_empty()
+        && settings.ipam_config.as_ref().is_none_or(|ipam| *ipam == Default::default())
+}

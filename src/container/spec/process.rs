@@ -1,0 +1,137 @@
+//! The process: environment, host name, resource limits, devices, cgroup.
+
+use super::{Spec, as_500, clean, plain};
+use crate::error::{Error, Result};
+use crate::model::HostConfig;
+
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment without HOME, which the monitor sets from the user's passwd entry where it is not here.
+///
+/// The configuration's entries win over the defaults, later ones over earlier ones; one without `=` unsets.
+pub(crate) fn environment(spec: &Spec, hostname: &str) -> Vec<String> {
+    let mut env = vec![PATH.to_owned(), format!("HOSTNAME={hostname}")];
+    if spec.config.tty {
+        env.push("TERM=xterm".into());
+    }
+    for entry in spec.config.env.iter().flatten() {
+        let key = entry.split_once('=').map(|(key, _)| key);
+        let same = |other: &String| other.split_once('=').map(|(key, _)| key) == Some(key.unwrap_or(entry));
+        match (env.iter().position(same), key) {
+            (Some(at), Some(_)) => env[at].clone_from(entry),
+            (None, Some(_)) => env.push(entry.clone()),
+            (Some(at), None) => drop(env.remove(at)),
+            (None, None) => {}
+        }
+    }
+    env
+}
+
+/// The container's host name: of its UTS namespace, `/etc/hostname` and `HOSTNAME`.
+pub(crate) fn hostname(spec: &Spec, id: &str) -> String {
+    match spec.config.hostname.is_empty() {
+        true => id.chars().take(12).collect(),
+        false => spec.config.hostname.clone(),
+    }
+}
+
+/// A limit as prlimit(2) takes it; `u64::MAX` is unlimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rlimit {
+    /// `RLIMIT_*`.
+    pub resource: i32,
+    pub soft: u64,
+    pub hard: u64,
+}
+
+/// The resource limits; of two with one name the later counts. Errors: unknown name, soft above hard.
+pub(crate) fn ulimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
+    let mut limits: Vec<Rlimit> = Vec::new();
+    for ulimit in host.resources.ulimits.iter().flatten() {
+        let name = &ulimit.name;
+        let resource =
+            rlimit(name).ok_or_else(|| as_500(format!("wrong rlimit value: RLIMIT_{}", name.to_ascii_uppercase())))?;
+        let limit = Rlimit { resource, soft: bound(name, ulimit.soft)?, hard: bound(name, ulimit.hard)? };
+        if limit.soft > limit.hard {
+            return Err(as_500(format!(
+                "ulimit {name}: soft limit must be less than or equal to hard limit: {} > {}",
+                ulimit.soft, ulimit.hard
+            )));
+        }
+        limits.retain(|other| other.resource != resource);
+        limits.push(limit);
+    }
+    Ok(limits)
+}
+
+fn bound(name: &str, value: i64) -> Result<u64> {
+    match value {
+        -1 => Ok(u64::MAX),
+        value => u64::try_from(value).map_err(|_| as_500(format!("ulimit {name}: {value} is not a limit"))),
+    }
+}
+
+fn rlimit(name: &str) -> Option<i32> {
+    let resource = match name {
+        "as" => libc::RLIMIT_AS,
+        "core" => libc::RLIMIT_CORE,
+        "cpu" => libc::RLIMIT_CPU,
+        "data" => libc::RLIMIT_DATA,
+        "fsize" => libc::RLIMIT_FSIZE,
+        "locks" => libc::RLIMIT_LOCKS,
+        "memlock" => libc::RLIMIT_MEMLOCK,
+        "msgqueue" => libc::RLIMIT_MSGQUEUE,
+        "nice" => libc::RLIMIT_NICE,
+        "nofile" => libc::RLIMIT_NOFILE,
+        "nproc" => libc::RLIMIT_NPROC,
+        "rss" => libc::RLIMIT_RSS,
+        "rtprio" => libc::RLIMIT_RTPRIO,
+        "rttime" => libc::RLIMIT_RTTIME,
+        "sigpending" => libc::RLIMIT_SIGPENDING,
+        "stack" => libc::RLIMIT_STACK,
+        _ => return None,
+    };
+    i32::try_from(resource).ok()
+}
+
+/// A device (or a directory of devices) of the host and where the container has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceNode {
+    pub path_on_host: String,
+    pub path_in_container: String,
+    /// A subset of `rwm`, for the device cgroup.
+    pub permissions: String,
+}
+
+/// The devices asked for, with defaults filled in: the same path, all permissions. Errors: a path that is not absolute,
+/// permissions that are none.
+pub(crate) fn devices(host: &HostConfig) -> Result<Vec<DeviceNode>> {
+    host.resources
+        .devices
+        .iter()
+        .flatten()
+        .map(|device| {
+            let or = |text: &String, default: &str| if text.is_empty() { default.into() } else { text.clone() };
+            let path_in_container = or(&device.path_in_container, &device.path_on_host);
+            for path in [&device.path_on_host, &path_in_container] {
+                plain("Devices", path)?;
+                if !path.starts_with('/') {
+                    return Err(Error::invalid(format!("Devices: {path:?} is not an absolute path")));
+                }
+            }
+            let permissions: String = or(&device.cgroup_permissions, "rwm");
+            if permissions.chars().any(|c| !"rwm".contains(c)) {
+                return Err(Error::invalid(format!("invalid device mode: {permissions}")));
+            }
+            let path_on_host = clean(&device.path_on_host);
+            Ok(DeviceNode { path_on_host, path_in_container: clean(&path_in_container), permissions })
+        })
+        .collect()
+}
+
+/// The cgroup above the container's own, absolute and clean; `default` where the request names none.
+pub(crate) fn cgroup_parent(host: &HostConfig, default: &str) -> Result<String> {
+    let parent = &host.resources.cgroup_parent;
+    plain("CgroupParent", parent)?;
+    Ok(clean(if parent.is_empty() { default } else { parent }))
+}

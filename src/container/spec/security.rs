@@ -1,0 +1,86 @@
+//! Security options, and the paths of /proc and /sys that a container must not see or change.
+
+use super::as_500;
+use crate::error::Result;
+use crate::model::HostConfig;
+
+/// Which system calls a container may make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seccomp {
+    /// The engine's own profile.
+    Default,
+    /// All.
+    Unconfined,
+    /// The client's profile: JSON text, not yet read.
+    Profile(String),
+}
+
+/// The security options as decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Security {
+    pub seccomp: Seccomp,
+    /// No program that the container starts can gain rights.
+    pub no_new_privs: bool,
+}
+
+/// Reads the security options: `key=value` or, older, `key:value`. A privileged container has no seccomp filter.
+/// Errors: an option without value, an unknown one.
+pub(crate) fn security(host: &HostConfig) -> Result<Security> {
+    let mut security = Security { seccomp: Seccomp::Default, no_new_privs: false };
+    for option in host.security_opt.iter().flatten() {
+        if option == "no-new-privileges" {
+            security.no_new_privs = true;
+            continue;
+        }
+        let separator = if option.contains('=') { '=' } else { ':' };
+        let Some((key, value)) = option.split_once(separator) else {
+            return Err(as_500(format!("invalid --security-opt 1: {option:?}")));
+        };
+        match (key, value) {
+            ("seccomp", "unconfined") => security.seccomp = Seccomp::Unconfined,
+            ("seccomp", "") => security.seccomp = Seccomp::Default,
+            ("seccomp", profile) => security.seccomp = Seccomp::Profile(profile.to_owned()),
+            ("no-new-privileges", "1" | "t" | "T" | "true" | "TRUE" | "True") => security.no_new_privs = true,
+            ("no-new-privileges", "0" | "f" | "F" | "false" | "FALSE" | "False") => security.no_new_privs = false,
+            ("label" | "apparmor", _) => {}
+            _ => return Err(as_500(format!("invalid --security-opt 2: {option:?}"))),
+        }
+    }
+    if host.privileged {
+        security.seccomp = Seccomp::Unconfined;
+    }
+    Ok(security)
+}
+
+/// Paths that are covered with something empty, where they exist.
+const MASKED: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+
+const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Paths that the container must not read; none where it is privileged. `cpus` is how many CPUs the host may come to
+/// have: each has counters of its heat, from which secrets of its neighbours can be read.
+pub(crate) fn masked_paths(host: &HostConfig, cpus: u32) -> Vec<String> {
+    if host.privileged {
+        return Vec::new();
+    }
+    let heat = (0..cpus).map(|cpu| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));
+    MASKED.iter().map(|path| path.to_string()).chain(heat).collect()
+}
+
+/// Paths that the container must not write; none where it is privileged.
+pub(crate) fn readonly_paths(host: &HostConfig) -> &'static [&'static str] {
+    if host.privileged { &[] } else { &READ_ONLY }
+}

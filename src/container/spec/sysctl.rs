@@ -1,0 +1,66 @@
+//! Kernel parameters: only those that belong to the container's own namespaces.
+
+use super::as_500;
+use crate::error::Result;
+use crate::model::HostConfig;
+
+const IPC: [&str; 8] = ["msgmax", "msgmnb", "msgmni", "sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced"];
+
+/// The parameters as paths below `/proc/sys` with their values, in the order of their names.
+///
+/// Errors: a name that is none, a parameter without a namespace of its own, or one of a namespace that the container
+/// shares with the host.
+pub(crate) fn sysctls(host: &HostConfig) -> Result<Vec<(String, String)>> {
+    host.sysctls.iter().map(|(name, value)| Ok((path(name, host)?, checked_value(name, value)?))).collect()
+}
+
+fn path(name: &str, host: &HostConfig) -> Result<String> {
+    let Some(parts) = parts(name) else { return Err(as_500(format!("sysctl {name:?} is not a valid name"))) };
+    let parts_ref: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts_ref[..] {
+        ["net", _, ..] if host.network_mode == "host" => {
+            Err(as_500(format!("sysctl {name:?} not allowed in host network namespace")))
+        }
+        ["net", _, ..] => Ok(parts.join("/")),
+        ["kernel", key] if IPC.contains(&key) => ipc(name, host, parts),
+        ["fs", "mqueue", _] => ipc(name, host, parts),
+        ["kernel", "domainname"] if host.uts_mode == "host" => {
+            Err(as_500(format!("sysctl {name:?} is not allowed in the host's uts namespace")))
+        }
+        ["kernel", "domainname"] => Ok(parts.join("/")),
+        ["kernel", "hostname"] => {
+            Err(as_500(format!("sysctl {name:?} is not allowed as it conflicts with the Hostname field")))
+        }
+        _ => Err(as_500(format!("sysctl {name:?} is not in a separate kernel namespace"))),
+    }
+}
+
+fn ipc(name: &str, host: &HostConfig, parts: Vec<String>) -> Result<String> {
+    match host.ipc_mode == "host" {
+        true => Err(as_500(format!("sysctl {name:?} is not allowed in the hosts ipc namespace"))),
+        false => Ok(parts.join("/")),
+    }
+}
+
+/// The name's parts. Whichever of `.` and `/` comes first separates; the other one then stands for it inside a part
+/// (`net.ipv4.conf.eth0/100.forwarding`).
+fn parts(name: &str) -> Option<Vec<String>> {
+    let separator = name.chars().find(|c| matches!(c, '.' | '/'))?;
+    let parts: Vec<String> = name
+        .split(separator)
+        .map(|part| if separator == '.' { part.replace('/', ".") } else { part.to_owned() })
+        .collect();
+    let good = |part: &String| {
+        !matches!(part.as_str(), "" | "." | "..")
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+    };
+    parts.iter().all(good).then_some(parts)
+}
+
+/// A value is one line. `+` and `=`, which no parameter here takes, once carried a second parameter into an engine.
+fn checked_value(name: &str, value: &str) -> Result<String> {
+    match value.chars().any(|c| (c.is_control() && c != '\t') || matches!(c, '+' | '=')) {
+        true => Err(as_500(format!("sysctl {name:?}: {value:?} is not a valid value"))),
+        false => Ok(value.to_owned()),
+    }
+}
