@@ -19,9 +19,10 @@ mod launch;
 mod log;
 mod op;
 mod store;
+mod time;
 
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
-pub use log::{Channel, LogLine, LogStream};
+pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};
 pub use op::{Beat, Op};

@@ -49,7 +49,7 @@ impl Event {
     }
 
     fn now(kind: &str, action: &str, id: &str, attributes: StringMap) -> Event {
-        let time_nano = super::now_ns();
+        let time_nano = crate::time::now_ns();
         Event {
             kind: kind.into(),
             action: action.into(),

@@ -11,11 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::watch::Watch;
 use crate::model::{Event, EventQuery, Filters};
 use crate::op::{Ready, wait_fd};
+use crate::time::now_ns;
 use nix::sys::inotify::AddWatchFlags;
 use record::Found;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -211,12 +212,6 @@ impl EventStream {
         self.window.clear();
         self.at = 0;
     }
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// A time as queries give it: seconds, with a fraction where there is one.

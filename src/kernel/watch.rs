@@ -101,14 +101,21 @@ impl Watch {
         Ok(())
     }
 
-    /// Takes note of the changes so far.
-    pub(crate) fn drain(&mut self) {
+    /// Takes note of the changes so far; answers whether inotify told of any.
+    pub(crate) fn drain(&mut self) -> bool {
         let mut buffer = [0u8; 4096];
-        let inotify = self.inotify.as_ref().map(AsFd::as_fd);
-        for fd in [inotify, self.beat.as_ref().map(AsFd::as_fd)].into_iter().flatten() {
-            // Anything but data (EAGAIN, an interruption) leaves the descriptor as it is; it is looked at again.
-            while matches!(nix::unistd::read(fd, &mut buffer), Ok(n) if n == buffer.len()) {}
+        // Anything but data (EAGAIN, an interruption) leaves the descriptor as it is; it is looked at again.
+        let mut take = |fd: BorrowedFd<'_>| nix::unistd::read(fd, &mut buffer).unwrap_or(0);
+        if let Some(beat) = &self.beat {
+            take(beat.as_fd());
         }
+        let mut changed = false;
+        while let Some(inotify) = &self.inotify
+            && take(inotify.as_fd()) > 0
+        {
+            changed = true;
+        }
+        changed
     }
 
     /// Says whether the reader still holds something that it has not handed out.

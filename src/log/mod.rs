@@ -1,46 +1,365 @@
 //! Container logs: reading what the monitor wrote.
 
-use crate::error::{Error, Result};
-use crate::model::StringMap;
+mod files;
+mod format;
+mod line;
+
+pub use format::LogFormat;
+
+use crate::error::Result;
+use crate::kernel::watch::Watch;
+use crate::model::{LogQuery, StringMap};
+use crate::op::{Op, Ready, wait_fd};
+use files::LogFile;
+use nix::sys::inotify::AddWatchFlags;
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+/// A line may be this long; a longer one is damaged.
+const MAX_LINE: usize = 8 << 20;
+/// So many bytes before the place of reading are remembered, to tell a file that was emptied and grew again. A record
+/// ends with its time, so this many are as good as unique.
+const MEMORY: usize = 48;
+/// While nothing is written, how soon and how seldom a follower asks whether the container lives.
+const BEAT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// A standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Channel {
+    /// The process's input.
     Stdin = 0,
+    /// Its output; also everything that a terminal shows.
     Stdout = 1,
+    /// Its errors.
     Stderr = 2,
 }
 
 /// One record of a log: a line with its newline, or a part of a line longer than 16 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
+    /// Where the process wrote it.
     pub channel: Channel,
     /// Nanoseconds since 1970.
     pub time_ns: i64,
+    /// The bytes, with the newline where the record ends a line.
     pub data: Vec<u8>,
     /// Extra attributes (`labels`, `env` options of the driver).
     pub attrs: StringMap,
 }
 
-/// A log being read.
-pub struct LogStream {}
+impl LogLine {
+    /// The same without owning it.
+    pub fn view(&self) -> LogView<'_> {
+        LogView { channel: self.channel, time_ns: self.time_ns, data: &self.data, attrs: &self.attrs }
+    }
+}
+
+/// A [`LogLine`] in the reader's own memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogView<'a> {
+    /// Where the process wrote it.
+    pub channel: Channel,
+    /// Nanoseconds since 1970.
+    pub time_ns: i64,
+    /// The bytes, with the newline where the record ends a line.
+    pub data: &'a [u8],
+    /// Extra attributes (`labels`, `env` options of the driver).
+    pub attrs: &'a StringMap,
+}
+
+impl LogView<'_> {
+    /// The same as a value of its own.
+    pub fn to_line(self) -> LogLine {
+        LogLine { channel: self.channel, time_ns: self.time_ns, data: self.data.to_vec(), attrs: self.attrs.clone() }
+    }
+}
+
+/// A log being read. The container never waits for its readers: they follow its files.
+pub struct LogStream {
+    path: PathBuf,
+    query: LogQuery,
+    alive: Box<dyn Fn() -> bool + Send>,
+    /// Files to read, oldest first; the last one is being written if the log is followed.
+    files: VecDeque<LogFile>,
+    /// Without following: where the last file ended at the opening.
+    limit: u64,
+    /// What was read of the first file: `window[at..]` is not taken apart yet.
+    window: Vec<u8>,
+    at: usize,
+    /// The bytes before the first file's offset.
+    memory: Vec<u8>,
+    /// Within a line that is too long.
+    oversized: bool,
+    parser: line::Parser,
+    skipped: u64,
+    watch: Watch,
+    beat: Duration,
+    ended: bool,
+}
 
 impl LogStream {
-    /// A descriptor that is readable while a line may be waiting.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// Opens the log at `path` with the files that rotation left beside it. `alive` says whether its container's monitor
+    /// lives: the end of what is followed.
+    ///
+    /// `tail` counts the records of both streams before `since_ns` and the choice of streams apply, as dockerd does.
+    #[allow(dead_code)]
+    pub(crate) fn open(path: PathBuf, query: &LogQuery, alive: Box<dyn Fn() -> bool + Send>) -> Result<LogStream> {
+        let mut watch = Watch::new()?;
+        if query.follow {
+            // Watched before the first look: no change is missed. The directory, as files are renamed and made.
+            let mask = AddWatchFlags::IN_MODIFY
+                | AddWatchFlags::IN_CREATE
+                | AddWatchFlags::IN_MOVE
+                | AddWatchFlags::IN_DELETE
+                | AddWatchFlags::IN_CLOSE_WRITE;
+            watch.path(path.parent().unwrap_or(Path::new(".")), mask)?;
+        }
+        let mut files = files::open_all(&path)?;
+        let limit = files.last().map_or(Ok(0), LogFile::size)?;
+        if let Some(lines) = query.tail {
+            files::keep_last_lines(&mut files, lines)?;
+        }
+        let memory = files.first_mut().map_or(Ok(Vec::new()), recall)?;
+        Ok(LogStream {
+            path,
+            query: query.clone(),
+            alive,
+            files: files.into(),
+            limit: if query.follow { u64::MAX } else { limit },
+            window: Vec::new(),
+            at: 0,
+            memory,
+            oversized: false,
+            parser: line::Parser::default(),
+            skipped: 0,
+            watch,
+            beat: BEAT.0,
+            ended: false,
+        })
     }
+
+    /// A descriptor that is readable while a line may be waiting (level-triggered), and once the log has ended.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watch.fd())
+    }
+
     /// The next line; waits at most `timeout` (absent: for ever). `None`: the timeout passed, or the end
     /// (see [`LogStream::ended`]).
-    pub fn next(&mut self, timeout: Option<Duration>, op: Option<&crate::Op>) -> Result<Option<LogLine>> {
-        let _ = (timeout, op);
-        Err(Error::unsupported("not built"))
+    pub fn next(&mut self, timeout: Option<Duration>, op: Option<&Op>) -> Result<Option<LogLine>> {
+        let mut line = None;
+        self.advance(timeout, op, 1, &mut |view| {
+            line = Some(view.to_line());
+            Ok(())
+        })?;
+        Ok(line)
     }
+
+    /// Hands the lines that are there to `take`, a read's worth at most; waits for the first as [`LogStream::next`]
+    /// does. Answers how many there were: none means what `None` means there.
+    ///
+    /// Errors: those of `take`, after which the stream goes on with the line after.
+    pub fn next_batch(
+        &mut self,
+        timeout: Option<Duration>,
+        op: Option<&Op>,
+        take: &mut dyn FnMut(LogView<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        self.advance(timeout, op, usize::MAX, take)
+    }
+
     /// Whether the log is read to its end (never while it is followed and its container runs).
     pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// How many damaged lines were left out.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn advance(
+        &mut self,
+        timeout: Option<Duration>,
+        op: Option<&Op>,
+        most: usize,
+        take: &mut dyn FnMut(LogView<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        loop {
+            if let Some(op) = op {
+                op.check()?;
+            }
+            let taken = self.lines(most, take);
+            if self.ended || !matches!(taken, Ok(0)) {
+                self.watch.set_pending(true);
+                return taken;
+            }
+            if self.fill()? {
+                continue;
+            }
+            self.watch.set_pending(false);
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            if !wait_fd(self.watch.fd(), Ready::Read, left, op)? {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Hands out at most `most` of the whole lines in the window.
+    fn lines(&mut self, most: usize, take: &mut dyn FnMut(LogView<'_>) -> Result<()>) -> Result<usize> {
+        let mut count = 0;
+        while count < most
+            && let Some(length) = memchr::memchr(b'\n', &self.window[self.at..])
+        {
+            let line = &self.window[self.at..self.at + length];
+            self.at += length + 1;
+            if std::mem::take(&mut self.oversized) {
+                continue;
+            }
+            let Some(view) = whole_or_rest(&mut self.parser, line, &mut self.skipped) else { continue };
+            let wanted = match view.channel {
+                Channel::Stdout => self.query.stdout,
+                Channel::Stderr => self.query.stderr,
+                Channel::Stdin => false,
+            };
+            if wanted && (self.query.since_ns == 0 || view.time_ns >= self.query.since_ns) {
+                count += 1;
+                take(view)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Reads on; answers whether there is something new to look at (also the end).
+    fn fill(&mut self) -> Result<bool> {
+        let changed = self.watch.drain();
+        // Before the look, so that all that a monitor wrote in its life is seen.
+        let alive = !self.query.follow || (self.alive)();
+        if self.read()? {
+            self.beat = BEAT.0;
+            return Ok(true);
+        }
+        if self.files.len() > 1 {
+            self.files.pop_front();
+            self.forget();
+            return Ok(true);
+        }
+        if !self.query.follow {
+            return Ok(self.end());
+        }
+        if self.look_for_next()? {
+            return Ok(true);
+        }
+        if !alive {
+            return Ok(self.end());
+        }
+        self.beat = if changed { BEAT.0 } else { (self.beat * 2).min(BEAT.1) };
+        self.watch.beat(self.beat)?;
+        Ok(false)
+    }
+
+    /// Reads the first file on; answers whether something came or the file was found emptied.
+    fn read(&mut self) -> Result<bool> {
+        self.compact();
+        let last = self.files.len() == 1;
+        let Some(file) = self.files.front_mut() else { return Ok(false) };
+        let most = if last { self.limit.saturating_sub(file.offset) } else { u64::MAX };
+        let old = self.window.len();
+        let got = file.read_at(file.offset, CHUNK.min(most as usize), &mut self.window)?;
+        if last && self.query.follow && was_emptied(file, &self.memory)? {
+            file.offset = 0;
+            self.window.truncate(old);
+            self.forget();
+            return Ok(true);
+        }
+        file.offset += got as u64;
+        remember(&mut self.memory, &self.window[old..]);
+        Ok(got > 0)
+    }
+
+    /// Drops what was handed out, and a line that grows beyond all measure.
+    fn compact(&mut self) {
+        self.window.drain(..self.at);
+        self.at = 0;
+        if self.window.len() > MAX_LINE {
+            self.window = Vec::new();
+            self.skipped += u64::from(!self.oversized);
+            self.oversized = true;
+        }
+    }
+
+    /// Takes in the file that follows the last one, or the first at all.
+    fn look_for_next(&mut self) -> Result<bool> {
+        let found = match self.files.front() {
+            Some(current) => files::successor(&self.path, current)?.into_iter().collect(),
+            None => files::open_all(&self.path)?,
+        };
+        let any = !found.is_empty();
+        // The one before is read to its end once more: its last lines may have come after our last look.
+        self.files.extend(found);
+        Ok(any)
+    }
+
+    /// Leaves a file: what it holds after its last newline was torn off.
+    fn forget(&mut self) {
+        self.skipped += u64::from(!self.window[self.at..].is_empty() && !self.oversized);
+        self.window.clear();
+        self.at = 0;
+        self.memory.clear();
+        self.oversized = false;
+    }
+
+    fn end(&mut self) -> bool {
+        if (self.alive)() {
+            // The last line is not torn but being written.
+            self.window.clear();
+            self.at = 0;
+        }
+        self.forget();
+        self.ended = true;
         true
     }
 }
+
+/// The record of a line, or the one that begins within a torn line.
+fn whole_or_rest<'a>(parser: &'a mut line::Parser, line: &'a [u8], skipped: &mut u64) -> Option<LogView<'a>> {
+    if let Some(parts) = parser.parse(line) {
+        return Some(parser.view(line, parts));
+    }
+    *skipped += 1;
+    let (line, parts) = line::later_openings(line).find_map(|at| Some((&line[at..], parser.parse(&line[at..])?)))?;
+    Some(parser.view(line, parts))
+}
+
+/// The bytes before the place of reading. A file that ends before it was emptied: it is read from its start.
+fn recall(file: &mut LogFile) -> Result<Vec<u8>> {
+    let length = file.offset.min(MEMORY as u64);
+    let mut memory = Vec::new();
+    file.read_at(file.offset - length, length as usize, &mut memory)?;
+    if (memory.len() as u64) < length {
+        file.offset = 0;
+        memory.clear();
+    }
+    Ok(memory)
+}
+
+/// Whether the file is not what it was up to the place of reading: rotation with one file empties it.
+fn was_emptied(file: &LogFile, memory: &[u8]) -> Result<bool> {
+    let mut now = Vec::with_capacity(memory.len());
+    file.read_at(file.offset - memory.len() as u64, memory.len(), &mut now)?;
+    Ok(now != memory)
+}
+
+fn remember(memory: &mut Vec<u8>, read: &[u8]) {
+    memory.extend_from_slice(&read[read.len().saturating_sub(MEMORY)..]);
+    let surplus = memory.len().saturating_sub(MEMORY);
+    memory.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests;
