@@ -1,2 +1,197 @@
-//! The command `coracle`.
-fn main() {}
+//! The command `coracle`: containers without a daemon. An example of the library that happens to be useful.
+//!
+//! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
+
+mod args;
+mod containers;
+mod create;
+mod exec;
+mod format;
+mod images;
+mod serve;
+mod session;
+mod system;
+mod terminal;
+mod time;
+
+use args::{Command, Flag, Parsed};
+use coracle::{Engine, Options};
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where the engine's state is, unless `--root` says otherwise.
+const DEFAULT_ROOT: &str = "/var/lib/coracle";
+
+/// Exit code for errors of the command line and of the engine before a container's process ran, as docker has it.
+const ENGINE_FAILED: u8 = 125;
+
+/// Why a command ended early.
+pub enum Failure {
+    /// The command line is wrong: what is, and the command whose help tells more.
+    Usage(String),
+    /// The engine refused or failed.
+    Engine(coracle::Error),
+    /// Something here failed: a file that cannot be read, for example.
+    Here(String),
+    /// All has been said; end with this code.
+    Exit(u8),
+}
+
+/// A command's result: its exit code.
+pub type Outcome = Result<u8, Failure>;
+
+impl From<coracle::Error> for Failure {
+    fn from(error: coracle::Error) -> Failure {
+        Failure::Engine(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(text) | Failure::Here(text) => f.write_str(text),
+            Failure::Engine(error) => write!(f, "{error}"),
+            Failure::Exit(code) => write!(f, "exit code {code}"),
+        }
+    }
+}
+
+/// What a command is called, how it is used, and what runs it.
+pub struct Entry {
+    /// Its words.
+    pub command: Command,
+    /// Its work.
+    pub run: fn(&Globals, &Parsed) -> Outcome,
+}
+
+/// Every command, in the order that `--help` lists them.
+fn entries() -> Vec<&'static Entry> {
+    [create::ENTRIES, containers::ENTRIES, exec::ENTRIES, images::ENTRIES, system::ENTRIES, serve::ENTRIES]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The flags before the command.
+pub struct Globals {
+    /// `--root`.
+    pub root: PathBuf,
+    /// `--run`.
+    pub run_dir: Option<PathBuf>,
+}
+
+impl Globals {
+    /// Opens the engine on the chosen root.
+    pub fn engine(&self) -> Result<Engine, Failure> {
+        Ok(Engine::open_with(self.options())?)
+    }
+
+    /// The options of the chosen root.
+    pub fn options(&self) -> Options {
+        let mut options = Options::new(&self.root);
+        options.run_dir = self.run_dir.clone();
+        options
+    }
+}
+
+const GLOBAL: Command = Command {
+    name: "",
+    usage: "[--root DIR] [--run DIR] COMMAND [ARG...]",
+    about: "Containers without a daemon.",
+    flags: &[
+        Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
+        Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
+        Flag::switch(&["version", "v"], "print the version"),
+    ],
+    stops_at_first: true,
+};
+
+fn main() -> std::process::ExitCode {
+    let words: Vec<String> = match std::env::args_os().skip(1).map(|a| a.into_string()).collect() {
+        Ok(words) => words,
+        Err(word) => {
+            eprintln!("coracle: not UTF-8: {}", word.display());
+            return ENGINE_FAILED.into();
+        }
+    };
+    let (name, outcome) = dispatch(words);
+    let failure = match outcome {
+        Ok(code) => return code.into(),
+        Err(failure) => failure,
+    };
+    match failure {
+        Failure::Exit(code) => code.into(),
+        Failure::Usage(text) => {
+            eprintln!("coracle: {text}\nSee 'coracle {name} --help'.");
+            ENGINE_FAILED.into()
+        }
+        failure => {
+            eprintln!("coracle: {failure}");
+            if name == "run" { ENGINE_FAILED.into() } else { 1.into() }
+        }
+    }
+}
+
+fn dispatch(words: Vec<String>) -> (String, Outcome) {
+    let global = match args::parse(&GLOBAL, words) {
+        Ok(parsed) => parsed,
+        Err(text) => return (String::new(), Err(Failure::Usage(text))),
+    };
+    if global.has("version") {
+        return (String::new(), emit(&format!("coracle {}\n", env!("CARGO_PKG_VERSION"))).map(|()| 0));
+    }
+    let Some((name, rest)) = global.rest.split_first() else {
+        return (String::new(), emit(&overview()).map(|()| if global.help { 0 } else { 1 }));
+    };
+    if global.help || name == "help" {
+        return (String::new(), emit(&overview()).map(|()| 0));
+    }
+    let Some(entry) = entries().into_iter().find(|e| e.command.name == name) else {
+        let text = format!("'{name}' is not a command");
+        return (String::new(), Err(Failure::Usage(text)));
+    };
+    let globals = Globals {
+        root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
+        run_dir: global.last("run").map(PathBuf::from),
+    };
+    let outcome = match args::parse(&entry.command, rest.to_vec()) {
+        Err(text) => Err(Failure::Usage(text)),
+        Ok(parsed) if parsed.help => emit(&entry.command.help()).map(|()| 0),
+        Ok(parsed) => (entry.run)(&globals, &parsed),
+    };
+    (name.clone(), outcome)
+}
+
+fn overview() -> String {
+    let mut text = GLOBAL.help();
+    text.push_str("\nCommands:\n");
+    for entry in entries() {
+        text.push_str(&format!("  {:<10} {}\n", entry.command.name, entry.command.about));
+    }
+    text
+}
+
+/// Writes to standard output; a reader that went away ends the command quietly.
+pub fn emit(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::Exit(141),
+        _ => Failure::Here(format!("standard output: {error}")),
+    })
+}
+
+/// Does the same to each of `names`, printing what it answers; an error is told and the next is tried.
+pub fn each(names: &[String], mut one: impl FnMut(&str) -> Result<String, coracle::Error>) -> Outcome {
+    let mut code = 0;
+    for name in names {
+        match one(name) {
+            Ok(line) => emit(&format!("{line}\n"))?,
+            Err(error) => {
+                eprintln!("coracle: {error}");
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,361 @@
+//! Commands on containers that exist.
+
+use crate::args::{Command, Flag, Parsed};
+use crate::format::{cut, fill, short, size, table};
+use crate::session::{DetachKeys, Foreground, Signals};
+use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal, time};
+use coracle::model::*;
+use coracle::{AttachOptions, Channel, Io};
+use serde_json::{Value, json};
+use std::io::Write;
+
+const fn entry(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    flags: &'static [Flag],
+    run: fn(&Globals, &Parsed) -> Outcome,
+) -> Entry {
+    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
+}
+
+pub const ENTRIES: &[Entry] = &[
+    entry("start", "[FLAGS] CONTAINER...", "Start containers", START, start),
+    entry("attach", "[FLAGS] CONTAINER", "Attach to a running container's streams", ATTACH, attach),
+    entry("ps", "[FLAGS]", "List containers", PS, ps),
+    entry("inspect", "[FLAGS] NAME...", "Everything about containers or images", INSPECT, inspect),
+    entry("logs", "[FLAGS] CONTAINER", "What a container wrote", LOGS, logs),
+    entry("top", "CONTAINER [PS ARGUMENTS]", "A container's processes", &[], top),
+    entry("stop", "[FLAGS] CONTAINER...", "Stop containers", GRACE, stop),
+    entry("restart", "[FLAGS] CONTAINER...", "Stop and start containers", GRACE, restart),
+    entry("kill", "[FLAGS] CONTAINER...", "Send containers a signal", KILL, kill),
+    entry("pause", "CONTAINER...", "Freeze containers", &[], pause),
+    entry("unpause", "CONTAINER...", "Thaw containers", &[], unpause),
+    entry("wait", "CONTAINER...", "Wait for the end of containers, print their exit codes", &[], wait),
+    entry("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
+    entry("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
+];
+
+const START: &[Flag] = &[
+    Flag::switch(&["attach", "a"], "attach to its output, pass signals on, end with its exit code"),
+    Flag::switch(&["interactive", "i"], "attach to its standard input"),
+    Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
+];
+const ATTACH: &[Flag] = &[
+    Flag::switch(&["no-stdin"], "do not attach to standard input"),
+    Flag::switch(&["no-sig-proxy"], "do not pass signals on to it"),
+    Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
+];
+const PS: &[Flag] = &[
+    Flag::switch(&["all", "a"], "those that do not run, too"),
+    Flag::switch(&["quiet", "q"], "only ids"),
+    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
+    Flag::value(&["last", "n"], "N", "the newest N, in any state"),
+    Flag::switch(&["latest", "l"], "the newest, in any state"),
+    Flag::switch(&["no-trunc"], "whole ids and commands"),
+    Flag::switch(&["size", "s"], "sizes, too"),
+    Flag::value(
+        &["format"],
+        "TEMPLATE",
+        "{{.Field}} of ID Image Command CreatedAt Status State Names Labels Size, or {{json .}}",
+    ),
+];
+const INSPECT: &[Flag] = &[
+    Flag::switch(&["size", "s"], "sizes, too"),
+    Flag::value(&["type"], "KIND", "container or image"),
+    Flag::value(&["format", "f"], "TEMPLATE", "{{.Field}} or {{json .Field}}"),
+];
+const LOGS: &[Flag] = &[
+    Flag::switch(&["follow", "f"], "go on until it ends"),
+    Flag::switch(&["timestamps", "t"], "the time of each line"),
+    Flag::switch(&["details"], "the extra attributes of each line"),
+    Flag::value(&["tail", "n"], "N", "only the last N lines"),
+    Flag::value(&["since"], "TIME", "only lines from then on: unix seconds, RFC 3339, or 10m for ten minutes ago"),
+];
+const GRACE: &[Flag] = &[Flag::value(&["time", "t"], "SECONDS", "how long it has before SIGKILL (default 10)")];
+const KILL: &[Flag] = &[Flag::value(&["signal", "s"], "SIGNAL", "name or number (default KILL)")];
+const RM: &[Flag] = &[
+    Flag::switch(&["force", "f"], "kill it first if it runs"),
+    Flag::switch(&["volumes", "v"], "its anonymous volumes, too"),
+    Flag::switch(&["link"], "the link of that name, not the container"),
+];
+
+/// The arguments, at least one of them.
+fn some(parsed: &Parsed) -> Result<&[String], Failure> {
+    if parsed.rest.is_empty() {
+        return Err(Failure::Usage("a container is needed".into()));
+    }
+    Ok(&parsed.rest)
+}
+
+/// The one argument.
+fn one(parsed: &Parsed) -> Result<&str, Failure> {
+    match parsed.rest.as_slice() {
+        [one] => Ok(one),
+        _ => Err(Failure::Usage("exactly one container is needed".into())),
+    }
+}
+
+fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let interactive = parsed.has("interactive");
+    if !parsed.has("attach") && !interactive {
+        let engine = globals.engine()?;
+        return each(names, |name| engine.container_start(name, None, None).map(|_| name.to_owned()));
+    }
+    let name = one(parsed)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let signals = Signals::block(true)?;
+    let engine = globals.engine()?;
+    let (rows, cols) = terminal::size();
+    let started = engine.container_start(name, Some(Io { rows, cols, ..Io::default() }), None)?;
+    let Some(session) = started.session else {
+        return Err(Failure::Here(format!("{name} runs already: use attach")));
+    };
+    Foreground { engine: &engine, signals_to: Some(name), stdin: interactive, detach_keys: keys }
+        .carry(session, &signals)
+}
+
+fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let name = one(parsed)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let proxy = !parsed.has("no-sig-proxy");
+    let signals = Signals::block(proxy)?;
+    let engine = globals.engine()?;
+    let detail = engine.container_inspect(name, false)?;
+    if !detail.state.running {
+        return Err(Failure::Here("You cannot attach to a stopped container, start it first".into()));
+    }
+    let stdin = !parsed.has("no-stdin") && detail.config.open_stdin;
+    let how =
+        AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
+    let (rows, cols) = terminal::size();
+    let session = engine.container_attach(name, Io { rows, cols, ..Io::default() }, how, None)?;
+    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }.carry(session, &signals)
+}
+
+/// `NAME=VALUE` filters.
+pub fn filters(parsed: &Parsed) -> Result<Filters, Failure> {
+    let mut filters = Filters::new();
+    for entry in parsed.all("filter") {
+        let (name, value) =
+            entry.split_once('=').ok_or(Failure::Usage(format!("invalid filter {entry:?}: NAME=VALUE")))?;
+        filters.entry(name.to_owned()).or_default().push(value.to_owned());
+    }
+    Ok(filters)
+}
+
+fn ps(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let last = parsed.number("last").map_err(Failure::Usage)?.unwrap_or(0);
+    let query = ListContainers {
+        all: parsed.has("all"),
+        limit: if parsed.has("latest") { 1 } else { last },
+        size: parsed.has("size"),
+        filters: filters(parsed)?,
+        ..ListContainers::default()
+    };
+    let list = globals.engine()?.container_list(&query)?;
+    let whole = parsed.has("no-trunc");
+    if parsed.has("quiet") {
+        let ids: String =
+            list.iter().map(|c| format!("{}\n", if whole { c.id.clone() } else { short(&c.id) })).collect();
+        return emit(&ids).map(|()| 0);
+    }
+    let documents: Vec<Value> = list.iter().map(|c| row(c, whole)).collect();
+    if let Some(template) = parsed.last("format") {
+        for document in &documents {
+            emit(&format!("{}\n", fill(template, document).map_err(Failure::Usage)?))?;
+        }
+        return Ok(0);
+    }
+    let mut fields = vec!["ID", "Image", "Command", "RunningFor", "Status", "Names"];
+    let mut titles = vec!["CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "NAMES"];
+    if query.size {
+        fields.push("Size");
+        titles.push("SIZE");
+    }
+    let cell = |document: &Value, field: &str| document[field].as_str().unwrap_or_default().to_owned();
+    let rows: Vec<Vec<String>> = documents.iter().map(|d| fields.iter().map(|f| cell(d, f)).collect()).collect();
+    emit(&table(&titles, &rows)).map(|()| 0)
+}
+
+/// A list item as the templates name its fields.
+fn row(c: &ContainerSummary, whole: bool) -> Value {
+    let names: Vec<&str> = c.names.iter().map(|n| n.trim_start_matches('/')).collect();
+    let labels: Vec<String> = c.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let sizes = format!("{} (virtual {})", size(c.size_rw.unwrap_or(0)), size(c.size_root_fs.unwrap_or(0)));
+    json!({
+        "ID": if whole { c.id.clone() } else { short(&c.id) },
+        "Image": c.image,
+        "Command": format!("\"{}\"", if whole { c.command.clone() } else { cut(&c.command, 20) }),
+        "CreatedAt": time::rfc3339(c.created.saturating_mul(1_000_000_000)),
+        "RunningFor": time::ago(c.created.saturating_mul(1_000_000_000)),
+        "Status": c.status,
+        "State": c.state,
+        "Names": names.join(","),
+        "Labels": labels.join(","),
+        "Size": sizes,
+    })
+}
+
+fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let kind = parsed.last("type").unwrap_or_default();
+    if !["", "container", "image"].contains(&kind) {
+        return Err(Failure::Usage(format!("invalid value {kind:?} for --type: container or image")));
+    }
+    let engine = globals.engine()?;
+    let (mut found, mut code) = (Vec::new(), 0);
+    for name in names {
+        match look_up(&engine, name, kind, parsed.has("size")) {
+            Ok(document) => found.push(document),
+            Err(error) => {
+                eprintln!("coracle: {error}");
+                code = 1;
+            }
+        }
+    }
+    match parsed.last("format") {
+        Some(template) => {
+            for document in &found {
+                emit(&format!("{}\n", fill(template, document).map_err(Failure::Usage)?))?;
+            }
+        }
+        None => emit(&format!("{:#}\n", Value::from(found)))?,
+    }
+    Ok(code)
+}
+
+fn look_up(engine: &coracle::Engine, name: &str, kind: &str, sizes: bool) -> coracle::Result<Value> {
+    let document = |value: serde_json::Result<Value>| value.map_err(|e| coracle::Error::internal(e.to_string()));
+    if kind != "image" {
+        match engine.container_inspect(name, sizes) {
+            Ok(detail) => return document(serde_json::to_value(detail)),
+            Err(error) if kind == "container" || error.kind() != coracle::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let detail = engine.image_inspect(name).map_err(|error| match (kind, error.kind()) {
+        ("", coracle::ErrorKind::NotFound) => coracle::Error::not_found(format!("No such object: {name}")),
+        _ => error,
+    })?;
+    document(serde_json::to_value(detail))
+}
+
+fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let name = one(parsed)?;
+    let tail = match parsed.last("tail") {
+        None | Some("all") => None,
+        Some(_) => parsed.number("tail").map_err(Failure::Usage)?,
+    };
+    let query = LogQuery {
+        follow: parsed.has("follow"),
+        since_ns: moment(parsed, "since")?.unwrap_or(0),
+        tail,
+        ..LogQuery::default()
+    };
+    let mut log = globals.engine()?.container_logs(name, &query, None)?;
+    let (mut out, mut err) = (std::io::BufWriter::new(std::io::stdout().lock()), std::io::stderr());
+    loop {
+        let line = match log.next(Some(std::time::Duration::ZERO), None)? {
+            Some(line) => line,
+            None if log.ended() => break,
+            // Nothing more for now: what is here goes out before the wait.
+            None => {
+                out.flush().map_err(broken)?;
+                match log.next(None, None)? {
+                    Some(line) => line,
+                    None => break,
+                }
+            }
+        };
+        let mut prefix = String::new();
+        if parsed.has("timestamps") {
+            prefix.push_str(&format!("{} ", time::rfc3339(line.time_ns)));
+        }
+        if parsed.has("details") {
+            let attrs: Vec<String> = line.attrs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            prefix.push_str(&format!("{} ", attrs.join(",")));
+        }
+        let to: &mut dyn Write = if line.channel == Channel::Stderr { &mut err } else { &mut out };
+        to.write_all(prefix.as_bytes()).and_then(|()| to.write_all(&line.data)).map_err(broken)?;
+    }
+    out.flush().map_err(broken)?;
+    Ok(0)
+}
+
+fn broken(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::Exit(141),
+        _ => Failure::Here(format!("output: {error}")),
+    }
+}
+
+/// A time flag in nanoseconds since 1970.
+pub fn moment(parsed: &Parsed, key: &str) -> Result<Option<i64>, Failure> {
+    let parse = |text: &str| time::parse(text).ok_or(Failure::Usage(format!("invalid time {text:?} for --{key}")));
+    parsed.last(key).map(parse).transpose()
+}
+
+fn top(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (name, arguments) = some(parsed)?.split_first().ok_or(Failure::Usage("a container is needed".into()))?;
+    let top = globals.engine()?.container_top(name, &arguments.join(" "))?;
+    let titles: Vec<&str> = top.titles.iter().map(String::as_str).collect();
+    emit(&table(&titles, &top.processes)).map(|()| 0)
+}
+
+fn grace(parsed: &Parsed) -> Result<Option<i64>, Failure> {
+    let seconds: Option<i64> = parsed.number("time").map_err(Failure::Usage)?;
+    Ok(seconds.map(|s| s.saturating_mul(1000)))
+}
+
+fn stop(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (names, grace) = (some(parsed)?, grace(parsed)?);
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_stop(name, grace, None).map(|_| name.to_owned()))
+}
+
+fn restart(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (names, grace) = (some(parsed)?, grace(parsed)?);
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_restart(name, grace, None).map(|()| name.to_owned()))
+}
+
+fn kill(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_kill(name, parsed.last("signal"), None).map(|()| name.to_owned()))
+}
+
+fn pause(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_pause(name).map(|()| name.to_owned()))
+}
+
+fn unpause(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_unpause(name).map(|()| name.to_owned()))
+}
+
+fn wait(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_wait(name, None).map(|code| code.to_string()))
+}
+
+fn rename(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let [old, new] = parsed.rest.as_slice() else {
+        return Err(Failure::Usage("a container and its new name are needed".into()));
+    };
+    globals.engine()?.container_rename(old, new)?;
+    Ok(0)
+}
+
+fn rm(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
+    let how = RemoveContainer { force: parsed.has("force"), volumes: parsed.has("volumes"), link: parsed.has("link") };
+    let engine = globals.engine()?;
+    each(names, |name| engine.container_remove(name, how, None).map(|()| name.to_owned()))
+}

@@ -1,0 +1,80 @@
+//! `exec`: a second process in a running container.
+
+use crate::args::{Command, Flag, Parsed};
+use crate::session::{DetachKeys, Foreground, Signals};
+use crate::{Entry, Failure, Globals, Outcome, terminal};
+use coracle::Io;
+use coracle::model::ExecConfig;
+
+pub const ENTRIES: &[Entry] = &[Entry {
+    command: Command {
+        name: "exec",
+        usage: "[FLAGS] CONTAINER COMMAND [ARG...]",
+        about: "Run a command in a running container",
+        flags: &[
+            Flag::switch(&["interactive", "i"], "attach to its standard input"),
+            Flag::switch(&["tty", "t"], "give it a terminal"),
+            Flag::switch(&["detach", "d"], "do not wait for it"),
+            Flag::switch(&["privileged"], "all rights of the host"),
+            Flag::value(&["user", "u"], "USER[:GROUP]", "who the process is, by name or number"),
+            Flag::value(&["env", "e"], "NAME=VALUE", "an environment variable"),
+            Flag::value(&["workdir", "w"], "DIR", "working directory"),
+            Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
+        ],
+        stops_at_first: true,
+    },
+    run: exec,
+}];
+
+fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let Some((container, command)) = parsed.rest.split_first().filter(|(_, command)| !command.is_empty()) else {
+        return Err(Failure::Usage("a container and a command are needed".into()));
+    };
+    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let (interactive, detached) = (parsed.has("interactive"), parsed.has("detach"));
+    let config = ExecConfig {
+        user: parsed.last("user").unwrap_or_default().to_owned(),
+        privileged: parsed.has("privileged"),
+        tty: parsed.has("tty"),
+        attach_stdin: interactive && !detached,
+        attach_stdout: !detached,
+        attach_stderr: !detached,
+        detach: detached,
+        detach_keys: parsed.last("detach-keys").unwrap_or_default().to_owned(),
+        env: parsed.some("env"),
+        cmd: Some(in_directory(parsed.last("workdir"), command)),
+    };
+    let signals = if detached { None } else { Some(Signals::block(false)?) };
+    let engine = globals.engine()?;
+    let id = engine.exec_create(container, &config)?;
+    let (rows, cols) = if config.tty { terminal::size() } else { (0, 0) };
+    let io = (!detached).then(|| Io { rows, cols, ..Io::default() });
+    let session = match engine.exec_start(&id, io, None) {
+        Ok(session) => session,
+        Err(error) => {
+            eprintln!("coracle: {error}");
+            let code = engine.exec_inspect(&id).ok().and_then(|detail| detail.exit_code);
+            let missing = error.message().contains("not found") || error.message().contains("no such file");
+            return Err(Failure::Exit(match code {
+                Some(126 | 127) if missing => 127,
+                Some(126 | 127) => 126,
+                _ => 1,
+            }));
+        }
+    };
+    match session.zip(signals) {
+        Some((session, signals)) => {
+            Foreground { engine: &engine, signals_to: None, stdin: interactive, detach_keys: keys }
+                .carry(session, &signals)
+        }
+        None => Ok(0),
+    }
+}
+
+/// The exec body of this API version has no working directory: a shell in the container changes to it.
+fn in_directory(directory: Option<&str>, command: &[String]) -> Vec<String> {
+    let Some(directory) = directory else { return command.to_vec() };
+    let mut words: Vec<String> = ["sh", "-c", r#"cd "$0" && exec "$@""#, directory].map(str::to_owned).to_vec();
+    words.extend(command.iter().cloned());
+    words
+}

@@ -1,0 +1,139 @@
+//! What is printed: tables, sizes, and `--format` with plain field placeholders.
+
+use serde_json::Value;
+
+/// A table as docker prints it: columns as wide as their widest cell, three spaces between.
+pub fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = titles.iter().map(|t| t.len()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("{}\n", cells.join("   ").trim_end())
+    };
+    text.push_str(&line(&mut titles.iter().copied()));
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+/// The first twelve digits of an id, without `sha256:`.
+pub fn short(id: &str) -> String {
+    id.strip_prefix("sha256:").unwrap_or(id).chars().take(12).collect()
+}
+
+/// Cuts a text to `width` characters with an ellipsis.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// Bytes as `1.2MB` (decimal, three significant digits).
+pub fn size(bytes: i64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let text = match () {
+        () if unit == 0 || value >= 100.0 => format!("{value:.0}"),
+        () if value >= 10.0 => format!("{value:.1}"),
+        () => format!("{value:.2}"),
+    };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{}", units[unit])
+}
+
+/// A size as people write it (`64m`, `1g`, `1024`): binary multiples.
+pub fn bytes(text: &str) -> Option<i64> {
+    let lower = text.to_ascii_lowercase();
+    let lower = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
+    let (digits, shift) = match lower.chars().last()? {
+        'k' => (&lower[..lower.len() - 1], 10),
+        'm' => (&lower[..lower.len() - 1], 20),
+        'g' => (&lower[..lower.len() - 1], 30),
+        't' => (&lower[..lower.len() - 1], 40),
+        _ => (lower, 0),
+    };
+    let amount: f64 = digits.parse().ok()?;
+    let bytes = amount * f64::from(1u32 << (shift % 32)) * if shift >= 32 { 4_294_967_296.0 } else { 1.0 };
+    (bytes.is_finite() && bytes.abs() < 9e18).then_some(bytes as i64)
+}
+
+/// Fills a template: `{{.A.B}}` is the field's text, `{{json .A}}` its JSON; nothing else of Go's language.
+/// Errors: a sentence for the user.
+pub fn fill(template: &str, document: &Value) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (inside, after) = after.split_once("}}").ok_or("--format: `{{` without `}}`")?;
+        text.push_str(before);
+        text.push_str(&placeholder(inside.trim(), document)?);
+        rest = after;
+    }
+    text.push_str(rest);
+    Ok(text.replace("\\n", "\n").replace("\\t", "\t"))
+}
+
+fn placeholder(inside: &str, document: &Value) -> Result<String, String> {
+    let (as_json, path) = match inside.strip_prefix("json ") {
+        Some(path) => (true, path.trim()),
+        None => (false, inside),
+    };
+    let unknown = || format!("--format: {{{{{inside}}}}}: only {{{{.Field}}}} and {{{{json .Field}}}} are understood");
+    let path = path.strip_prefix('.').ok_or_else(unknown)?;
+    let mut value = document;
+    for key in path.split('.').filter(|k| !k.is_empty()) {
+        if !key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') {
+            return Err(unknown());
+        }
+        value = value.get(key).ok_or_else(|| format!("--format: there is no field {key} in {{{{{inside}}}}}"))?;
+    }
+    Ok(match value {
+        Value::String(text) if !as_json => text.clone(),
+        Value::Null if !as_json => "<no value>".into(),
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn templates() {
+        let document = json!({ "State": { "Status": "running", "ExitCode": 0 }, "Names": ["/a"] });
+        assert_eq!(fill("{{.State.Status}} {{ .State.ExitCode }}", &document), Ok("running 0".into()));
+        assert_eq!(fill("{{json .State}}!", &document), Ok(r#"{"ExitCode":0,"Status":"running"}!"#.into()));
+        assert!(fill("{{.Nope}}", &document).is_err_and(|e| e.contains("no field Nope")));
+        assert!(fill("{{range .Names}}", &document).is_err_and(|e| e.contains("only")));
+        assert!(fill("{{.State", &document).is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!((size(0).as_str(), size(999).as_str(), size(1234).as_str()), ("0B", "999B", "1.23kB"));
+        assert_eq!(size(2_000_000), "2MB");
+        assert_eq!(bytes("64m"), Some(64 << 20));
+        assert_eq!(bytes("1.5g"), Some(3 << 29));
+        assert_eq!(bytes("2t"), Some(2 << 40));
+        assert_eq!(bytes("12kb"), Some(12 << 10));
+        assert_eq!(bytes("lots"), None);
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let text = table(&["A", "LONG"], &[vec!["xyz".into(), "1".into()]]);
+        assert_eq!(text, "A     LONG\nxyz   1\n");
+    }
+}

@@ -1,0 +1,228 @@
+//! Commands on images.
+
+use crate::args::{Command, Flag, Parsed};
+use crate::containers::filters;
+use crate::format::{cut, short, size, table};
+use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
+use coracle::model::*;
+use std::fs::File;
+use std::io::{Read, Write};
+
+const fn entry(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    flags: &'static [Flag],
+    run: fn(&Globals, &Parsed) -> Outcome,
+) -> Entry {
+    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
+}
+
+pub const ENTRIES: &[Entry] = &[
+    entry("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", IMAGES, images),
+    entry("load", "[FLAGS]", "Load images from an archive (docker save or OCI layout)", LOAD, load),
+    entry("save", "[FLAGS] IMAGE...", "Write images to an archive", SAVE, save),
+    entry("import", "[FLAGS] FILE|- [REPOSITORY[:TAG]]", "Make an image of a root file system tar", IMPORT, import),
+    entry("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
+    entry("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
+    entry("history", "[FLAGS] IMAGE", "How an image was made", HISTORY, history),
+];
+
+const IMAGES: &[Flag] = &[
+    Flag::switch(&["all", "a"], "intermediate images, too"),
+    Flag::switch(&["quiet", "q"], "only ids"),
+    Flag::switch(&["no-trunc"], "whole ids"),
+    Flag::switch(&["digests"], "digests, too"),
+    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
+];
+const LOAD: &[Flag] = &[
+    Flag::value(&["input", "i"], "FILE", "the archive (default standard input)"),
+    Flag::switch(&["quiet", "q"], "print only what was loaded"),
+];
+const SAVE: &[Flag] = &[Flag::value(&["output", "o"], "FILE", "the archive (default standard output)")];
+const IMPORT: &[Flag] = &[
+    Flag::value(&["message", "m"], "TEXT", "comment in the history"),
+    Flag::value(&["change", "c"], "INSTRUCTION", "a build instruction for the configuration, such as CMD"),
+];
+const RMI: &[Flag] = &[
+    Flag::switch(&["force", "f"], "also where containers use it"),
+    Flag::switch(&["no-prune"], "keep untagged parents"),
+];
+const HISTORY: &[Flag] = &[Flag::switch(&["quiet", "q"], "only ids"), Flag::switch(&["no-trunc"], "whole texts")];
+
+fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let filter = match parsed.rest.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ => return Err(Failure::Usage("at most one repository".into())),
+    };
+    let query = ListImages { all: parsed.has("all"), filter, filters: filters(parsed)? };
+    let list = globals.engine()?.image_list(&query)?;
+    let id = |i: &ImageSummary| if parsed.has("no-trunc") { i.id.clone() } else { short(&i.id) };
+    if parsed.has("quiet") {
+        let mut ids: Vec<String> = list.iter().map(id).collect();
+        ids.dedup();
+        return emit(&ids.iter().map(|id| format!("{id}\n")).collect::<String>()).map(|()| 0);
+    }
+    let mut titles = vec!["REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE"];
+    let digests = parsed.has("digests");
+    if digests {
+        titles.insert(2, "DIGEST");
+    }
+    let mut rows = Vec::new();
+    for image in &list {
+        let created = image.created.saturating_mul(1_000_000_000);
+        let age = if created <= 0 { "N/A".into() } else { time::ago(created) };
+        for name in image.repo_tags.iter().flatten() {
+            let (repository, tag) = name.rsplit_once(':').unwrap_or((name, "<none>"));
+            let mut row = vec![repository.to_owned(), tag.to_owned(), id(image), age.clone(), size(image.size)];
+            if digests {
+                let digest =
+                    image.repo_digests.iter().flatten().find_map(|d| d.strip_prefix(repository)?.strip_prefix('@'));
+                row.insert(2, digest.unwrap_or("<none>").to_owned());
+            }
+            rows.push(row);
+        }
+    }
+    emit(&table(&titles, &rows)).map(|()| 0)
+}
+
+fn load(globals: &Globals, parsed: &Parsed) -> Outcome {
+    if !parsed.rest.is_empty() {
+        return Err(Failure::Usage("load takes no arguments: use --input FILE".into()));
+    }
+    let mut archive: Box<dyn Read> = match parsed.last("input") {
+        Some(path) => Box::new(File::open(path).map_err(|e| Failure::Here(format!("{path}: {e}")))?),
+        None if terminal::stdin_is_one() => {
+            return Err(Failure::Here("the archive is to come from standard input, and that is a terminal".into()));
+        }
+        None => Box::new(std::io::stdin()),
+    };
+    let engine = globals.engine()?;
+    let mut said = false;
+    let mut progress = |message: Progress| {
+        if !message.stream.is_empty() {
+            said = true;
+            print_stream(&message.stream)?;
+        }
+        Ok(())
+    };
+    let loaded = engine.image_load(&mut archive, &mut progress, None)?;
+    if !said {
+        for name in loaded {
+            let what = if name.starts_with("sha256:") { "Loaded image ID" } else { "Loaded image" };
+            emit(&format!("{what}: {name}\n"))?;
+        }
+    }
+    Ok(0)
+}
+
+fn print_stream(text: &str) -> coracle::Result<()> {
+    let mut out = std::io::stdout().lock();
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+}
+
+fn save(globals: &Globals, parsed: &Parsed) -> Outcome {
+    if parsed.rest.is_empty() {
+        return Err(Failure::Usage("an image is needed".into()));
+    }
+    let engine = globals.engine()?;
+    let Some(path) = parsed.last("output") else {
+        if terminal::stdout_is_one() {
+            return Err(Failure::Here("the archive would go to a terminal: use --output FILE".into()));
+        }
+        engine.image_save(&parsed.rest, &mut std::io::BufWriter::new(std::io::stdout()), None)?;
+        return Ok(0);
+    };
+    // A name that is wrong must not cost the file that is there.
+    for name in &parsed.rest {
+        engine.image_inspect(name)?;
+    }
+    let failed = |e: std::io::Error| Failure::Here(format!("{path}: {e}"));
+    let mut file = std::io::BufWriter::new(File::create(path).map_err(failed)?);
+    engine.image_save(&parsed.rest, &mut file, None)?;
+    file.flush().map_err(failed)?;
+    Ok(0)
+}
+
+fn import(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (source, name) = match parsed.rest.as_slice() {
+        [source] => (source, ""),
+        [source, name] => (source, name.as_str()),
+        _ => return Err(Failure::Usage("a file (or -) and at most one name are needed".into())),
+    };
+    // A colon after the last slash begins the tag; before it, a port.
+    let (repo, tag) = match name.rsplit_once(':') {
+        Some((repo, tag)) if !tag.contains('/') => (repo, tag),
+        _ => (name, ""),
+    };
+    let how = ImportImage {
+        repo: repo.to_owned(),
+        tag: tag.to_owned(),
+        message: parsed.last("message").unwrap_or_default().to_owned(),
+        source: source.clone(),
+        changes: parsed.all("change"),
+    };
+    let mut rootfs: Box<dyn Read> = match source.as_str() {
+        "-" => Box::new(std::io::stdin()),
+        path => Box::new(File::open(path).map_err(|e| Failure::Here(format!("{path}: {e}")))?),
+    };
+    let id = globals.engine()?.image_import(&mut rootfs, &how, &mut |_| Ok(()), None)?;
+    emit(&format!("{id}\n")).map(|()| 0)
+}
+
+fn tag(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let [image, name] = parsed.rest.as_slice() else {
+        return Err(Failure::Usage("an image and its new name are needed".into()));
+    };
+    globals.engine()?.image_tag(image, name)?;
+    Ok(0)
+}
+
+fn rmi(globals: &Globals, parsed: &Parsed) -> Outcome {
+    if parsed.rest.is_empty() {
+        return Err(Failure::Usage("an image is needed".into()));
+    }
+    let how = RemoveImage { force: parsed.has("force"), no_prune: parsed.has("no-prune") };
+    let engine = globals.engine()?;
+    let mut code = 0;
+    for name in &parsed.rest {
+        match engine.image_remove(name, how) {
+            Ok(removed) => {
+                for item in removed {
+                    emit(&match item {
+                        RemovedImage::Untagged(name) => format!("Untagged: {name}\n"),
+                        RemovedImage::Deleted(id) => format!("Deleted: {id}\n"),
+                    })?;
+                }
+            }
+            Err(error) => {
+                eprintln!("coracle: {error}");
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn history(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let [name] = parsed.rest.as_slice() else {
+        return Err(Failure::Usage("exactly one image is needed".into()));
+    };
+    let items = globals.engine()?.image_history(name)?;
+    let whole = parsed.has("no-trunc");
+    let id = |item: &HistoryItem| if whole || item.id.starts_with('<') { item.id.clone() } else { short(&item.id) };
+    if parsed.has("quiet") {
+        return emit(&items.iter().map(|item| format!("{}\n", id(item))).collect::<String>()).map(|()| 0);
+    }
+    let rows: Vec<Vec<String>> = items
+        .iter()
+        .map(|item| {
+            let by = if whole { item.created_by.clone() } else { cut(&item.created_by, 45) };
+            let created = item.created.saturating_mul(1_000_000_000);
+            let age = if created <= 0 { "N/A".into() } else { time::ago(created) };
+            vec![id(item), age, by, size(item.size), item.comment.clone()]
+        })
+        .collect();
+    emit(&table(&["IMAGE", "CREATED", "CREATED BY", "SIZE", "COMMENT"], &rows)).map(|()| 0)
+}

@@ -1,0 +1,207 @@
+//! A container's streams on this process's standard streams: raw terminal, resize, signals, detach keys.
+
+use crate::terminal::{self, Raw};
+use crate::{Failure, Outcome};
+use coracle::{Channel, Engine, Op, Session, SessionRead};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a foreground command does with its streams.
+pub struct Foreground<'a> {
+    pub engine: &'a Engine,
+    /// The container that signals go to; `None`: they end this process, not the one inside (exec).
+    pub signals_to: Option<&'a str>,
+    /// Whether standard input goes in.
+    pub stdin: bool,
+    pub detach_keys: DetachKeys,
+}
+
+/// Blocks the signals that a foreground command passes on. To be called before any thread is started.
+pub struct Signals(SigSet);
+
+impl Signals {
+    /// `proxy`: all that docker passes on; else only the terminal's new size.
+    pub fn block(proxy: bool) -> Result<Signals, Failure> {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGWINCH);
+        if proxy {
+            for signal in
+                [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2]
+            {
+                set.add(signal);
+            }
+        }
+        set.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
+        Ok(Signals(set))
+    }
+}
+
+impl Foreground<'_> {
+    /// Carries the streams until the process ends or the user detaches; answers its exit code.
+    pub fn carry(&self, session: Session, signals: &Signals) -> Outcome {
+        let session = Arc::new(session);
+        let raw = if session.tty() && self.stdin { Raw::enter() } else { None };
+        let op = Op::new()?;
+        let detached = Arc::new(AtomicBool::new(false));
+        self.listen(&session, signals)?;
+        if self.stdin {
+            let keys = if raw.is_some() { self.detach_keys.clone() } else { DetachKeys(Vec::new()) };
+            feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached));
+        }
+        let result = show(&session, &op);
+        drop(raw);
+        if detached.load(Ordering::SeqCst) {
+            return Ok(0);
+        }
+        result?;
+        Ok(session.wait(None)?.clamp(0, 255) as u8)
+    }
+
+    /// A thread that passes signals on and sets the size, for as long as this process lives.
+    fn listen(&self, session: &Arc<Session>, signals: &Signals) -> Result<(), Failure> {
+        let fd = SignalFd::new(&signals.0).map_err(|e| Failure::Here(format!("signals: {e}")))?;
+        let session = Arc::clone(session);
+        let engine = self.engine.clone();
+        let container = self.signals_to.map(str::to_owned);
+        std::thread::spawn(move || {
+            while let Ok(Some(info)) = fd.read_signal() {
+                match (Signal::try_from(info.ssi_signo as i32), &container) {
+                    (Ok(Signal::SIGWINCH), _) if session.tty() => {
+                        let (rows, cols) = terminal::size();
+                        // The process may have ended meanwhile.
+                        let _ = session.resize(rows, cols);
+                    }
+                    (Ok(Signal::SIGWINCH) | Err(_), _) => {}
+                    (Ok(signal), Some(container)) => {
+                        let _ = engine.container_kill(container, Some(signal.as_str()), None);
+                    }
+                    (Ok(_), None) => {}
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Writes the output of a session to standard output and error until both ended.
+fn show(session: &Session, op: &Op) -> Result<(), Failure> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let (channel, n) = match session.read(&mut buffer, Some(op)) {
+            Ok(SessionRead::Data(channel, n)) => (channel, n),
+            Ok(SessionRead::End) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let written = match channel {
+            Channel::Stderr => std::io::stderr().write_all(&buffer[..n]),
+            _ => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(&buffer[..n]).and_then(|()| out.flush())
+            }
+        };
+        if let Err(error) = written {
+            return Err(match error.kind() {
+                std::io::ErrorKind::BrokenPipe => Failure::Exit(141),
+                _ => Failure::Here(format!("output: {error}")),
+            });
+        }
+    }
+}
+
+/// A thread that writes standard input to the session; it ends with this process at the latest.
+fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        let mut matched = 0;
+        loop {
+            let n = match std::io::stdin().read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            let (data, found) = keys.filter(&buffer[..n], &mut matched);
+            if write_all(&session, &data).is_err() {
+                return;
+            }
+            if found {
+                detached.store(true, Ordering::SeqCst);
+                op.cancel();
+                return;
+            }
+        }
+        // The process may have closed its end already.
+        let _ = session.close_stdin();
+    });
+}
+
+fn write_all(session: &Session, mut data: &[u8]) -> coracle::Result<()> {
+    while !data.is_empty() {
+        let n = session.write(data, None)?;
+        data = &data[n..];
+    }
+    Ok(())
+}
+
+/// The keys that leave a container running and take the terminal back; empty: none.
+#[derive(Debug, Clone)]
+pub struct DetachKeys(Vec<u8>);
+
+impl DetachKeys {
+    /// Parses `ctrl-p,ctrl-q`: single characters and `ctrl-` with a letter or one of `@[\]^_`.
+    pub fn parse(text: Option<&str>) -> Result<DetachKeys, String> {
+        let text = text.unwrap_or("ctrl-p,ctrl-q");
+        let key = |word: &str| match word.as_bytes() {
+            [byte] => Some(*byte),
+            _ => match word.strip_prefix("ctrl-")?.as_bytes() {
+                [letter @ b'a'..=b'z'] => Some(letter - b'a' + 1),
+                [sign @ (b'@' | b'[' | b'\\' | b']' | b'^' | b'_')] => Some(sign - b'@'),
+                _ => None,
+            },
+        };
+        let keys: Option<Vec<u8>> = text.split(',').map(key).collect();
+        keys.map(DetachKeys).ok_or(format!("invalid detach keys ({text}) provided"))
+    }
+
+    /// Takes the sequence out of what was typed: answers what goes in, and whether the sequence is complete. A part of
+    /// it at the end is kept back (`matched`) until it is known to be something else.
+    fn filter(&mut self, typed: &[u8], matched: &mut usize) -> (Vec<u8>, bool) {
+        let mut data = Vec::with_capacity(typed.len());
+        for &byte in typed {
+            if self.0.get(*matched) == Some(&byte) {
+                *matched += 1;
+                if *matched == self.0.len() {
+                    return (data, true);
+                }
+                continue;
+            }
+            data.extend(&self.0[..*matched]);
+            *matched = usize::from(self.0.first() == Some(&byte));
+            if *matched == 0 {
+                data.push(byte);
+            }
+        }
+        (data, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detach_keys() {
+        let mut keys = DetachKeys::parse(None).expect("the default");
+        let mut matched = 0;
+        assert_eq!(keys.filter(b"ab\x10", &mut matched), (b"ab".to_vec(), false));
+        assert_eq!(keys.filter(b"c", &mut matched), (b"\x10c".to_vec(), false));
+        assert_eq!(keys.filter(b"\x10", &mut matched), (Vec::new(), false));
+        assert_eq!(keys.filter(b"\x11rest", &mut matched), (Vec::new(), true));
+        assert!(DetachKeys::parse(Some("ctrl-*")).is_err());
+        assert!(DetachKeys::parse(Some("")).is_err());
+        assert_eq!(DetachKeys::parse(Some("a,ctrl-]")).ok().map(|k| k.0), Some(vec![b'a', 0x1d]));
+    }
+}

@@ -1,0 +1,45 @@
+//! This process's terminal: raw mode that is always taken back, and its size.
+
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use std::os::fd::AsFd;
+
+/// Raw mode of standard input; dropping it puts back what was.
+pub struct Raw {
+    before: Termios,
+}
+
+impl Raw {
+    /// Switches to raw mode where standard input is a terminal.
+    pub fn enter() -> Option<Raw> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(stdin.as_fd()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw).ok()?;
+        Some(Raw { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Whether standard input is a terminal.
+pub fn stdin_is_one() -> bool {
+    isatty(std::io::stdin())
+}
+
+/// Whether standard output is a terminal.
+pub fn stdout_is_one() -> bool {
+    isatty(std::io::stdout())
+}
+
+/// Rows and columns of the terminal; zeros where there is none.
+pub fn size() -> (u16, u16) {
+    match tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stdin())) {
+        Ok(size) => (size.ws_row, size.ws_col),
+        Err(_) => (0, 0),
+    }
+}
