@@ -1,0 +1,331 @@
+//! Which containers a list shows, and in which order.
+
+use super::text::{Health, StateView, state_text};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{ListContainers, MountPoint, StringMap};
+use regex_lite::Regex;
+use std::collections::BTreeSet;
+
+/// A container as far as a list chooses by it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ContainerView {
+    pub id: String,
+    /// Without a slash.
+    pub name: String,
+    pub created_ns: i64,
+    pub state: StateView,
+    pub image_id: String,
+    pub labels: StringMap,
+    pub mounts: Vec<MountPoint>,
+    /// Name and id of each of its networks.
+    pub networks: Vec<(String, String)>,
+}
+
+/// The ids of the image that a client named and of all images made from it; none where there is no such image.
+pub(crate) type Descendants<'a> = &'a dyn Fn(&str) -> Result<BTreeSet<String>>;
+
+const FILTERS: [&str; 12] = [
+    "ancestor",
+    "before",
+    "exited",
+    "health",
+    "id",
+    "isolation",
+    "label",
+    "name",
+    "network",
+    "since",
+    "status",
+    "volume",
+];
+const STATES: [&str; 7] = ["created", "dead", "exited", "paused", "removing", "restarting", "running"];
+
+/// Chooses among `all` containers, newest first. Errors: an unknown filter, a value that none can have.
+pub(crate) fn select<'a>(
+    all: &'a [ContainerView],
+    query: &ListContainers,
+    descendants: Descendants<'_>,
+) -> Result<Vec<&'a ContainerView>> {
+    let filter = Filter::new(all, query, descendants)?;
+    let mut chosen: Vec<&ContainerView> = all.iter().collect();
+    chosen.sort_by(|a, b| (b.created_ns, &b.id).cmp(&(a.created_ns, &a.id)));
+    if let Some(before) = &filter.before {
+        chosen = chosen.into_iter().skip_while(|view| view.id != *before).skip(1).collect();
+    }
+    if let Some(since) = &filter.since {
+        chosen = chosen.into_iter().take_while(|view| view.id != *since).collect();
+    }
+    chosen.retain(|view| filter.takes(view));
+    if let Some(limit) = usize::try_from(query.limit).ok().filter(|limit| *limit > 0) {
+        chosen.truncate(limit);
+    }
+    Ok(chosen)
+}
+
+/// A query made ready. Values of one key are alternatives, except of labels, which must all be there.
+struct Filter<'a> {
+    stopped_too: bool,
+    /// Ids of the containers that bound the list.
+    before: Option<String>,
+    since: Option<String>,
+    exited: Option<Vec<i32>>,
+    images: Option<BTreeSet<String>>,
+    names: Option<Patterns<'a>>,
+    ids: Option<Patterns<'a>>,
+    query: &'a ListContainers,
+}
+
+impl<'a> Filter<'a> {
+    fn new(all: &[ContainerView], query: &'a ListContainers, descendants: Descendants<'_>) -> Result<Filter<'a>> {
+        if let Some(key) = query.filters.keys().find(|key| !FILTERS.contains(&key.as_str())) {
+            return Err(Error::invalid(format!("Invalid filter '{key}'")));
+        }
+        let values = |key: &str| query.filters.get(key).filter(|values| !values.is_empty());
+        if let Some(bad) = values("status").into_iter().flatten().find(|state| !STATES.contains(&state.as_str())) {
+            return Err(Error::invalid(format!("Invalid filter 'status={bad}'")));
+        }
+        if let Some(bad) = values("health").into_iter().flatten().find(|text| health(text).is_none()) {
+            return Err(Error::invalid(format!("Unrecognised filter value for health: {bad}")));
+        }
+        let bound = |given: &str, key: &str| -> Result<Option<String>> {
+            let mut found = None;
+            for name in Some(given)
+                .filter(|name| !name.is_empty())
+                .into_iter()
+                .chain(values(key).into_iter().flatten().map(String::as_str))
+            {
+                found = Some(find(all, name)?);
+            }
+            Ok(found)
+        };
+        let images = |references: &Vec<String>| -> Result<BTreeSet<String>> {
+            let mut images = BTreeSet::new();
+            for reference in references {
+                images.extend(descendants(reference)?);
+            }
+            Ok(images)
+        };
+        Ok(Filter {
+            stopped_too: query.all
+                || query.limit > 0
+                || !query.before.is_empty()
+                || !query.since.is_empty()
+                || values("status").is_some(),
+            before: bound(&query.before, "before")?,
+            since: bound(&query.since, "since")?,
+            exited: values("exited").map(|codes| codes.iter().map(|code| exit_code(code)).collect()).transpose()?,
+            images: values("ancestor").map(images).transpose()?,
+            names: values("name").map(|values| Patterns::new(values)),
+            ids: values("id").map(|values| Patterns::new(values)),
+            query,
+        })
+    }
+
+    fn takes(&self, view: &ContainerView) -> bool {
+        let any = |key: &str, test: &dyn Fn(&str) -> bool| match self.query.filters.get(key) {
+            Some(values) if !values.is_empty() => values.iter().any(|value| test(value)),
+            _ => true,
+        };
+        let ended = !view.state.running && view.state.started_ns != 0;
+        (self.stopped_too || view.state.running)
+            && self.names.as_ref().is_none_or(|names| names.find(&format!("/{}", view.name)) || names.find(&view.name))
+            && self.ids.as_ref().is_none_or(|ids| ids.find(&view.id))
+            && self.query.filters.get("label").is_none_or(|labels| labels.iter().all(|label| labelled(view, label)))
+            && self.exited.as_ref().is_none_or(|codes| ended && codes.contains(&view.state.exit_code))
+            && any("status", &|state| state == state_text(&view.state))
+            && any("health", &|text| health(text) == Some(view.state.health))
+            && any("volume", &|volume| view.mounts.iter().any(|mount| mounted(mount, volume)))
+            && self.images.as_ref().is_none_or(|images| images.contains(&view.image_id))
+            && any("network", &|network| view.networks.iter().any(|(name, id)| network == name || network == id))
+    }
+}
+
+/// Values that are compared whole and as regular expressions; one that is no expression is only compared.
+struct Patterns<'a> {
+    values: &'a [String],
+    expressions: Vec<Regex>,
+}
+
+impl<'a> Patterns<'a> {
+    fn new(values: &'a [String]) -> Patterns<'a> {
+        Patterns { values, expressions: values.iter().filter_map(|value| Regex::new(value).ok()).collect() }
+    }
+
+    fn find(&self, text: &str) -> bool {
+        self.values.iter().any(|value| value == text)
+            || self.expressions.iter().any(|expression| expression.is_match(text))
+    }
+}
+
+fn labelled(view: &ContainerView, label: &str) -> bool {
+    match label.split_once('=') {
+        Some((key, value)) => view.labels.get(key).is_some_and(|has| has == value),
+        None => view.labels.contains_key(label),
+    }
+}
+
+/// A volume by its name, where it has one, else a mount by its source; or either by where it is mounted.
+fn mounted(mount: &MountPoint, volume: &str) -> bool {
+    let name = if mount.name.is_empty() { &mount.source } else { &mount.name };
+    mount.destination == volume || name == volume
+}
+
+fn health(text: &str) -> Option<Health> {
+    Some(match text {
+        "none" => Health::None,
+        "starting" => Health::Starting,
+        "healthy" => Health::Healthy,
+        "unhealthy" => Health::Unhealthy,
+        _ => return None,
+    })
+}
+
+fn exit_code(text: &str) -> Result<i32> {
+    text.parse().map_err(|_| {
+        Error::new(ErrorKind::Internal, format!("strconv.Atoi: parsing {text:?}: invalid syntax")).in_area("container")
+    })
+}
+
+/// The id of the container of that full id, name or unambiguous head of an id.
+fn find(all: &[ContainerView], name: &str) -> Result<String> {
+    let bare = name.strip_prefix('/').unwrap_or(name);
+    let exact = all.iter().find(|view| view.id == name).or_else(|| all.iter().find(|view| view.name == bare));
+    let mut heads = all.iter().filter(|view| !name.is_empty() && view.id.starts_with(name));
+    match (exact, heads.next(), heads.next()) {
+        (Some(view), ..) | (None, Some(view), None) => Ok(view.id.clone()),
+        _ => Err(Error::new(ErrorKind::Internal, format!("no such container {name}")).in_area("container")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn views() -> Vec<ContainerView> {
+        let running = StateView { running: true, started_ns: 5, ..StateView::default() };
+        let ended = StateView { started_ns: 5, finished_ns: 6, exit_code: 3, ..StateView::default() };
+        let mount = |name: &str, source: &str, destination: &str| MountPoint {
+            name: name.into(),
+            source: source.into(),
+            destination: destination.into(),
+            ..MountPoint::default()
+        };
+        let base = |id: &str, name: &str, created_ns, state| ContainerView {
+            id: id.repeat(64 / id.len()),
+            name: name.into(),
+            created_ns,
+            state,
+            image_id: "sha256:i".into(),
+            ..ContainerView::default()
+        };
+        vec![
+            ContainerView {
+                labels: [("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())].into(),
+                mounts: vec![mount("", "/src", "/b")],
+                networks: vec![("none".into(), "n".repeat(64))],
+                ..base("a", "one", 10, running)
+            },
+            ContainerView { mounts: vec![mount("vol", "/x", "/v")], ..base("ab", "two", 30, ended) },
+            ContainerView {
+                labels: [("k".to_owned(), "w".to_owned())].into(),
+                image_id: "sha256:j".into(),
+                ..base("c", "three", 20, StateView::default())
+            },
+            base("d", "four", 40, StateView { health: Health::Healthy, ..running }),
+            base("e", "five", 50, StateView { paused: true, ..running }),
+        ]
+    }
+
+    fn try_list(query: Value) -> Result<Vec<String>> {
+        let views = views();
+        let descendants = |reference: &str| {
+            Ok(match reference {
+                "base" => ["sha256:i".to_owned(), "sha256:j".to_owned()].into(),
+                "child" => ["sha256:j".to_owned()].into(),
+                _ => BTreeSet::new(),
+            })
+        };
+        let query = serde_json::from_value(query).unwrap();
+        let chosen = select(&views, &query, &descendants)?;
+        Ok(chosen.iter().map(|view| view.name.clone()).collect())
+    }
+
+    #[test]
+    fn lists() {
+        let filtered = |key: &str, values: Value| json!({"all": true, "filters": {key: values}});
+        let rows = [
+            (json!({}), vec!["five", "four", "one"]),
+            (json!({"all": true}), vec!["five", "four", "two", "three", "one"]),
+            (json!({"limit": 3}), vec!["five", "four", "two"]),
+            (json!({"limit": 9}), vec!["five", "four", "two", "three", "one"]),
+            (json!({"limit": -1}), vec!["five", "four", "one"]),
+            (json!({"filters": {"status": ["exited", "paused"]}}), vec!["five", "two"]),
+            (json!({"filters": {"status": ["running"]}}), vec!["four", "one"]),
+            (json!({"filters": {"status": ["created"]}, "limit": 5}), vec!["three"]),
+            (json!({"filters": {"exited": ["3"]}}), vec![]),
+            (filtered("exited", json!(["3", "4"])), vec!["two"]),
+            (filtered("exited", json!(["0"])), vec![]),
+            (filtered("name", json!(["o"])), vec!["four", "two", "one"]),
+            (filtered("name", json!(["^t"])), vec!["two", "three"]),
+            (filtered("name", json!(["^/t.o$", "five"])), vec!["five", "two"]),
+            (filtered("name", json!(["("])), vec![]),
+            (filtered("id", json!(["^a"])), vec!["two", "one"]),
+            (filtered("id", json!(["d"])), vec!["four"]),
+            (filtered("label", json!(["k"])), vec!["three", "one"]),
+            (filtered("label", json!(["k", "l"])), vec!["one"]),
+            (filtered("label", json!(["k=w"])), vec!["three"]),
+            (filtered("label", json!(["l="])), vec!["one"]),
+            (filtered("ancestor", json!(["base"])), vec!["five", "four", "two", "three", "one"]),
+            (filtered("ancestor", json!(["child", "nx"])), vec!["three"]),
+            (filtered("ancestor", json!(["nx"])), vec![]),
+            (filtered("volume", json!(["vol"])), vec!["two"]),
+            (filtered("volume", json!(["/v", "/src"])), vec!["two", "one"]),
+            (filtered("volume", json!(["/x"])), vec![]),
+            (filtered("network", json!(["none"])), vec!["one"]),
+            (filtered("network", json!(["n".repeat(64)])), vec!["one"]),
+            (filtered("network", json!(["nnn"])), vec![]),
+            (filtered("isolation", json!(["zz"])), vec!["five", "four", "two", "three", "one"]),
+            (filtered("health", json!(["healthy"])), vec!["four"]),
+            (filtered("name", json!([])), vec!["five", "four", "two", "three", "one"]),
+            (json!({"filters": {"before": ["two"]}}), vec!["one"]),
+            (filtered("before", json!(["/two"])), vec!["three", "one"]),
+            (filtered("since", json!(["three"])), vec!["five", "four", "two"]),
+            (filtered("since", json!(["abab"])), vec!["five", "four"]),
+            (json!({"before": "five", "since": "c"}), vec!["four", "two"]),
+            (json!({"all": true, "filters": {"before": ["four"], "label": ["k"]}, "limit": 1}), vec!["three"]),
+        ];
+        for (query, names) in rows {
+            assert_eq!(try_list(query.clone()).unwrap(), names, "{query}");
+        }
+    }
+
+    #[test]
+    fn mistakes() {
+        let rows = [
+            ("zz", "1", 400, "Invalid filter 'zz'"),
+            ("publish", "80", 400, "Invalid filter 'publish'"),
+            ("status", "run", 400, "Invalid filter 'status=run'"),
+            ("health", "zz", 400, "Unrecognised filter value for health: zz"),
+            ("exited", "a", 500, "strconv.Atoi: parsing \"a\": invalid syntax"),
+            ("before", "nx", 500, "no such container nx"),
+            ("since", "", 500, "no such container "),
+            ("since", "a", 500, "no such container a"),
+        ];
+        for (key, value, status, text) in rows {
+            let error = try_list(json!({"filters": {key: [value]}})).expect_err(text);
+            assert_eq!((error.http_status(), error.message()), (status, text));
+        }
+    }
+
+    #[test]
+    fn containers_of_one_moment_have_an_order() {
+        let view = |id: &str| ContainerView { id: id.into(), created_ns: 1, ..ContainerView::default() };
+        let none = |_: &str| Ok(BTreeSet::new());
+        let query = ListContainers { all: true, ..ListContainers::default() };
+        for views in [[view("a"), view("b")], [view("b"), view("a")]] {
+            let ids: Vec<&str> = select(&views, &query, &none).unwrap().iter().map(|view| view.id.as_str()).collect();
+            assert_eq!(ids, ["b", "a"]);
+        }
+    }
+}
