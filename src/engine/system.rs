@@ -1,16 +1,214 @@
-//! The engine itself.
+//! The engine itself: what `docker version` and `docker info` show.
 
-use super::Engine;
-use crate::error::{Error, Result};
-use crate::model::{Info, Version};
+mod facts;
+mod id;
+
+use super::{Engine, dirs};
+use crate::error::Result;
+use crate::launch::cgroup::{Hierarchies, HostFacts};
+use crate::model::{Info, ListContainers, ListImages, Version};
+use crate::time::{now_ns, rfc3339_nano};
+use serde_json::{Value, json};
+
+/// Newest API version that the shapes of [`crate::model`] belong to.
+const API: &str = "1.24";
+/// Oldest version that the specification describes.
+const OLDEST_API: &str = "1.18";
+
+/// How many there are of what an engine keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub running: usize,
+    pub paused: usize,
+    /// Everything else: created, exited, and (as in engine 1.12) restarting.
+    pub stopped: usize,
+    pub images: usize,
+}
 
 impl Engine {
     /// Version of the library and of the API.
     pub fn version(&self) -> Result<Version> {
-        Err(Error::unsupported("not built"))
+        Ok(Version {
+            version: env!("CARGO_PKG_VERSION").into(),
+            api_version: API.into(),
+            min_api_version: OLDEST_API.into(),
+            git_commit: env!("CORACLE_COMMIT").into(),
+            go_version: env!("CORACLE_COMPILER").into(),
+            os: std::env::consts::OS.into(),
+            arch: facts::go_arch(std::env::consts::ARCH).into(),
+            kernel_version: facts::Names::read().release,
+            experimental: false,
+            build_time: build_time(env!("CORACLE_BUILT")),
+        })
     }
+
     /// What `docker info` shows: counts, drivers, kernel, warnings.
+    ///
+    /// The keys are those of engine 1.12 (supplement 8.1), the specification's `EngineRootDir` beside `DockerRootDir`,
+    /// and from engine 20.10 `CgroupVersion`, `PidsLimit`, `OSVersion` and `Warnings`.
     pub fn info(&self) -> Result<Info> {
-        Err(Error::unsupported("not built"))
+        self.info_with(self.counts()?)
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let mut counts = Counts::default();
+        for container in self.container_list(&ListContainers { all: true, ..ListContainers::default() })? {
+            match container.state.as_str() {
+                "running" => counts.running += 1,
+                "paused" => counts.paused += 1,
+                _ => counts.stopped += 1,
+            }
+        }
+        counts.images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
+        Ok(counts)
+    }
+
+    fn info_with(&self, counts: Counts) -> Result<Info> {
+        let options = &self.0.options;
+        let root = dirs::root(options)?;
+        // A host without any cgroup is told by its warnings.
+        let limits = Hierarchies::detect().map(|host| HostFacts::probe(&host)).unwrap_or_default();
+        let names = facts::Names::read();
+        let system = facts::OsRelease::read();
+        let root_text = root.to_string_lossy();
+        let mut warnings = limit_warnings(&limits);
+        if options.log_driver == "json-file" && !options.log_options.contains_key("max-size") {
+            warnings.push("WARNING: Container logs grow without a limit unless a container sets max-size".into());
+        }
+        if let Some(text) = facts::not_on_tmpfs(&dirs::run(options, &root)?) {
+            warnings.push(text);
+        }
+        let document = [
+            objects(counts),
+            json!({
+                "ID": id::of(&root)?,
+                "Name": names.host,
+                "Labels": options.labels,
+                "ServerVersion": env!("CARGO_PKG_VERSION"),
+                "SystemTime": rfc3339_nano(now_ns()),
+                "EngineRootDir": root_text,
+                "DockerRootDir": root_text,
+                "Driver": "overlay2",
+                "DriverStatus": [["Backing Filesystem", facts::file_system(&root)]],
+                "SystemStatus": null,
+                "LoggingDriver": options.log_driver,
+                "CgroupDriver": "cgroupfs",
+                "CgroupVersion": limits.cgroup_version,
+                "NFd": facts::entries("/proc/self/fd"),
+                "NGoroutines": facts::entries("/proc/self/task"),
+                "NEventsListener": self.0.journal.listeners(),
+                "Debug": false,
+                "ExperimentalBuild": false,
+                "LiveRestoreEnabled": true,
+                "Warnings": warnings,
+            }),
+            json!({
+                "KernelVersion": names.release,
+                "OperatingSystem": system.pretty,
+                "OSVersion": system.version,
+                "OSType": std::env::consts::OS,
+                "Architecture": names.machine,
+                "NCPU": facts::cpus(),
+                "MemTotal": facts::memory_bytes(),
+                "IPv4Forwarding": facts::is_set("/proc/sys/net/ipv4/ip_forward"),
+                "BridgeNfIptables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-iptables"),
+                "BridgeNfIp6tables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
+                "SecurityOptions": facts::security_options(),
+            }),
+            abilities(&limits),
+            unused(),
+        ];
+        Ok(document
+            .into_iter()
+            .filter_map(|part| if let Value::Object(map) = part { Some(map) } else { None })
+            .flatten()
+            .collect())
     }
 }
+
+fn objects(counts: Counts) -> Value {
+    json!({
+        "Containers": counts.running + counts.paused + counts.stopped,
+        "ContainersRunning": counts.running,
+        "ContainersPaused": counts.paused,
+        "ContainersStopped": counts.stopped,
+        "Images": counts.images,
+    })
+}
+
+fn abilities(limits: &HostFacts) -> Value {
+    json!({
+        "MemoryLimit": limits.memory_limit,
+        "SwapLimit": limits.swap_limit,
+        "KernelMemory": limits.kernel_memory,
+        "CpuCfsPeriod": limits.cpu_cfs_period,
+        "CpuCfsQuota": limits.cpu_cfs_quota,
+        "CPUShares": limits.cpu_shares,
+        "CPUSet": limits.cpuset,
+        "OomKillDisable": limits.oom_kill_disable,
+        "PidsLimit": limits.pids_limit,
+    })
+}
+
+/// What clients look for and this engine has nothing to say about: no registry, proxy, plugin, swarm or other runtime.
+fn unused() -> Value {
+    let never = "0001-01-01T00:00:00Z";
+    json!({
+        "Plugins": { "Volume": ["local"], "Network": ["host", "null"], "Authorization": null, "Log": ["json-file"] },
+        "Runtimes": { "coracle": { "path": "" } },
+        "DefaultRuntime": "coracle",
+        "ExecutionDriver": "",
+        "InitPath": "",
+        "InitSha1": "",
+        "InitBinary": "",
+        "Isolation": "",
+        "GenericResources": null,
+        "HttpProxy": "",
+        "HttpsProxy": "",
+        "NoProxy": "",
+        "ClusterStore": "",
+        "ClusterAdvertise": "",
+        "IndexServerAddress": "https://index.docker.io/v1/",
+        "RegistryConfig": {
+            "InsecureRegistryCIDRs": ["127.0.0.0/8"],
+            "IndexConfigs": { "docker.io": { "Name": "docker.io", "Mirrors": [], "Secure": true, "Official": true } },
+            "Mirrors": [],
+        },
+        "Swarm": {
+            "NodeID": "",
+            "NodeAddr": "",
+            "LocalNodeState": "inactive",
+            "ControlAvailable": false,
+            "Error": "",
+            "RemoteManagers": null,
+            "Nodes": 0,
+            "Managers": 0,
+            "Cluster": { "ID": "", "Version": {}, "CreatedAt": never, "UpdatedAt": never, "Spec": {} },
+        },
+    })
+}
+
+fn limit_warnings(limits: &HostFacts) -> Vec<String> {
+    let v1 = limits.cgroup_version != "2";
+    let needed = [
+        (limits.memory_limit, "memory limit"),
+        (limits.swap_limit || !limits.memory_limit, "swap limit"),
+        (limits.oom_kill_disable || !v1, "oom kill disable"),
+        (limits.cpu_cfs_quota, "cpu cfs quota"),
+        (limits.cpu_cfs_period, "cpu cfs period"),
+        (limits.cpu_shares, "cpu shares"),
+        (limits.cpuset, "cpuset"),
+        (limits.pids_limit, "pids limit"),
+        (limits.devices, "device"),
+    ];
+    let missing = needed.iter().filter(|(there, _)| !there);
+    missing.map(|(_, what)| format!("WARNING: No {what} support")).collect()
+}
+
+fn build_time(seconds: &str) -> String {
+    let ns = seconds.parse::<i64>().ok().and_then(|s| s.checked_mul(1_000_000_000));
+    ns.map_or_else(String::new, rfc3339_nano)
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"CORAEVT1";
@@ -36,6 +36,8 @@ pub(crate) struct Journal {
     whole: File,
     /// The header's start as last seen. It only grows, so an old value costs no more than a needless look.
     start: AtomicU64,
+    /// How many streams of this journal are open.
+    pub(super) listeners: AtomicUsize,
 }
 
 impl Journal {
@@ -50,14 +52,21 @@ impl Journal {
         let open = |options: &mut OpenOptions| options.custom_flags(libc::O_NOFOLLOW).open(&path);
         let whole = match open(OpenOptions::new().read(true).write(true)) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                make(run_dir, &path)?;
+                file::make_once(&path, &empty(), false).map_err(|e| e.in_area("event"))?;
                 open(OpenOptions::new().read(true).write(true)).map_err(|e| failed(&e))?
             }
             other => other.map_err(|e| failed(&e))?,
         };
         check_header(&whole, &path)?;
         let tail = open(OpenOptions::new().append(true)).map_err(|e| failed(&e))?;
-        let journal = Journal { path, limit, tail: Mutex::new(tail), whole, start: AtomicU64::new(HEADER) };
+        let journal = Journal {
+            path,
+            limit,
+            tail: Mutex::new(tail),
+            whole,
+            start: AtomicU64::new(HEADER),
+            listeners: AtomicUsize::new(0),
+        };
         journal.trim_at(journal.end()?);
         Ok(journal)
     }
@@ -92,6 +101,11 @@ impl Journal {
             }
         }
         Err(Error::new(ErrorKind::Io, format!("write {}: cut short", self.path.display())))
+    }
+
+    /// How many streams of this journal are open (of this engine; other programs have their own).
+    pub(crate) fn listeners(&self) -> usize {
+        self.listeners.load(Ordering::Relaxed)
     }
 
     /// Offset after the last byte.
@@ -196,27 +210,13 @@ impl Journal {
     }
 }
 
-/// Makes the file with its header, whole or not at all, and leaves one that another opener made meanwhile.
-fn make(run_dir: &Path, path: &Path) -> Result<()> {
-    let mut random = [0u8; 8];
-    getrandom::fill(&mut random).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
-    let staged = run_dir.join(format!(".events-{:016x}", u64::from_ne_bytes(random)));
+/// A file without records.
+fn empty() -> Vec<u8> {
     let mut header = vec![0u8; HEADER as usize];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&HEADER.to_le_bytes());
-    let made = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged)?;
-        file.write_all(&header)?;
-        std::fs::hard_link(&staged, path)
-    })();
-    let _ = std::fs::remove_file(&staged);
-    match made {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(Error::io(format_args!("make {}", path.display()), &e).in_area("event"))
-        }
-        _ => Ok(()),
-    }
+    header
 }
 
 fn check_header(file: &File, path: &Path) -> Result<()> {

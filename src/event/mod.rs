@@ -16,6 +16,7 @@ use nix::sys::inotify::AddWatchFlags;
 use record::Found;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
@@ -74,6 +75,7 @@ impl EventStream {
             watch,
             journal,
         };
+        stream.journal.listeners.fetch_add(1, Ordering::Relaxed);
         if let Some(after) = query.after {
             stream.resume(after, end)?;
         }
@@ -211,6 +213,12 @@ impl EventStream {
         self.position = start;
         self.window.clear();
         self.at = 0;
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        self.journal.listeners.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,8 +1,39 @@
-//! Whole-file operations: locks that belong to a descriptor, holes.
+//! Whole-file operations: made at once, locks that belong to a descriptor, holes.
 
 use crate::error::{Error, Result};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Makes a file (mode 0600) with its content, whole or not at all, and on disk where `sync`. One that is there
+/// already, or that another program makes meanwhile, stays as it is.
+pub(crate) fn make_once(path: &Path, content: &[u8], sync: bool) -> Result<()> {
+    let failed = |e: &std::io::Error| Error::io(format_args!("make {}", path.display()), e);
+    let mut random = [0u8; 8];
+    getrandom::fill(&mut random).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let staged = dir.join(format!(".new-{:016x}", u64::from_ne_bytes(random)));
+    let made = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged)?;
+        file.write_all(content)?;
+        if sync {
+            file.sync_all()?;
+        }
+        std::fs::hard_link(&staged, path)
+    })();
+    let _ = std::fs::remove_file(&staged);
+    match made {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        other => other.map_err(|e| failed(&e))?,
+    }
+    if sync {
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&e))?;
+    }
+    Ok(())
+}
 
 /// Tries to take the exclusive lock on the first `length` bytes of `file`, owned by its open file description.
 /// Answers false when another holds it.

@@ -1,0 +1,152 @@
+//! What the host says of itself, in files and names. What cannot be read is empty or zero: `info` never fails for it.
+
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use std::fs;
+use std::path::Path;
+
+/// What uname(2) tells.
+pub(super) struct Names {
+    pub host: String,
+    pub release: String,
+    pub machine: String,
+}
+
+impl Names {
+    pub(super) fn read() -> Names {
+        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+        match nix::sys::utsname::uname() {
+            Ok(names) => {
+                Names { host: text(names.nodename()), release: text(names.release()), machine: text(names.machine()) }
+            }
+            Err(_) => Names { host: String::new(), release: String::new(), machine: std::env::consts::ARCH.into() },
+        }
+    }
+}
+
+/// What os-release tells.
+pub(super) struct OsRelease {
+    /// `PRETTY_NAME`, or `Linux`.
+    pub pretty: String,
+    /// `VERSION_ID`.
+    pub version: String,
+}
+
+impl OsRelease {
+    pub(super) fn read() -> OsRelease {
+        let text = fs::read_to_string("/etc/os-release").or_else(|_| fs::read_to_string("/usr/lib/os-release"));
+        OsRelease::parse(&text.unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> OsRelease {
+        let value = |key: &str| {
+            let line = text.lines().rev().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='));
+            line.map(|value| unquoted(value.trim()))
+        };
+        OsRelease {
+            pretty: value("PRETTY_NAME").unwrap_or_else(|| "Linux".into()),
+            version: value("VERSION_ID").unwrap_or_default(),
+        }
+    }
+}
+
+/// A shell word of one assignment: quotes taken away, a backslash before a character too.
+fn unquoted(word: &str) -> String {
+    let inner = ['"', '\''].iter().find_map(|&quote| word.strip_prefix(quote)?.strip_suffix(quote)).unwrap_or(word);
+    let mut out = String::new();
+    let mut rest = inner.chars();
+    while let Some(character) = rest.next() {
+        out.extend(if character == '\\' && !word.starts_with('\'') { rest.next() } else { Some(character) });
+    }
+    out
+}
+
+/// An architecture by the name that images use.
+pub(super) fn go_arch(arch: &str) -> &str {
+    match arch {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// How many CPUs this process may run on.
+pub(super) fn cpus() -> usize {
+    use nix::sched::{CpuSet, sched_getaffinity};
+    let Ok(set) = sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return 1 };
+    (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count().max(1)
+}
+
+/// Memory of the host.
+pub(super) fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Whether a kernel setting is not zero.
+pub(super) fn is_set(path: &str) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
+}
+
+/// How many entries a directory has.
+pub(super) fn entries(path: &str) -> usize {
+    fs::read_dir(path).map_or(0, Iterator::count)
+}
+
+/// What confines containers here beside namespaces and capabilities; nothing: null.
+pub(super) fn security_options() -> Option<Vec<&'static str>> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Seccomp:")).then(|| vec!["seccomp"])
+}
+
+/// A file system's name, as docker info gives it.
+pub(super) fn file_system(path: &Path) -> String {
+    // The kernel's numbers (linux/magic.h and the file systems' own).
+    const NAMES: [(i64, &str); 9] = [
+        (0xef53, "extfs"),
+        (0x5846_5342, "xfs"),
+        (0x9123_683e, "btrfs"),
+        (0x0102_1994, "tmpfs"),
+        (0x2fc1_2fc1, "zfs"),
+        (0xf2f5_2010, "f2fs"),
+        (0x794c_7630, "overlayfs"),
+        (0x6969, "nfs"),
+        (0x6573_5546, "fuse"),
+    ];
+    let Ok(facts) = statfs(path) else { return "<unknown>".into() };
+    let kind = facts.filesystem_type().0 as i64;
+    NAMES.iter().find(|(magic, _)| *magic == kind).map_or("<unknown>", |(_, name)| name).into()
+}
+
+/// A warning when a directory that must end with the boot may not.
+pub(super) fn not_on_tmpfs(path: &Path) -> Option<String> {
+    match statfs(path) {
+        Ok(facts) if facts.filesystem_type() == TMPFS_MAGIC => None,
+        _ => Some(format!("WARNING: The run directory {} is not on a tmpfs", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn os_release_is_read_as_a_shell_would() {
+        let read = |text| {
+            let release = OsRelease::parse(text);
+            (release.pretty, release.version)
+        };
+        let text = "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\n";
+        assert_eq!(read(text), ("Debian GNU/Linux 12 (bookworm)".into(), "12".into()));
+        assert_eq!(read("PRETTY_NAME='A \\ B'\nVERSION_ID=3.1\n"), ("A \\ B".into(), "3.1".into()));
+        assert_eq!(read("PRETTY_NAME=\"A \\\"B\\\"\"\n"), ("A \"B\"".into(), String::new()));
+        assert_eq!(read(""), ("Linux".into(), String::new()));
+    }
+
+    #[test]
+    fn this_host_has_the_usual() {
+        assert!(cpus() >= 1 && memory_bytes() > 1 << 20 && entries("/proc/self/fd") > 2);
+        assert!(!Names::read().release.is_empty());
+        assert_eq!(file_system(Path::new("/proc")), "<unknown>");
+    }
+}
