@@ -63,6 +63,12 @@ impl Op {
         *self.0.heartbeat.lock() = heartbeat;
     }
 
+    /// Waits until `fd` is readable or at its end; answers false when `limit` (absent: none) has passed. An `op` that is
+    /// cancelled or past its deadline is an error.
+    pub fn wait_readable(op: Option<&Op>, fd: BorrowedFd<'_>, limit: Option<Duration>) -> Result<bool> {
+        wait_fd(fd, Ready::Read, limit, op)
+    }
+
     /// A descriptor that is readable once the operation is cancelled.
     pub fn cancel_fd(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()

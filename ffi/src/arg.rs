@@ -1,0 +1,241 @@
+//! Arguments: from C's pointers to Rust values and back, each failure naming the argument.
+//!
+//! These functions follow pointers that the header's contract vouches for (NULL, or valid for the call); only entry
+//! points may call them, with the pointers that they were given.
+
+use crate::entry::{Failure, Outcome};
+use engine::ErrorKind;
+use libc::{c_char, c_void};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// NUL-terminated UTF-8 that must be there.
+pub(crate) fn text<'a>(pointer: *const c_char, name: &str) -> Outcome<&'a str> {
+    optional_text(pointer, name)?.ok_or_else(|| Failure::invalid(format!("{name} is NULL")))
+}
+
+/// NUL-terminated UTF-8, or NULL.
+pub(crate) fn optional_text<'a>(pointer: *const c_char, name: &str) -> Outcome<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the header a string argument is NULL or NUL-terminated and stays over the call.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
+}
+
+/// A path: NUL-terminated bytes, or NULL.
+pub(crate) fn optional_path<'a>(pointer: *const c_char) -> Option<&'a Path> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: as in `optional_text`.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    Some(Path::new(OsStr::from_bytes(bytes)))
+}
+
+/// A JSON document that must be there.
+pub(crate) fn json<T: DeserializeOwned>(pointer: *const c_char, name: &str) -> Outcome<T> {
+    parse(text(pointer, name)?, name)
+}
+
+/// A JSON document; NULL is the default.
+pub(crate) fn json_or_default<T: DeserializeOwned + Default>(pointer: *const c_char, name: &str) -> Outcome<T> {
+    optional_text(pointer, name)?.map_or_else(|| Ok(T::default()), |text| parse(text, name))
+}
+
+fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Outcome<T> {
+    serde_json::from_str(text).map_err(|error| Failure::invalid(format!("{name}: {error}")))
+}
+
+/// Bytes that the caller lends; NULL only with a length of 0.
+pub(crate) fn bytes<'a>(pointer: *const c_void, len: usize, name: &str) -> Outcome<&'a [u8]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check_buffer(pointer, len, name)?;
+    // SAFETY: by the header `len` bytes are readable at the pointer over the call.
+    Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
+}
+
+/// A buffer that the caller lends for writing; NULL only with a length of 0.
+pub(crate) fn buffer<'a>(pointer: *mut c_void, len: usize, name: &str) -> Outcome<&'a mut [u8]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check_buffer(pointer, len, name)?;
+    // SAFETY: by the header `len` bytes are writable at the pointer over the call, and nobody else uses them.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) })
+}
+
+fn check_buffer(pointer: *const c_void, len: usize, name: &str) -> Outcome<()> {
+    if pointer.is_null() {
+        return Err(Failure::invalid(format!("{name} is NULL")));
+    }
+    if len > isize::MAX as usize {
+        return Err(Failure::invalid(format!("the length of {name} is too big")));
+    }
+    Ok(())
+}
+
+/// A sized struct: a shorter one than ours is filled up with zeros, a longer one must have zeros where we know nothing.
+///
+/// # Safety
+/// `T` is a C struct of integers and pointers whose first member is its `size`, for which all zeros is a value.
+pub(crate) unsafe fn sized<T: Copy>(pointer: *const T, name: &str) -> Outcome<T> {
+    if pointer.is_null() {
+        return Err(Failure::invalid(format!("{name} is NULL")));
+    }
+    // SAFETY: the first member of every sized struct is its size, by the header.
+    let size = unsafe { pointer.cast::<usize>().read_unaligned() };
+    let ours = size_of::<T>();
+    if size < size_of::<usize>() || size > 4096 {
+        return Err(Failure::invalid(format!("{name}.size is {size}: it must be sizeof the struct, {ours} here")));
+    }
+    // SAFETY: the caller's struct has `size` bytes, by the header.
+    let given = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), size) };
+    if given.iter().skip(ours).any(|&byte| byte != 0) {
+        let message = format!("{name} has members that this version of the library does not know");
+        return Err(Failure::new(ErrorKind::Unsupported, message));
+    }
+    // SAFETY: all zeros is a value of T (see above), and at most its size is copied over them.
+    unsafe {
+        let mut value: T = std::mem::zeroed();
+        let place = (&raw mut value).cast::<u8>();
+        std::ptr::copy_nonoverlapping(given.as_ptr(), place, size.min(ours));
+        Ok(value)
+    }
+}
+
+/// Flags of which only `known` may be set.
+pub(crate) fn flags(given: u64, known: u64, name: &str) -> Outcome<u64> {
+    match given & !known {
+        0 => Ok(given),
+        odd => Err(Failure::invalid(format!("{name} has bits that this version does not know: {odd:#x}"))),
+    }
+}
+
+/// A duplicate of the caller's descriptor; `None` for one below 0.
+pub(crate) fn duplicate(fd: i32, name: &str) -> Outcome<Option<OwnedFd>> {
+    if fd < 0 {
+        return Ok(None);
+    }
+    // SAFETY: no pointers; an fd that is not open answers EBADF.
+    match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) } {
+        // SAFETY: the kernel just made it for us.
+        new @ 0.. => Ok(Some(unsafe { OwnedFd::from_raw_fd(new) })),
+        _ => {
+            let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let error = engine::Error::os(format_args!("{name}: descriptor {fd}"), errno);
+            Err(error.with_kind(ErrorKind::Invalid).into())
+        }
+    }
+}
+
+/// A place for an answer; written to `empty` at once, so that it is defined whatever happens.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// A place that must be there.
+    pub(crate) fn new(pointer: *mut T, empty: T, name: &str) -> Outcome<Out<T>> {
+        match Out::optional(pointer, empty) {
+            Out(pointer) if pointer.is_null() => Err(Failure::invalid(format!("{name} is NULL"))),
+            out => Ok(out),
+        }
+    }
+
+    /// A place that may be NULL.
+    pub(crate) fn optional(pointer: *mut T, empty: T) -> Out<T> {
+        let out = Out(pointer);
+        out.set(empty);
+        out
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: by the header an out argument is NULL or a place for its type over the call.
+            unsafe { self.0.write(value) };
+        }
+    }
+}
+
+impl<T> Out<*mut T> {
+    /// A place for a handle or string, set to NULL.
+    pub(crate) fn null(pointer: *mut *mut T, name: &str) -> Outcome<Out<*mut T>> {
+        Out::new(pointer, std::ptr::null_mut(), name)
+    }
+}
+
+impl Out<*mut c_char> {
+    /// Gives the caller a string of its own.
+    pub(crate) fn give_text(&self, text: &str) -> Outcome<()> {
+        self.set(malloc_text(text)?);
+        Ok(())
+    }
+
+    /// Gives the caller a JSON document of its own.
+    pub(crate) fn give_json(&self, document: &impl Serialize) -> Outcome<()> {
+        let text = serde_json::to_string(document);
+        let text = text.map_err(|error| Failure::new(ErrorKind::Internal, format!("writing JSON: {error}")))?;
+        self.give_text(&text)
+    }
+}
+
+/// A copy of `text` from malloc, NUL-terminated.
+fn malloc_text(text: &str) -> Outcome<*mut c_char> {
+    // SAFETY: the block has room for the text and its NUL.
+    unsafe {
+        let block = libc::malloc(text.len() + 1).cast::<u8>();
+        if block.is_null() {
+            return Err(Failure::new(ErrorKind::NoMemory, "memory ran out"));
+        }
+        std::ptr::copy_nonoverlapping(text.as_ptr(), block, text.len());
+        block.add(text.len()).write(0);
+        Ok(block.cast())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::*;
+
+    #[repr(C)]
+    struct Longer {
+        io: coracle_io,
+        more: u64,
+    }
+
+    fn io(size: usize) -> coracle_io {
+        coracle_io { size, flags: 0, fd_in: -1, fd_out: 5, fd_err: -1, rows: 24, cols: 80 }
+    }
+
+    fn read(pointer: *const coracle_io) -> Outcome<coracle_io> {
+        // SAFETY: coracle_io is a sized struct, and the tests' structs are as long as they say.
+        unsafe { sized(pointer, "io") }
+    }
+
+    #[test]
+    fn a_sized_struct_follows_openat2() {
+        let whole = size_of::<coracle_io>();
+        assert_eq!(read(&io(whole)).unwrap().cols, 80);
+        let short = read(&io(std::mem::offset_of!(coracle_io, rows))).unwrap();
+        assert_eq!((short.fd_out, short.rows, short.cols), (5, 0, 0));
+        let longer = Longer { io: io(size_of::<Longer>()), more: 0 };
+        assert_eq!(read(&longer.io).unwrap().fd_out, 5);
+        let used = Longer { more: 1, ..longer };
+        assert_eq!(read((&raw const used).cast()).err().map(|f| f.code), Some(CORACLE_EUNSUPPORTED));
+        for size in [0, 3, 1 << 40] {
+            assert_eq!(read(&io(size)).err().map(|f| f.code), Some(CORACLE_EINVALID));
+        }
+        assert_eq!(read(std::ptr::null()).err().map(|f| f.code), Some(CORACLE_EINVALID));
+    }
+}

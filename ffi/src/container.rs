@@ -1,0 +1,439 @@
+//! Containers.
+
+use crate::arg::{self, Out};
+use crate::entry::Failure;
+use crate::handle;
+use crate::op::Using;
+use crate::query::Query;
+use crate::root::{Access, with_root};
+use crate::session::{SessionObject, io};
+use crate::stream::Stream;
+use crate::types::*;
+use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer};
+use engine::{AttachOptions, Changed};
+use libc::c_char;
+use std::os::fd::IntoRawFd;
+
+/// Lists containers, newest first.
+///
+/// query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
+/// GET /containers/json). *out_json: its document; free it with coracle_free.
+///
+/// Errors: EINVALID (a filter), ENOT_FOUND (since, before).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_list(
+    c: *mut coracle,
+    query_json: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let query = Query::new(query_json, "query_json")?;
+        let query = ListContainers {
+            all: query.flag("all", false)?,
+            limit: query.number("limit")?.unwrap_or(0),
+            size: query.flag("size", false)?,
+            since: query.text("since")?,
+            before: query.text("before")?,
+            filters: query.filters()?,
+        };
+        out.give_json(&root.engine().container_list(&query)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Creates a container from an image that is here.
+///
+/// name: NULL: one is made up. body_json: the body of POST /containers/create. *out_json: {"Id":..., "Warnings":[...]};
+/// free it with coracle_free.
+///
+/// Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_create(
+    c: *mut coracle,
+    name: *const c_char,
+    body_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let name = arg::optional_text(name, "name")?;
+        let body = arg::json(body_json, "body_json")?;
+        let using = Using::new(op)?;
+        if let Some(op) = using.op() {
+            using.done(op.check())?;
+        }
+        out.give_json(&using.done(root.engine().container_create(name, &body))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Everything about one container.
+///
+/// id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
+/// "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_inspect(
+    c: *mut coracle,
+    id: *const c_char,
+    with_size: i32,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().container_inspect(arg::text(id, "id")?, with_size != 0)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Starts a container.
+///
+/// io: NULL starts it detached (then out may be NULL, and *out is NULL); else it is attached before its process runs, so
+/// that not a byte is missed. *out: the session; end it with coracle_session_free.
+/// Returns CORACLE_UNCHANGED where it ran already; *out is NULL then.
+///
+/// The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
+/// a millisecond; no child of the caller's is left (when the caller is PID 1 or a subreaper, one is).
+///
+/// Errors: ENOT_FOUND (container; its command), EINVALID (its command cannot run), ECONFLICT (paused, being removed).
+///
+/// Threads: any. Blocks: until its process runs. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_start(
+    c: *mut coracle,
+    id: *const c_char,
+    io: *const coracle_io,
+    op: *mut coracle_op,
+    out: *mut *mut coracle_session,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::optional(out, std::ptr::null_mut());
+        let id = arg::text(id, "id")?;
+        let io = self::io(io)?;
+        if io.is_some() && out.is_null() {
+            return Err(Failure::invalid("out is NULL: with io there is a session to give out"));
+        }
+        let using = Using::new(op)?;
+        let started = using.done(root.engine().container_start(id, io, using.op()))?;
+        if let Some(session) = started.session {
+            out.set(handle::give(SessionObject::new(session)));
+        }
+        Ok(status(started.changed))
+    })
+}
+
+/// Stops a container: its stop signal and, where it still runs after a while, SIGKILL.
+///
+/// grace_ms: how long that is; below 0 waits for ever. Returns CORACLE_UNCHANGED where it did not run.
+///
+/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
+///
+/// Threads: any. Blocks: until it ended, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_stop(
+    c: *mut coracle,
+    id: *const c_char,
+    grace_ms: i64,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let id = arg::text(id, "id")?;
+        let using = Using::new(op)?;
+        using.done(root.engine().container_stop(id, Some(grace_ms), using.op())).map(status)
+    })
+}
+
+/// Stops a container if it runs (as coracle_container_stop), and starts it.
+///
+/// Errors: as coracle_container_stop and coracle_container_start.
+///
+/// Threads: any. Blocks: until it runs again, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_restart(
+    c: *mut coracle,
+    id: *const c_char,
+    grace_ms: i64,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let id = arg::text(id, "id")?;
+        let using = Using::new(op)?;
+        using.done(root.engine().container_restart(id, Some(grace_ms), using.op()))?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Sends a signal to a container's first process.
+///
+/// signal: a name with or without SIG, or a number as text; NULL: SIGKILL, whose effect is waited for.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal).
+///
+/// Threads: any. Blocks: for SIGKILL until it ended, else no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_kill(
+    c: *mut coracle,
+    id: *const c_char,
+    signal: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let signal = arg::optional_text(signal, "signal")?;
+        root.engine().container_kill(arg::text(id, "id")?, signal, None)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Freezes a container's processes.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused).
+///
+/// Threads: any. Blocks: until they are frozen. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_pause(
+    c: *mut coracle,
+    id: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().container_pause(arg::text(id, "id")?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Thaws a container's processes.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it is not paused).
+///
+/// Threads: any. Blocks: until they are thawed. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_unpause(
+    c: *mut coracle,
+    id: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().container_unpause(arg::text(id, "id")?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Waits until a container does not run.
+///
+/// *exit_code: that of its last run: 0 to 255; 128 + n where signal n ended it.
+///
+/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
+///
+/// Threads: any. Blocks: until it does not run, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_wait(
+    c: *mut coracle,
+    id: *const c_char,
+    op: *mut coracle_op,
+    exit_code: *mut i32,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::new(exit_code, -1, "exit_code")?;
+        let id = arg::text(id, "id")?;
+        let using = Using::new(op)?;
+        out.set(using.done(root.engine().container_wait(id, using.op()))?);
+        Ok(CORACLE_OK)
+    })
+}
+
+/// A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.
+///
+/// *out_fd: the caller's to close (close-on-exec); -1 on failure. It is no child of the caller's: ask
+/// coracle_container_wait for the exit code.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_pidfd(
+    c: *mut coracle,
+    id: *const c_char,
+    out_fd: *mut i32,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::new(out_fd, -1, "out_fd")?;
+        out.set(root.engine().container_pidfd(arg::text(id, "id")?)?.into_raw_fd());
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Removes a container.
+///
+/// flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
+///
+/// Threads: any. Blocks: disk; with force until it ended. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_remove(
+    c: *mut coracle,
+    id: *const c_char,
+    flags: u64,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let id = arg::text(id, "id")?;
+        let known = CORACLE_REMOVE_FORCE | CORACLE_REMOVE_VOLUMES | CORACLE_REMOVE_LINK;
+        let flags = arg::flags(flags, known, "flags")?;
+        let how = RemoveContainer {
+            force: flags & CORACLE_REMOVE_FORCE != 0,
+            volumes: flags & CORACLE_REMOVE_VOLUMES != 0,
+            link: flags & CORACLE_REMOVE_LINK != 0,
+        };
+        let using = Using::new(op)?;
+        using.done(root.engine().container_remove(id, how, using.op()))?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Renames a container.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_rename(
+    c: *mut coracle,
+    id: *const c_char,
+    name: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().container_rename(arg::text(id, "id")?, arg::text(name, "name")?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// The processes of a running container, as ps shows them.
+///
+/// ps_args: what ps would get; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
+/// coracle_free.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_top(
+    c: *mut coracle,
+    id: *const c_char,
+    ps_args: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let ps_args = arg::optional_text(ps_args, "ps_args")?.unwrap_or("-ef");
+        out.give_json(&root.engine().container_top(arg::text(id, "id")?, ps_args)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Reads a container's log.
+///
+/// query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
+/// 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow". *out: records for coracle_stream_next, which
+/// have channel and time apart; end it with coracle_stream_free.
+///
+/// Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
+///
+/// Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_logs(
+    c: *mut coracle,
+    id: *const c_char,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out, "out")?;
+        let id = arg::text(id, "id")?;
+        let query = Query::new(query_json, "query_json")?;
+        let both = !query.has("stdout") && !query.has("stderr");
+        let tail = match query.text("tail").as_deref() {
+            Ok("all") => None,
+            _ => query.number("tail")?,
+        };
+        let query = LogQuery {
+            follow: query.flag("follow", false)?,
+            stdout: query.flag("stdout", both)?,
+            stderr: query.flag("stderr", both)?,
+            since_ns: query.time_ns("since")?.unwrap_or(0),
+            // As in the field: a negative number means all.
+            tail: tail.and_then(|n| u64::try_from(n).ok()),
+        };
+        let using = Using::new(op)?;
+        let log = using.done(root.engine().container_logs(id, &query, using.op()))?;
+        out.set(handle::give(Stream::log(log)));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Attaches to a container's standard streams.
+///
+/// io: NULL is CORACLE_IO_INIT: the library makes socket pairs. query_json: NULL, or an object with any of "stdin",
+/// "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
+/// output from the first byte on once it starts). *out: end it with coracle_session_free.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_attach(
+    c: *mut coracle,
+    id: *const c_char,
+    io: *const coracle_io,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out: *mut *mut coracle_session,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out, "out")?;
+        let id = arg::text(id, "id")?;
+        let io = self::io(io)?.unwrap_or_default();
+        let query = Query::new(query_json, "query_json")?;
+        let all = !["stdin", "stdout", "stderr"].iter().any(|name| query.has(name));
+        let streams = AttachStreams {
+            stdin: query.flag("stdin", all)?,
+            stdout: query.flag("stdout", all)?,
+            stderr: query.flag("stderr", all)?,
+        };
+        let how = AttachOptions { streams, wait_for_start: query.flag("wait", false)? };
+        let using = Using::new(op)?;
+        let session = using.done(root.engine().container_attach(id, io, how, using.op()))?;
+        out.set(handle::give(SessionObject::new(session)));
+        Ok(CORACLE_OK)
+    })
+}
+
+fn status(changed: Changed) -> coracle_status {
+    match changed {
+        Changed::Yes => CORACLE_OK,
+        Changed::No => CORACLE_UNCHANGED,
+    }
+}

@@ -1,0 +1,190 @@
+//! What every entry point does: catch panics, write the error argument, answer a status.
+
+use crate::error::ErrorObject;
+use crate::handle;
+use crate::types::*;
+use engine::{Error, ErrorKind};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+/// A result at the boundary.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// An error on its way to C.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) code: coracle_status,
+    pub(crate) http_status: i32,
+    pub(crate) errno: i32,
+    pub(crate) area: &'static str,
+    pub(crate) message: String,
+    /// A JSON object.
+    pub(crate) detail: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
+        Failure::from(Error::new(kind, message).in_area("ffi"))
+    }
+    pub(crate) fn invalid(message: impl Into<String>) -> Failure {
+        Failure::new(ErrorKind::Invalid, message)
+    }
+    pub(crate) fn misuse(message: impl Into<String>) -> Failure {
+        Failure::new(ErrorKind::Misuse, message)
+    }
+    pub(crate) fn forked(what: &str) -> Failure {
+        let message = format!("this process is a fork of the one that made the {what}: open the root here anew");
+        Failure::new(ErrorKind::Forked, message)
+    }
+    /// A callback of the caller answered `number`.
+    pub(crate) fn callback(what: &str, number: i64) -> Failure {
+        let mut failure = Failure::new(ErrorKind::Callback, format!("the {what} callback answered {number}"));
+        failure.detail = format!("{{\"callback\":{number}}}");
+        failure
+    }
+    fn panic(payload: &(dyn Any + Send)) -> Failure {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic");
+        let place = PLACE.with(|place| place.take());
+        let mut failure = Failure::new(ErrorKind::Panic, format!("a defect of the library: {text}"));
+        failure.detail = serde_json::json!({ "place": place }).to_string();
+        failure
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure {
+            code: code(error.kind()),
+            http_status: error.http_status().into(),
+            errno: error.raw_os_error().unwrap_or(0),
+            area: error.area(),
+            message: error.message().to_string(),
+            detail: "{}".into(),
+        }
+    }
+}
+
+/// Runs an entry point that answers a status.
+pub(crate) fn enter(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<coracle_status>) -> coracle_status {
+    guard(err, body).unwrap_or_else(|code| code)
+}
+
+/// Runs an entry point that answers a number of bytes, or a status below 0.
+pub(crate) fn enter_count(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<usize>) -> i64 {
+    guard(err, body).map_or_else(i64::from, |count| i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Runs an entry point that answers a descriptor or another small number, or a status below 0; it has no error argument.
+pub(crate) fn enter_number(body: impl FnOnce() -> Outcome<i32>) -> i32 {
+    guard(std::ptr::null_mut(), body).unwrap_or_else(|code| code)
+}
+
+/// Runs an entry point that cannot fail.
+pub(crate) fn enter_void(body: impl FnOnce()) {
+    let _ = catch(|| {
+        body();
+        Ok(())
+    });
+}
+
+/// Runs `body`; a panic in it becomes a failure and a line for the log sink.
+pub(crate) fn catch<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    quiet_panics();
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let failure = Failure::panic(payload.as_ref());
+        // A payload whose own drop panics must not get out either.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        crate::log::emit(CORACLE_LOG_ERROR, "panic", &format!("{} {}", failure.message, failure.detail));
+        Err(failure)
+    })
+}
+
+fn guard<T>(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<T>) -> Result<T, coracle_status> {
+    write_error(err, std::ptr::null_mut());
+    catch(body).map_err(|failure| {
+        let code = failure.code;
+        if !err.is_null() {
+            write_error(err, handle::give(ErrorObject::new(failure)));
+        }
+        code
+    })
+}
+
+fn write_error(err: *mut *mut coracle_error, value: *mut coracle_error) {
+    if !err.is_null() {
+        // SAFETY: by the header, `err` is NULL or a place for a pointer.
+        unsafe { err.write(value) };
+    }
+}
+
+fn code(kind: ErrorKind) -> coracle_status {
+    match kind {
+        ErrorKind::Invalid => CORACLE_EINVALID,
+        ErrorKind::Unauthorized => CORACLE_EUNAUTHORIZED,
+        ErrorKind::Forbidden => CORACLE_EFORBIDDEN,
+        ErrorKind::NotFound => CORACLE_ENOT_FOUND,
+        ErrorKind::NotAcceptable => CORACLE_ENOT_ACCEPTABLE,
+        ErrorKind::Conflict => CORACLE_ECONFLICT,
+        ErrorKind::Unsupported => CORACLE_EUNSUPPORTED,
+        ErrorKind::Unavailable => CORACLE_EUNAVAILABLE,
+        ErrorKind::Io => CORACLE_EIO,
+        ErrorKind::NoMemory => CORACLE_ENOMEM,
+        ErrorKind::Timeout => CORACLE_ETIMEOUT,
+        ErrorKind::Cancelled => CORACLE_ECANCELLED,
+        ErrorKind::Callback => CORACLE_ECALLBACK,
+        ErrorKind::Forked => CORACLE_EFORKED,
+        ErrorKind::Panic => CORACLE_EPANIC,
+        ErrorKind::Misuse => CORACLE_EMISUSE,
+        ErrorKind::Corrupt => CORACLE_ECORRUPT,
+        _ => CORACLE_EINTERNAL,
+    }
+}
+
+thread_local! {
+    /// Where this thread panicked last.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Panics print nothing to the host's stderr. The standard library in here is our own copy (this crate is only ever a C
+/// library), so its hook is ours to set; a Rust program that links the engine's crate keeps its hook.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    if cfg!(test) {
+        return;
+    }
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let place = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
+            let _ = PLACE.try_with(|p| *p.borrow_mut() = place);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_object() {
+        let mut err = std::ptr::null_mut();
+        assert_eq!(enter(&mut err, || panic!("told to")), CORACLE_EPANIC);
+        let object = handle::get::<ErrorObject>(err, "err").unwrap();
+        assert!(object.message.to_str().unwrap().contains("told to"));
+        handle::free::<ErrorObject>(err);
+    }
+
+    #[test]
+    fn success_clears_the_error_argument() {
+        let mut err = 1 as *mut coracle_error;
+        assert_eq!(enter(&mut err, || Ok(CORACLE_UNCHANGED)), CORACLE_UNCHANGED);
+        assert!(err.is_null());
+        assert_eq!(enter_count(&mut err, || Ok(7)), 7);
+        assert_eq!(enter_count(&mut err, || Err(Failure::callback("read", -5))), i64::from(CORACLE_ECALLBACK));
+        let detail = handle::get::<ErrorObject>(err, "err").unwrap().detail.clone();
+        assert_eq!(detail.to_str(), Ok("{\"callback\":-5}"));
+        handle::free::<ErrorObject>(err);
+    }
+}

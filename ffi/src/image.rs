@@ -1,0 +1,304 @@
+//! Images: those that are here.
+
+use crate::arg::{self, Out};
+use crate::entry::{Failure, Outcome};
+use crate::handle;
+use crate::op::Using;
+use crate::query::Query;
+use crate::root::{Access, with_root};
+use crate::stream::{Ending, Stream};
+use crate::types::*;
+use engine::model::{ImportImage, ListImages, RemoveImage};
+use libc::{c_char, c_void};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// Lists images, newest first.
+///
+/// query_json: NULL, or an object with any of "all", "filter", "filters" (as in GET /images/json). *out_json: its
+/// document; free it with coracle_free.
+///
+/// Errors: EINVALID (a filter).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_list(
+    c: *mut coracle,
+    query_json: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let query = Query::new(query_json, "query_json")?;
+        let query =
+            ListImages { all: query.flag("all", false)?, filter: query.text("filter")?, filters: query.filters()? };
+        out.give_json(&root.engine().image_list(&query)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Makes an image of a root file system tar, plain or compressed.
+///
+/// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions).
+/// rootfs_tar, user: gives the archive. *out_id: the image's id; free it with coracle_free. Progress records go to op.
+///
+/// Errors: EINVALID (archive, reference, changes), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_import(
+    c: *mut coracle,
+    query_json: *const c_char,
+    rootfs_tar: coracle_read_fn,
+    user: *mut c_void,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_id, "out_id")?;
+        let query = Query::new(query_json, "query_json")?;
+        let how = ImportImage {
+            repo: query.text("repo")?,
+            tag: query.text("tag")?,
+            message: query.text("message")?,
+            source: "-".into(),
+            changes: query.texts("changes")?,
+        };
+        let mut source = Source::new(rootfs_tar, user, "rootfs_tar")?;
+        let using = Using::new(op)?;
+        let result = root.engine().image_import(&mut source, &how, &mut |record| using.progress(&record), using.op());
+        out.give_text(&source.done(using.done(result))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
+///
+/// tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
+/// Progress records go to op. Nothing is visible of an image before all of it is on disk.
+///
+/// Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_load(
+    c: *mut coracle,
+    tar: coracle_read_fn,
+    user: *mut c_void,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let mut source = Source::new(tar, user, "tar")?;
+        let using = Using::new(op)?;
+        let result = root.engine().image_load(&mut source, &mut |record| using.progress(&record), using.op());
+        out.give_json(&source.done(using.done(result))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Writes images as a docker save archive.
+///
+/// refs_json: a list of names, or one name as a JSON string. *out: the archive's bytes; read them to their end, where an
+/// error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
+///
+/// Errors: EINVALID (refs_json), ENOT_FOUND (an image).
+///
+/// Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_save(
+    c: *mut coracle,
+    refs_json: *const c_char,
+    op: *mut coracle_op,
+    out: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out, "out")?;
+        let names = names(refs_json)?;
+        let using = Using::new(op)?;
+        for name in &names {
+            using.done(root.engine().image_inspect(name))?;
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(|error| engine::Error::io("socket pair", &error))?;
+        let (ending, engine) = (Ending::default(), root.engine().clone());
+        let stream = Stream::bytes(theirs.into(), ending.clone());
+        crate::thread::spawn("save", move || {
+            let mut sink = Sink(ours);
+            let result = crate::entry::catch(|| Ok(engine.image_save(&names, &mut sink, None)?));
+            if let Err(failure) = result {
+                ending.fail(failure);
+            }
+        })?;
+        out.set(handle::give(stream));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Everything about one image.
+///
+/// ref: name, id, digest, or the beginning of an id that only one has; so in every function. *out_json: the document of
+/// GET /images/{name}/json; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_inspect(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().image_inspect(arg::text(r#ref, "ref")?)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// The steps that an image was made of, newest first.
+///
+/// *out_json: the document of GET /images/{name}/history; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_history(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().image_history(arg::text(r#ref, "ref")?)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Gives an image another name.
+///
+/// new_ref: repository[:tag]; the tag is "latest" where none is given.
+///
+/// Errors: ENOT_FOUND, EINVALID (new_ref).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_tag(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    new_ref: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().image_tag(arg::text(r#ref, "ref")?, arg::text(new_ref, "new_ref")?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Takes a name from an image and, where nothing else holds it, deletes it.
+///
+/// flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
+/// DELETE /images/{name}; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_remove(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    flags: u64,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let name = arg::text(r#ref, "ref")?;
+        let flags = arg::flags(flags, CORACLE_IMAGE_REMOVE_FORCE | CORACLE_IMAGE_REMOVE_NO_PRUNE, "flags")?;
+        let how = RemoveImage {
+            force: flags & CORACLE_IMAGE_REMOVE_FORCE != 0,
+            no_prune: flags & CORACLE_IMAGE_REMOVE_NO_PRUNE != 0,
+        };
+        out.give_json(&root.engine().image_remove(name, how)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// The caller's read function as a reader.
+struct Source {
+    call: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> i64,
+    user: *mut c_void,
+    argument: &'static str,
+    refused: Option<i64>,
+}
+
+impl Source {
+    fn new(function: coracle_read_fn, user: *mut c_void, argument: &'static str) -> Outcome<Source> {
+        let call = function.ok_or_else(|| Failure::invalid(format!("{argument} is NULL")))?;
+        Ok(Source { call, user, argument, refused: None })
+    }
+
+    /// The outcome, with the number of a callback that refused in place of what the engine made of it.
+    fn done<T>(&self, outcome: Outcome<T>) -> Outcome<T> {
+        match self.refused {
+            Some(number) if outcome.is_err() => Err(Failure::callback(self.argument, number)),
+            _ => outcome,
+        }
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.refused.is_some() {
+            return Err(io::Error::other("the callback refused to go on"));
+        }
+        // SAFETY: the header's contract for read functions; the buffer is writable for its length over the call.
+        let count = unsafe { (self.call)(self.user, buffer.as_mut_ptr().cast(), buffer.len()) };
+        match usize::try_from(count) {
+            Ok(count) if count <= buffer.len() => Ok(count),
+            _ => {
+                self.refused = Some(count);
+                Err(io::Error::other("the callback refused to go on"))
+            }
+        }
+    }
+}
+
+/// A socket that raises no SIGPIPE, whatever the host does with that signal.
+struct Sink(UnixStream);
+
+impl Write for Sink {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the data is readable for its length over the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn names(refs_json: *const c_char) -> Outcome<Vec<String>> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        One(String),
+        Many(Vec<String>),
+    }
+    let names = match arg::json(refs_json, "refs_json")? {
+        Names::One(name) => vec![name],
+        Names::Many(names) => names,
+    };
+    match names.is_empty() {
+        true => Err(Failure::invalid("refs_json names no image")),
+        false => Ok(names),
+    }
+}

@@ -1,0 +1,159 @@
+//! The library itself: version, features, names of codes, memory, log sink.
+
+use crate::entry::enter;
+use crate::types::*;
+use crate::{arg, entry, log};
+use libc::{c_char, c_void};
+use std::ffi::CStr;
+
+/// The library's version: major * 65536 + minor * 256 + patch.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_version() -> u32 {
+    number(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+        | number(env!("CARGO_PKG_VERSION_MINOR")) << 8
+        | number(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+/// The library's version as text, such as "0.1.0". Borrowed, valid for ever.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_version_string() -> *const c_char {
+    static_text(concat!(env!("CARGO_PKG_VERSION"), "\0"))
+}
+
+/// How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_build_info() -> *const c_char {
+    #[cfg(target_arch = "x86_64")]
+    macro_rules! arch {
+        () => {
+            "amd64"
+        };
+    }
+    #[cfg(target_arch = "aarch64")]
+    macro_rules! arch {
+        () => {
+            "arm64"
+        };
+    }
+    #[cfg(debug_assertions)]
+    macro_rules! debug {
+        () => {
+            "true"
+        };
+    }
+    #[cfg(not(debug_assertions))]
+    macro_rules! debug {
+        () => {
+            "false"
+        };
+    }
+    static_text(concat!(
+        "{\"version\":\"",
+        env!("CARGO_PKG_VERSION"),
+        "\",\"os\":\"linux\",\"arch\":\"",
+        arch!(),
+        "\",\"debug\":",
+        debug!(),
+        "}\0"
+    ))
+}
+
+/// Whether this library has a feature: 1 or 0.
+///
+/// Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
+/// NULL and unknown names answer 0.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_has_feature(name: *const c_char) -> i32 {
+    const FEATURES: [&str; 7] = ["containers", "exec", "logs", "events", "images", "heartbeat", "http"];
+    let known = arg::optional_text(name, "name").ok().flatten().is_some_and(|name| FEATURES.contains(&name));
+    known.into()
+}
+
+/// A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_status_name(s: coracle_status) -> *const c_char {
+    let name = match s {
+        CORACLE_OK => c"OK",
+        CORACLE_DONE => c"DONE",
+        CORACLE_AGAIN => c"AGAIN",
+        CORACLE_UNCHANGED => c"UNCHANGED",
+        CORACLE_EINVALID => c"INVALID",
+        CORACLE_EUNAUTHORIZED => c"UNAUTHORIZED",
+        CORACLE_EFORBIDDEN => c"FORBIDDEN",
+        CORACLE_ENOT_FOUND => c"NOT_FOUND",
+        CORACLE_ECONFLICT => c"CONFLICT",
+        CORACLE_EINTERNAL => c"INTERNAL",
+        CORACLE_EUNSUPPORTED => c"UNSUPPORTED",
+        CORACLE_EUNAVAILABLE => c"UNAVAILABLE",
+        CORACLE_EIO => c"IO",
+        CORACLE_ENOMEM => c"NOMEM",
+        CORACLE_ETIMEOUT => c"TIMEOUT",
+        CORACLE_ECANCELLED => c"CANCELLED",
+        CORACLE_ECALLBACK => c"CALLBACK",
+        CORACLE_EFORKED => c"FORKED",
+        CORACLE_EPANIC => c"PANIC",
+        CORACLE_EMISUSE => c"MISUSE",
+        CORACLE_ECORRUPT => c"CORRUPT",
+        CORACLE_ENOT_ACCEPTABLE => c"NOT_ACCEPTABLE",
+        _ => c"UNKNOWN",
+    };
+    name.as_ptr()
+}
+
+/// Frees a string that the library gave (every `char **out_...`). NULL is fine.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_free(p: *mut c_void) {
+    // SAFETY: by the header a string that the library made with malloc, or NULL.
+    unsafe { libc::free(p) };
+}
+
+/// Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
+///
+/// The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
+/// on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
+/// `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
+/// the only callback that comes on other threads than the caller's.
+///
+/// Errors: EINVALID (level).
+///
+/// Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_set_log(
+    level: i32,
+    r#fn: coracle_log_fn,
+    user: *mut c_void,
+    drop: coracle_drop_fn,
+) -> coracle_status {
+    enter(std::ptr::null_mut(), || {
+        if !(CORACLE_LOG_ERROR..=CORACLE_LOG_DEBUG).contains(&level) {
+            return Err(entry::Failure::invalid("level is none of CORACLE_LOG_..."));
+        }
+        log::set(level, r#fn, user, drop);
+        Ok(CORACLE_OK)
+    })
+}
+
+const fn number(text: &str) -> u32 {
+    let (bytes, mut value, mut i) = (text.as_bytes(), 0, 0);
+    while i < bytes.len() {
+        value = value * 10 + (bytes[i] - b'0') as u32;
+        i += 1;
+    }
+    value
+}
+
+fn static_text(text: &'static str) -> *const c_char {
+    CStr::from_bytes_until_nul(text.as_bytes()).unwrap_or(c"").as_ptr()
+}

@@ -1,0 +1,203 @@
+//! The engine handle: open, reference, close, version, information.
+
+use crate::arg::{self, Out};
+use crate::entry::{Failure, Outcome, catch, enter};
+use crate::handle::{self, Object, Ref};
+use crate::types::*;
+use engine::model::StringMap;
+use engine::{Durability, Engine, ErrorKind, Options};
+use libc::c_char;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What stands behind a `coracle *`.
+#[derive(Clone)]
+pub(crate) struct Root(Arc<Shared>);
+
+struct Shared {
+    engine: Engine,
+    /// A call ended in a defect: what it left half done in memory is unknown, so nothing is changed from here any more.
+    poisoned: AtomicBool,
+}
+
+impl Object for Root {
+    type Opaque = coracle;
+    const KIND: u64 = 1;
+    const NAME: &'static str = "engine";
+}
+
+impl Root {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+}
+
+/// What a call does to the root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Change,
+}
+
+/// Runs an entry point of an engine handle.
+pub(crate) fn with_root(
+    c: *const coracle,
+    access: Access,
+    err: *mut *mut coracle_error,
+    body: impl FnOnce(&Ref<Root>) -> Outcome<coracle_status>,
+) -> coracle_status {
+    enter(err, || {
+        let root = handle::get::<Root>(c, "engine")?;
+        if access == Access::Change && root.0.poisoned.load(Ordering::SeqCst) {
+            let message = "an earlier call ended in a defect of the library: close this engine and open the root again";
+            return Err(Failure::new(ErrorKind::Panic, message));
+        }
+        let result = catch(|| body(&root));
+        if result.as_ref().is_err_and(|failure| failure.code == CORACLE_EPANIC) {
+            root.0.poisoned.store(true, Ordering::SeqCst);
+        }
+        result
+    })
+}
+
+/// Opens the engine root `root`, a directory, and makes it if it is not there.
+///
+/// root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
+/// Any number of programs may have one root open at the same time.
+///
+/// Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
+/// named; a store of a newer library), EIO (the root cannot be made or written).
+///
+/// Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_open(
+    root: *const c_char,
+    opt: *const coracle_open_options,
+    out: *mut *mut coracle,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    enter(err, || {
+        let out = Out::null(out, "out")?;
+        let engine = Engine::open_with(options(root, opt)?)?;
+        out.set(handle::give(Root(Arc::new(Shared { engine, poisoned: AtomicBool::new(false) }))));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Another handle of the same engine, to be closed by its own; for code that keeps an engine beyond its giver's life.
+///
+/// Returns NULL for NULL, for a handle that is not open, and in the child of a fork.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_ref(c: *mut coracle) -> *mut coracle {
+    let again = catch(|| handle::get::<Root>(c, "engine").map(|root| handle::give(Root::clone(&root))));
+    again.unwrap_or(std::ptr::null_mut())
+}
+
+/// Ends an engine handle. Containers run on; sessions, streams and events that came from it stay valid. NULL is fine.
+///
+/// In the child of a fork it only forgets the handle.
+///
+/// Threads: any; calls that use the handle run to their end. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_close(c: *mut coracle) {
+    crate::entry::enter_void(|| handle::free::<Root>(c));
+}
+
+/// What `docker info` shows: counts, drivers, kernel, warnings.
+///
+/// *out_json: the document of GET /info; free it with coracle_free.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_info(
+    c: *mut coracle,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().info()?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Versions of the library, the API, the kernel.
+///
+/// *out_json: the document of GET /version; free it with coracle_free.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_engine_version(
+    c: *mut coracle,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().version()?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// `config_json` of the open options; the names are those of the field's engine configuration file.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Config {
+    durability: Option<String>,
+    log_driver: Option<String>,
+    log_opts: Option<StringMap>,
+    cgroup_parent: Option<String>,
+    labels: Option<Vec<String>>,
+    restart_containers: Option<bool>,
+}
+
+fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
+    let root = arg::optional_path(root).ok_or_else(|| Failure::invalid("root is NULL"))?;
+    if root.as_os_str().is_empty() {
+        return Err(Failure::invalid("root is empty"));
+    }
+    let mut options = Options::new(root);
+    if opt.is_null() {
+        return Ok(options);
+    }
+    // SAFETY: coracle_open_options is a sized struct of integers and pointers.
+    let given = unsafe { arg::sized(opt, "opt") }?;
+    arg::flags(given.flags, 0, "opt.flags")?;
+    options.run_dir = arg::optional_path(given.run_dir).map(Into::into);
+    let config: Config = arg::json_or_default(given.config_json, "opt.config_json")?;
+    options.durability = match config.durability.as_deref() {
+        None | Some("full") => Durability::Full,
+        Some("normal") => Durability::Normal,
+        Some("off") => Durability::Off,
+        Some(_) => return Err(Failure::invalid("opt.config_json: durability is none of full, normal, off")),
+    };
+    options.log_driver = config.log_driver.unwrap_or(options.log_driver);
+    options.log_options = config.log_opts.unwrap_or(options.log_options);
+    options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
+    options.labels = config.labels.unwrap_or(options.labels);
+    options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(config: &std::ffi::CStr) -> Outcome<Options> {
+        let (size, flags) = (size_of::<coracle_open_options>(), 0);
+        let opt = coracle_open_options { size, flags, run_dir: std::ptr::null(), config_json: config.as_ptr() };
+        options(c"/r".as_ptr(), &opt)
+    }
+
+    #[test]
+    fn configuration_is_read_and_its_errors_name_the_key() {
+        let o = read(c"{\"durability\":\"off\",\"cgroup-parent\":\"/x\",\"log-opts\":{\"max-size\":\"1m\"}}").unwrap();
+        assert_eq!((o.durability, o.cgroup_parent.as_str()), (Durability::Off, "/x"));
+        assert_eq!(o.log_options["max-size"], "1m");
+        assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));
+        assert!(read(c"{\"data-root\":\"/\"}").unwrap_err().message.contains("data-root"));
+    }
+}

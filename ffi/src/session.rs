@@ -1,0 +1,228 @@
+//! Sessions: a process's standard streams in the caller's hands.
+
+use crate::arg::{self, Out};
+use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
+use crate::handle::{self, Object};
+use crate::op::Using;
+use crate::stream::only_one;
+use crate::types::*;
+use engine::{Channel, Io, Session, SessionRead};
+use libc::c_void;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+/// What stands behind a `coracle_session *`.
+pub(crate) struct SessionObject {
+    /// Locked for writing only while a descriptor is taken out.
+    session: RwLock<Session>,
+    reading: Mutex<()>,
+    writing: Mutex<()>,
+}
+
+impl Object for SessionObject {
+    type Opaque = coracle_session;
+    const KIND: u64 = 4;
+    const NAME: &'static str = "session";
+}
+
+impl SessionObject {
+    pub(crate) fn new(session: Session) -> SessionObject {
+        SessionObject { session: RwLock::new(session), reading: Mutex::new(()), writing: Mutex::new(()) }
+    }
+
+    fn session(&self) -> RwLockReadGuard<'_, Session> {
+        self.session.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The caller's wishes for a process's streams; `None` for NULL.
+pub(crate) fn io(pointer: *const coracle_io) -> Outcome<Option<Io>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: coracle_io is a sized struct of integers.
+    let given = unsafe { arg::sized(pointer, "io") }?;
+    arg::flags(given.flags, 0, "io.flags")?;
+    Ok(Some(Io {
+        stdin: arg::duplicate(given.fd_in, "io.fd_in")?,
+        stdout: arg::duplicate(given.fd_out, "io.fd_out")?,
+        stderr: arg::duplicate(given.fd_err, "io.fd_err")?,
+        rows: given.rows,
+        cols: given.cols,
+    }))
+}
+
+fn channel(number: i32) -> Outcome<Channel> {
+    match number {
+        CORACLE_STDIN => Ok(Channel::Stdin),
+        CORACLE_STDOUT => Ok(Channel::Stdout),
+        CORACLE_STDERR => Ok(Channel::Stderr),
+        _ => Err(Failure::invalid("channel is none of CORACLE_STDIN, CORACLE_STDOUT, CORACLE_STDERR")),
+    }
+}
+
+fn absent() -> Failure {
+    Failure::new(engine::ErrorKind::NotFound, "the session does not have that stream")
+}
+
+/// The session's end of a stream: a socket, stdin for writing, the others for reading; for poll and its kin, or to be
+/// read and written directly (use MSG_NOSIGNAL).
+///
+/// Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
+/// (not attached, taken, the caller's own descriptor, or stderr of a terminal).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_fd(s: *mut coracle_session, channel: i32) -> i32 {
+    enter_number(|| {
+        let object = handle::get::<SessionObject>(s, "session")?;
+        let session = object.session();
+        session.fd(self::channel(channel)?).map(|fd| fd.as_raw_fd()).ok_or_else(absent)
+    })
+}
+
+/// Takes the session's end of a stream: the descriptor is the caller's, to be closed by it, and the session is without.
+///
+/// Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
+/// CORACLE_EMISUSE while another thread uses the session.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_take_fd(s: *mut coracle_session, channel: i32) -> i32 {
+    enter_number(|| {
+        let object = handle::get::<SessionObject>(s, "session")?;
+        let channel = self::channel(channel)?;
+        let busy = |_| Failure::misuse("another thread is using the session");
+        let mut session = object.session.try_write().map_err(busy)?;
+        session.take_fd(channel).map(IntoRawFd::into_raw_fd).ok_or_else(absent)
+    })
+}
+
+/// Reads output of the process, whichever stream has some.
+///
+/// *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
+/// code below 0 on failure.
+///
+/// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
+///
+/// Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_read(
+    s: *mut coracle_session,
+    channel: *mut i32,
+    buf: *mut c_void,
+    len: usize,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> i64 {
+    enter_count(err, || {
+        let channel = Out::optional(channel, 0);
+        let object = handle::get::<SessionObject>(s, "session")?;
+        let buffer = arg::buffer(buf, len, "buf")?;
+        if buffer.is_empty() {
+            return Err(Failure::invalid("len is 0, which would look like the end"));
+        }
+        let using = Using::new(op)?;
+        let _only = only_one(&object.reading, "the session's output")?;
+        match using.done(object.session().read(buffer, using.op()))? {
+            SessionRead::Data(from, count) => {
+                channel.set(from as i32);
+                Ok(count)
+            }
+            SessionRead::End => Ok(0),
+        }
+    })
+}
+
+/// Writes to the process's stdin.
+///
+/// Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
+///
+/// Errors: EIO with errno EPIPE (the process closed its stdin; no signal is raised), ENOT_FOUND (stdin is not attached),
+/// ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread writes), EINVALID.
+///
+/// Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_write(
+    s: *mut coracle_session,
+    buf: *const c_void,
+    len: usize,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> i64 {
+    enter_count(err, || {
+        let object = handle::get::<SessionObject>(s, "session")?;
+        let data = arg::bytes(buf, len, "buf")?;
+        let using = Using::new(op)?;
+        let _only = only_one(&object.writing, "the session's stdin")?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        using.done(object.session().write(data, using.op()))
+    })
+}
+
+/// Ends the process's stdin: it reads what was written, then the end.
+///
+/// Threads: any; the writer. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_close_stdin(
+    s: *mut coracle_session,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    enter(err, || {
+        let object = handle::get::<SessionObject>(s, "session")?;
+        object.session().close_stdin()?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Sets the size of the process's terminal.
+///
+/// Errors: ECONFLICT (it has no terminal, or has ended).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_resize(
+    s: *mut coracle_session,
+    rows: u16,
+    cols: u16,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    enter(err, || {
+        let object = handle::get::<SessionObject>(s, "session")?;
+        object.session().resize(rows, cols)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Waits for the process's end.
+///
+/// *exit_code: 0 to 255; 128 + n for a process that signal n ended.
+///
+/// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
+///
+/// Threads: any. Blocks: until the process ends, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_wait(
+    s: *mut coracle_session,
+    op: *mut coracle_op,
+    exit_code: *mut i32,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    enter(err, || {
+        let out = Out::new(exit_code, -1, "exit_code")?;
+        let object = handle::get::<SessionObject>(s, "session")?;
+        let using = Using::new(op)?;
+        out.set(using.done(object.session().wait(using.op()))?);
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Ends a session: detaches from the process, which runs on. NULL is fine.
+///
+/// Threads: any, and last. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_session_free(s: *mut coracle_session) {
+    crate::entry::enter_void(|| handle::free::<SessionObject>(s));
+}

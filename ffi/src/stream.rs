@@ -1,0 +1,225 @@
+//! Streams out of the engine: bytes (an archive, an answer's body) or records (a log).
+
+use crate::arg::{self, Out};
+use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
+use crate::handle::{self, Object};
+use crate::op::Using;
+use crate::types::*;
+use engine::{Channel, ErrorKind, LogLine, LogStream, Op};
+use libc::c_void;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// What stands behind a `coracle_stream *`.
+pub(crate) struct Stream {
+    fd: Option<i32>,
+    reader: Mutex<Reader>,
+}
+
+impl Object for Stream {
+    type Opaque = coracle_stream;
+    const KIND: u64 = 5;
+    const NAME: &'static str = "stream";
+}
+
+/// The one reader's place in a stream.
+struct Reader {
+    source: Source,
+    /// The record that was read last, and how much of it was given out.
+    record: LogLine,
+    given: usize,
+}
+
+enum Source {
+    Log(LogStream),
+    Bytes(OwnedFd, Ending),
+}
+
+/// How the maker of a stream's bytes ended, where it failed; set before it closes its end.
+#[derive(Clone, Default)]
+pub(crate) struct Ending(Arc<Mutex<Option<Failure>>>);
+
+impl Ending {
+    pub(crate) fn fail(&self, failure: Failure) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    }
+    fn result(&self) -> Outcome<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Stream {
+    /// The records of a log.
+    pub(crate) fn log(log: LogStream) -> Stream {
+        let fd = log.fd().map(|fd| fd.as_raw_fd());
+        Stream::new(fd, Source::Log(log))
+    }
+
+    /// Bytes that come out of a descriptor; `ending` tells, at its end, whether they are all.
+    pub(crate) fn bytes(fd: OwnedFd, ending: Ending) -> Stream {
+        Stream::new(Some(fd.as_raw_fd()), Source::Bytes(fd, ending))
+    }
+
+    fn new(fd: Option<i32>, source: Source) -> Stream {
+        let record = LogLine { channel: Channel::Stdin, time_ns: 0, data: Vec::new(), attrs: Default::default() };
+        Stream { fd, reader: Mutex::new(Reader { source, record, given: 0 }) }
+    }
+
+    fn reader(&self) -> Outcome<MutexGuard<'_, Reader>> {
+        only_one(&self.reader, "the stream")
+    }
+}
+
+/// The lock of a part that one thread at a time may use: held is misuse, not a reason to wait.
+pub(crate) fn only_one<'a, T>(lock: &'a Mutex<T>, what: &str) -> Outcome<MutexGuard<'a, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Failure::misuse(format!("another thread is using {what}"))),
+    }
+}
+
+impl Reader {
+    fn read(&mut self, buffer: &mut [u8], op: Option<&Op>) -> engine::Result<Outcome<usize>> {
+        if let Source::Bytes(fd, ending) = &self.source {
+            let count = read_fd(fd, buffer, op)?;
+            return Ok(if count == 0 && !buffer.is_empty() { ending.result().map(|()| 0) } else { Ok(count) });
+        }
+        while self.given >= self.record.data.len() {
+            if buffer.is_empty() || !self.next_record(op)? {
+                return Ok(Ok(0));
+            }
+        }
+        let rest = &self.record.data[self.given..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.given += count;
+        Ok(Ok(count))
+    }
+
+    /// Gets the next record; false at the end.
+    fn next(&mut self, op: Option<&Op>) -> engine::Result<Outcome<bool>> {
+        let Source::Bytes(fd, ending) = &self.source else { return self.next_record(op).map(Ok) };
+        self.record.data.resize(64 * 1024, 0);
+        let count = read_fd(fd, &mut self.record.data, op)?;
+        self.record.data.truncate(count);
+        Ok(if count == 0 { ending.result().map(|()| false) } else { Ok(true) })
+    }
+
+    fn next_record(&mut self, op: Option<&Op>) -> engine::Result<bool> {
+        let Source::Log(log) = &mut self.source else { return Ok(false) };
+        loop {
+            if let Some(record) = log.next(None, op)? {
+                (self.record, self.given) = (record, 0);
+                return Ok(true);
+            }
+            if log.ended() {
+                (self.record.data, self.given) = (Vec::new(), 0);
+                return Ok(false);
+            }
+        }
+    }
+}
+
+fn read_fd(fd: &OwnedFd, buffer: &mut [u8], op: Option<&Op>) -> engine::Result<usize> {
+    loop {
+        Op::wait_readable(op, fd.as_fd(), None)?;
+        // SAFETY: the buffer is writable for its length over the call.
+        let count = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+        match usize::try_from(count) {
+            Ok(count) => return Ok(count),
+            Err(_) => match std::io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::EINTR) => continue,
+                error if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                error => return Err(engine::Error::io("read a stream", &error)),
+            },
+        }
+    }
+}
+
+/// A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
+///
+/// Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
+/// Returns a code below 0 on failure.
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_stream_fd(s: *mut coracle_stream) -> i32 {
+    enter_number(|| {
+        let stream = handle::get::<Stream>(s, "stream")?;
+        stream.fd.ok_or_else(|| Failure::new(ErrorKind::Unsupported, "the stream has no descriptor"))
+    })
+}
+
+/// Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
+///
+/// Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
+/// place of its end.
+///
+/// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
+///
+/// Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_stream_read(
+    s: *mut coracle_stream,
+    buf: *mut c_void,
+    len: usize,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> i64 {
+    enter_count(err, || {
+        let stream = handle::get::<Stream>(s, "stream")?;
+        let buffer = arg::buffer(buf, len, "buf")?;
+        let using = Using::new(op)?;
+        let mut reader = stream.reader()?;
+        using.done(reader.read(buffer, using.op()))?
+    })
+}
+
+/// Gets the next record: a line of a log with its channel and time, or a piece of a body.
+///
+/// out: a coracle_frame with its size set. Returns CORACLE_OK with *out filled, CORACLE_DONE at the end.
+///
+/// Errors: as coracle_stream_read.
+///
+/// Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_stream_next(
+    s: *mut coracle_stream,
+    out: *mut coracle_frame,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    enter(err, || {
+        let stream = handle::get::<Stream>(s, "stream")?;
+        // SAFETY: coracle_frame is a sized struct of integers and pointers.
+        let given = unsafe { arg::sized(out, "out") }?;
+        if given.size < size_of::<coracle_frame>() {
+            return Err(Failure::invalid("out.size is too small"));
+        }
+        // The first version of the struct is the smallest: what a longer one has beyond it stays zero.
+        let out = Out::optional(out, coracle_frame { channel: 0, time_ns: 0, data: std::ptr::null(), len: 0, ..given });
+        let using = Using::new(op)?;
+        let mut reader = stream.reader()?;
+        if !using.done(reader.next(using.op()))?? {
+            return Ok(CORACLE_DONE);
+        }
+        let record = &reader.record;
+        out.set(coracle_frame {
+            size: given.size,
+            channel: record.channel as i32,
+            time_ns: record.time_ns,
+            data: record.data.as_ptr(),
+            len: record.data.len(),
+        });
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Ends a stream, read to its end or not. NULL is fine.
+///
+/// Threads: any, and last. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_stream_free(s: *mut coracle_stream) {
+    crate::entry::enter_void(|| handle::free::<Stream>(s));
+}

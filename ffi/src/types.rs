@@ -1,0 +1,156 @@
+//! What crosses the boundary: opaque handles, sized structs, callback types, codes.
+
+use libc::{c_char, c_void};
+
+/// An opened engine root.
+pub struct coracle(());
+/// What went wrong; owned by the caller, freed with coracle_error_free.
+pub struct coracle_error(());
+/// Cancels, bounds and watches calls that may block.
+pub struct coracle_op(());
+/// An attached process: its standard streams, its end, its terminal.
+pub struct coracle_session(());
+/// Bytes or records that come out of the engine.
+pub struct coracle_stream(());
+/// Events of a root.
+pub struct coracle_events(());
+
+/// 0 is success, below 0 an error (CORACLE_E...), above 0 success with a remark (CORACLE_DONE, ...).
+pub type coracle_status = i32;
+
+/// Success.
+pub const CORACLE_OK: coracle_status = 0;
+/// Success: the stream or the events have ended; nothing was put out.
+pub const CORACLE_DONE: coracle_status = 1;
+/// Success: nothing is there yet; the timeout passed.
+pub const CORACLE_AGAIN: coracle_status = 2;
+/// Success: it was so already (HTTP 304).
+pub const CORACLE_UNCHANGED: coracle_status = 3;
+/// A parameter or document is wrong (HTTP 400).
+pub const CORACLE_EINVALID: coracle_status = -7001;
+/// Credentials are missing or refused (HTTP 401).
+pub const CORACLE_EUNAUTHORIZED: coracle_status = -7002;
+/// Not permitted on this object (HTTP 403).
+pub const CORACLE_EFORBIDDEN: coracle_status = -7003;
+/// No such container, image, exec instance or file (HTTP 404).
+pub const CORACLE_ENOT_FOUND: coracle_status = -7004;
+/// The object's state, or another object, is in the way (HTTP 409).
+pub const CORACLE_ECONFLICT: coracle_status = -7005;
+/// The engine failed (HTTP 500).
+pub const CORACLE_EINTERNAL: coracle_status = -7006;
+/// Not built, or not supported by this kernel (HTTP 501).
+pub const CORACLE_EUNSUPPORTED: coracle_status = -7007;
+/// Something needed is not there now (HTTP 503).
+pub const CORACLE_EUNAVAILABLE: coracle_status = -7008;
+/// The operating system said no; coracle_error_errno says why.
+pub const CORACLE_EIO: coracle_status = -7009;
+/// Memory ran out.
+pub const CORACLE_ENOMEM: coracle_status = -7010;
+/// The operation's deadline passed.
+pub const CORACLE_ETIMEOUT: coracle_status = -7011;
+/// The operation was cancelled.
+pub const CORACLE_ECANCELLED: coracle_status = -7012;
+/// A callback refused to go on; coracle_error_detail has its number.
+pub const CORACLE_ECALLBACK: coracle_status = -7013;
+/// This process is a fork of the one that made the handle.
+pub const CORACLE_EFORKED: coracle_status = -7014;
+/// A defect of the library, caught; the engine's handle then only reads.
+pub const CORACLE_EPANIC: coracle_status = -7015;
+/// A handle is closed, of another type, or in use where it must not be.
+pub const CORACLE_EMISUSE: coracle_status = -7016;
+/// Stored data is damaged.
+pub const CORACLE_ECORRUPT: coracle_status = -7017;
+/// The engine is not in a state to answer (HTTP 406).
+pub const CORACLE_ENOT_ACCEPTABLE: coracle_status = -7018;
+
+/// A stream of a process: coracle_session_fd, coracle_session_read, coracle_frame.
+pub const CORACLE_STDIN: i32 = 0;
+/// See CORACLE_STDIN.
+pub const CORACLE_STDOUT: i32 = 1;
+/// See CORACLE_STDIN.
+pub const CORACLE_STDERR: i32 = 2;
+
+/// Flag of coracle_container_remove: kill it first if it runs.
+pub const CORACLE_REMOVE_FORCE: u64 = 1;
+/// Flag of coracle_container_remove: remove its anonymous volumes too.
+pub const CORACLE_REMOVE_VOLUMES: u64 = 2;
+/// Flag of coracle_container_remove: `id` is a link; remove that, not the container.
+pub const CORACLE_REMOVE_LINK: u64 = 4;
+/// Flag of coracle_image_remove: untag, whatever stopped container uses it.
+pub const CORACLE_IMAGE_REMOVE_FORCE: u64 = 1;
+/// Flag of coracle_image_remove: keep untagged parents.
+pub const CORACLE_IMAGE_REMOVE_NO_PRUNE: u64 = 2;
+
+/// Levels of coracle_set_log.
+pub const CORACLE_LOG_ERROR: i32 = 1;
+/// See CORACLE_LOG_ERROR.
+pub const CORACLE_LOG_WARN: i32 = 2;
+/// See CORACLE_LOG_ERROR.
+pub const CORACLE_LOG_INFO: i32 = 3;
+/// See CORACLE_LOG_ERROR.
+pub const CORACLE_LOG_DEBUG: i32 = 4;
+
+/// Releases `user` when the library does not need it any more; NULL where nothing is to be released.
+pub type coracle_drop_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
+/// Takes a message of the library; may be called from any thread, and must not call the library.
+pub type coracle_log_fn =
+    Option<unsafe extern "C" fn(user: *mut c_void, level: i32, target: *const c_char, msg: *const c_char)>;
+/// Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
+/// Other than 0 ends the operation with CORACLE_ECALLBACK.
+pub type coracle_progress_fn = Option<unsafe extern "C" fn(user: *mut c_void, record_json: *const c_char) -> i32>;
+/// Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
+/// CORACLE_ECALLBACK.
+pub type coracle_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, buf: *mut c_void, len: usize) -> i64>;
+
+/// How a root is opened; start with CORACLE_OPEN_OPTIONS_INIT.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct coracle_open_options {
+    /// sizeof(coracle_open_options).
+    pub size: usize,
+    /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
+    pub run_dir: *const c_char,
+    /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
+    /// "cgroup-parent", "labels" (strings), "restart-containers" (start, after a reboot, those whose restart policy
+    /// asks for it). Unknown keys are refused. NULL: the defaults.
+    pub config_json: *const c_char,
+    /// 0.
+    pub flags: u64,
+}
+
+/// Where the standard streams of a process come from; start with CORACLE_IO_INIT.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct coracle_io {
+    /// sizeof(coracle_io).
+    pub size: usize,
+    /// 0.
+    pub flags: u64,
+    /// The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
+    /// works on a duplicate: the descriptor stays the caller's.
+    pub fd_in: i32,
+    /// Its stdout, likewise.
+    pub fd_out: i32,
+    /// Its stderr, likewise.
+    pub fd_err: i32,
+    /// Size of its terminal, where it has one; 0: not set.
+    pub rows: u16,
+    /// See rows.
+    pub cols: u16,
+}
+
+/// A record of a stream; start with CORACLE_FRAME_INIT.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct coracle_frame {
+    /// sizeof(coracle_frame).
+    pub size: usize,
+    /// CORACLE_STDOUT or CORACLE_STDERR; 0 where the stream has no channels.
+    pub channel: i32,
+    /// Nanoseconds since 1970; 0 where the stream has no times.
+    pub time_ns: i64,
+    /// The bytes, without framing; valid until the next call on the stream.
+    pub data: *const u8,
+    /// How many.
+    pub len: usize,
+}

@@ -1,0 +1,1037 @@
+/*
+ * Coracle: a whole container engine as a library. The C interface.
+ *
+ * Functions. A function that can fail returns a coracle_status (0 success, below 0 an error, above 0 success with a
+ * remark) or a number that is below 0 for an error. Its last argument takes an error object: it may be NULL; else it is
+ * always written, with NULL on success. Every other "out" argument is written too: NULL, 0 or -1 on failure.
+ *
+ * Handles. coracle, coracle_op, coracle_session, coracle_stream, coracle_events and coracle_error end with their free or
+ * close function, in any order; NULL is fine there. A handle that has ended, is of another type or garbage is
+ * CORACLE_EMISUSE, not a crash. NULL where something must be is CORACLE_EINVALID.
+ *
+ * Text. Strings that come in are NUL-terminated UTF-8 (paths: any bytes) and are not kept. Strings that go out as
+ * `char **` are the caller's, for coracle_free. Those that go out as `const char *` are borrowed; it is said for how long.
+ *
+ * Documents are JSON text with the schema of the HTTP API 1.24. Unknown members of those that come in are ignored.
+ *
+ * Structs with a `size` grow: set it to sizeof the struct (the ..._INIT macros do). A library that is older than the
+ * header refuses members that it does not know, unless they are 0.
+ *
+ * Threads. Every function may be called on every handle from any thread at any time, with the exceptions that stand after
+ * "Threads:". Callbacks come on the calling thread (but for the log sink), with no lock held: they may call the library,
+ * and must return, not jump or throw.
+ *
+ * Blocking. "Blocks: no" is bounded by memory and locks, "disk" by the disk; what may last takes a coracle_op, which
+ * cancels and bounds it; NULL waits for ever.
+ *
+ * The host. The library installs no signal handler, leaves no child, changes no working directory, umask, limit or
+ * namespace, writes nothing to standard output or error, and makes every descriptor close-on-exec. It never raises
+ * SIGPIPE. It cannot be unloaded (dlclose leaves it in). When memory runs out it aborts.
+ *
+ * Fork. In the child of a fork (without exec) every call with a handle of the parent answers CORACLE_EFORKED; the free and
+ * close functions there only forget. The child may open the root for itself.
+ */
+
+#ifndef CORACLE_H
+#define CORACLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) && __GNUC__ >= 4
+#pragma GCC visibility push(default)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A stream of a process: coracle_session_fd, coracle_session_read, coracle_frame. */
+#define CORACLE_STDIN 0
+
+/** See CORACLE_STDIN. */
+#define CORACLE_STDOUT 1
+
+/** See CORACLE_STDIN. */
+#define CORACLE_STDERR 2
+
+/** Flag of coracle_container_remove: kill it first if it runs. */
+#define CORACLE_REMOVE_FORCE 1
+
+/** Flag of coracle_container_remove: remove its anonymous volumes too. */
+#define CORACLE_REMOVE_VOLUMES 2
+
+/** Flag of coracle_container_remove: `id` is a link; remove that, not the container. */
+#define CORACLE_REMOVE_LINK 4
+
+/** Flag of coracle_image_remove: untag, whatever stopped container uses it. */
+#define CORACLE_IMAGE_REMOVE_FORCE 1
+
+/** Flag of coracle_image_remove: keep untagged parents. */
+#define CORACLE_IMAGE_REMOVE_NO_PRUNE 2
+
+/** Levels of coracle_set_log. */
+#define CORACLE_LOG_ERROR 1
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_WARN 2
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_INFO 3
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_DEBUG 4
+
+/** An opened engine root. */
+typedef struct coracle coracle;
+
+/** What went wrong; owned by the caller, freed with coracle_error_free. */
+typedef struct coracle_error coracle_error;
+
+/** Events of a root. */
+typedef struct coracle_events coracle_events;
+
+/** Cancels, bounds and watches calls that may block. */
+typedef struct coracle_op coracle_op;
+
+/** An attached process: its standard streams, its end, its terminal. */
+typedef struct coracle_session coracle_session;
+
+/** Bytes or records that come out of the engine. */
+typedef struct coracle_stream coracle_stream;
+
+/** 0 is success, below 0 an error (CORACLE_E...), above 0 success with a remark (CORACLE_DONE, ...). */
+typedef int32_t coracle_status;
+
+/** Takes a message of the library; may be called from any thread, and must not call the library. */
+typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, const char *msg);
+
+/** Releases `user` when the library does not need it any more; NULL where nothing is to be released. */
+typedef void (*coracle_drop_fn)(void *user);
+
+/** How a root is opened; start with CORACLE_OPEN_OPTIONS_INIT. */
+typedef struct {
+  /** sizeof(coracle_open_options). */
+  size_t size;
+  /** Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root. */
+  const char *run_dir;
+  /**
+   * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
+   * "cgroup-parent", "labels" (strings), "restart-containers" (start, after a reboot, those whose restart policy
+   * asks for it). Unknown keys are refused. NULL: the defaults.
+   */
+  const char *config_json;
+  /** 0. */
+  uint64_t flags;
+} coracle_open_options;
+
+/**
+ * Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
+ * Other than 0 ends the operation with CORACLE_ECALLBACK.
+ */
+typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
+
+/** Where the standard streams of a process come from; start with CORACLE_IO_INIT. */
+typedef struct {
+  /** sizeof(coracle_io). */
+  size_t size;
+  /** 0. */
+  uint64_t flags;
+  /**
+   * The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
+   * works on a duplicate: the descriptor stays the caller's.
+   */
+  int32_t fd_in;
+  /** Its stdout, likewise. */
+  int32_t fd_out;
+  /** Its stderr, likewise. */
+  int32_t fd_err;
+  /** Size of its terminal, where it has one; 0: not set. */
+  uint16_t rows;
+  /** See rows. */
+  uint16_t cols;
+} coracle_io;
+
+/** A record of a stream; start with CORACLE_FRAME_INIT. */
+typedef struct {
+  /** sizeof(coracle_frame). */
+  size_t size;
+  /** CORACLE_STDOUT or CORACLE_STDERR; 0 where the stream has no channels. */
+  int32_t channel;
+  /** Nanoseconds since 1970; 0 where the stream has no times. */
+  int64_t time_ns;
+  /** The bytes, without framing; valid until the next call on the stream. */
+  const uint8_t *data;
+  /** How many. */
+  size_t len;
+} coracle_frame;
+
+/**
+ * Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
+ * CORACLE_ECALLBACK.
+ */
+typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
+
+/** Success. */
+#define CORACLE_OK 0
+
+/** Success: the stream or the events have ended; nothing was put out. */
+#define CORACLE_DONE 1
+
+/** Success: nothing is there yet; the timeout passed. */
+#define CORACLE_AGAIN 2
+
+/** Success: it was so already (HTTP 304). */
+#define CORACLE_UNCHANGED 3
+
+/** A parameter or document is wrong (HTTP 400). */
+#define CORACLE_EINVALID (-7001)
+
+/** Credentials are missing or refused (HTTP 401). */
+#define CORACLE_EUNAUTHORIZED (-7002)
+
+/** Not permitted on this object (HTTP 403). */
+#define CORACLE_EFORBIDDEN (-7003)
+
+/** No such container, image, exec instance or file (HTTP 404). */
+#define CORACLE_ENOT_FOUND (-7004)
+
+/** The object's state, or another object, is in the way (HTTP 409). */
+#define CORACLE_ECONFLICT (-7005)
+
+/** The engine failed (HTTP 500). */
+#define CORACLE_EINTERNAL (-7006)
+
+/** Not built, or not supported by this kernel (HTTP 501). */
+#define CORACLE_EUNSUPPORTED (-7007)
+
+/** Something needed is not there now (HTTP 503). */
+#define CORACLE_EUNAVAILABLE (-7008)
+
+/** The operating system said no; coracle_error_errno says why. */
+#define CORACLE_EIO (-7009)
+
+/** Memory ran out. */
+#define CORACLE_ENOMEM (-7010)
+
+/** The operation's deadline passed. */
+#define CORACLE_ETIMEOUT (-7011)
+
+/** The operation was cancelled. */
+#define CORACLE_ECANCELLED (-7012)
+
+/** A callback refused to go on; coracle_error_detail has its number. */
+#define CORACLE_ECALLBACK (-7013)
+
+/** This process is a fork of the one that made the handle. */
+#define CORACLE_EFORKED (-7014)
+
+/** A defect of the library, caught; the engine's handle then only reads. */
+#define CORACLE_EPANIC (-7015)
+
+/** A handle is closed, of another type, or in use where it must not be. */
+#define CORACLE_EMISUSE (-7016)
+
+/** Stored data is damaged. */
+#define CORACLE_ECORRUPT (-7017)
+
+/** The engine is not in a state to answer (HTTP 406). */
+#define CORACLE_ENOT_ACCEPTABLE (-7018)
+
+/**
+ * The library's version: major * 65536 + minor * 256 + patch.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+uint32_t coracle_version(void);
+
+/**
+ * The library's version as text, such as "0.1.0". Borrowed, valid for ever.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_version_string(void);
+
+/**
+ * How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_build_info(void);
+
+/**
+ * Whether this library has a feature: 1 or 0.
+ *
+ * Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
+ * NULL and unknown names answer 0.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_has_feature(const char *name);
+
+/**
+ * A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_status_name(coracle_status s);
+
+/**
+ * Frees a string that the library gave (every `char **out_...`). NULL is fine.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+void coracle_free(void *p);
+
+/**
+ * Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
+ *
+ * The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
+ * on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
+ * `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
+ * the only callback that comes on other threads than the caller's.
+ *
+ * Errors: EINVALID (level).
+ *
+ * Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop);
+
+/**
+ * The error's code: CORACLE_E...
+ *
+ * Returns CORACLE_OK for NULL.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_error_code(const coracle_error *e);
+
+/**
+ * The HTTP status that the error has on the wire, such as 404.
+ *
+ * Returns 0 for NULL.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_error_http_status(const coracle_error *e);
+
+/**
+ * The kernel's error number, where the kernel said no; else 0.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_error_errno(const coracle_error *e);
+
+/**
+ * The part of the engine that failed, such as "image"; may be empty, never NULL.
+ *
+ * The text is the error's: valid until coracle_error_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_error_area(const coracle_error *e);
+
+/**
+ * One line for a person, the same that an HTTP answer carries; never NULL.
+ *
+ * The text is the error's: valid until coracle_error_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_error_message(const coracle_error *e);
+
+/**
+ * A JSON object with what a program may want to know besides, such as {"callback":7}; "{}" where there is nothing.
+ *
+ * The text is the error's: valid until coracle_error_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_error_detail(const coracle_error *e);
+
+/**
+ * Frees an error. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_error_free(coracle_error *e);
+
+/**
+ * Opens the engine root `root`, a directory, and makes it if it is not there.
+ *
+ * root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
+ * Any number of programs may have one root open at the same time.
+ *
+ * Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
+ * named; a store of a newer library), EIO (the root cannot be made or written).
+ *
+ * Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
+ */
+coracle_status coracle_open(const char *root, const coracle_open_options *opt, coracle **out, coracle_error **err);
+
+/**
+ * Another handle of the same engine, to be closed by its own; for code that keeps an engine beyond its giver's life.
+ *
+ * Returns NULL for NULL, for a handle that is not open, and in the child of a fork.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle *coracle_ref(coracle *c);
+
+/**
+ * Ends an engine handle. Containers run on; sessions, streams and events that came from it stay valid. NULL is fine.
+ *
+ * In the child of a fork it only forgets the handle.
+ *
+ * Threads: any; calls that use the handle run to their end. Blocks: no. Since: 0.1.
+ */
+void coracle_close(coracle *c);
+
+/**
+ * What `docker info` shows: counts, drivers, kernel, warnings.
+ *
+ * *out_json: the document of GET /info; free it with coracle_free.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
+
+/**
+ * Versions of the library, the API, the kernel.
+ *
+ * *out_json: the document of GET /version; free it with coracle_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
+
+/**
+ * Makes an operation: not cancelled, with no deadline and no progress function.
+ *
+ * Pass it to one call after another, not to two at once. *out: free it with coracle_op_free.
+ *
+ * Errors: EIO (no descriptor left), EINVALID.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_op_new(coracle_op **out);
+
+/**
+ * Frees an operation. A submitted request that is on its way is cancelled. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_op_free(coracle_op *op);
+
+/**
+ * Ends the call that uses the operation: it returns CORACLE_ECANCELLED, and so does every later one with it.
+ *
+ * NULL, freed handles and forked children are left alone. errno is kept.
+ *
+ * Threads: any, and signal handlers (async-signal-safe while the operation is not being freed). Blocks: no. Since: 0.1.
+ */
+void coracle_op_cancel(coracle_op *op);
+
+/**
+ * Bounds the operation: `ms` from now its call returns CORACLE_ETIMEOUT; below 0: no bound.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+void coracle_op_set_timeout(coracle_op *op, int64_t ms);
+
+/**
+ * Sets the function that gets the progress records of load, import and their like, and heartbeats.
+ *
+ * heartbeat_ms: above 0, the function is also called with NULL about that often while a call blocks, so that a caller
+ * can look at its own world (Ctrl-C); other than 0 from it ends the call. fn NULL: none. drop, where given, is called
+ * with `user` once when the function is not needed any more.
+ *
+ * Threads: any, not while a call uses the operation; `fn` comes on the thread inside that call only. Blocks: no. Since: 0.1.
+ */
+void coracle_op_set_progress(coracle_op *op,
+                             coracle_progress_fn fn,
+                             void *user,
+                             coracle_drop_fn drop,
+                             int32_t heartbeat_ms);
+
+/**
+ * A descriptor that is readable while the answer of coracle_submit waits to be taken; for poll and its kin.
+ *
+ * Borrowed: valid until coracle_op_free; not to be read or closed. Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_op_fd(coracle_op *op);
+
+/**
+ * Takes the answer of coracle_submit.
+ *
+ * *http_status (may be NULL) and *out_body as in coracle_request. Returns CORACLE_AGAIN while there is none yet, and
+ * the request's own error where it failed.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_op_result(coracle_op *op, int32_t *http_status, coracle_stream **out_body, coracle_error **err);
+
+/**
+ * Lists containers, newest first.
+ *
+ * query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
+ * GET /containers/json). *out_json: its document; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter), ENOT_FOUND (since, before).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Creates a container from an image that is here.
+ *
+ * name: NULL: one is made up. body_json: the body of POST /containers/create. *out_json: {"Id":..., "Warnings":[...]};
+ * free it with coracle_free.
+ *
+ * Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_create(coracle *c,
+                                        const char *name,
+                                        const char *body_json,
+                                        coracle_op *op,
+                                        char **out_json,
+                                        coracle_error **err);
+
+/**
+ * Everything about one container.
+ *
+ * id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
+ * "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_inspect(coracle *c,
+                                         const char *id,
+                                         int32_t with_size,
+                                         char **out_json,
+                                         coracle_error **err);
+
+/**
+ * Starts a container.
+ *
+ * io: NULL starts it detached (then out may be NULL, and *out is NULL); else it is attached before its process runs, so
+ * that not a byte is missed. *out: the session; end it with coracle_session_free.
+ * Returns CORACLE_UNCHANGED where it ran already; *out is NULL then.
+ *
+ * The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
+ * a millisecond; no child of the caller's is left (when the caller is PID 1 or a subreaper, one is).
+ *
+ * Errors: ENOT_FOUND (container; its command), EINVALID (its command cannot run), ECONFLICT (paused, being removed).
+ *
+ * Threads: any. Blocks: until its process runs. Since: 0.1.
+ */
+coracle_status coracle_container_start(coracle *c,
+                                       const char *id,
+                                       const coracle_io *io,
+                                       coracle_op *op,
+                                       coracle_session **out,
+                                       coracle_error **err);
+
+/**
+ * Stops a container: its stop signal and, where it still runs after a while, SIGKILL.
+ *
+ * grace_ms: how long that is; below 0 waits for ever. Returns CORACLE_UNCHANGED where it did not run.
+ *
+ * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
+ *
+ * Threads: any. Blocks: until it ended, or op. Since: 0.1.
+ */
+coracle_status coracle_container_stop(coracle *c,
+                                      const char *id,
+                                      int64_t grace_ms,
+                                      coracle_op *op,
+                                      coracle_error **err);
+
+/**
+ * Stops a container if it runs (as coracle_container_stop), and starts it.
+ *
+ * Errors: as coracle_container_stop and coracle_container_start.
+ *
+ * Threads: any. Blocks: until it runs again, or op. Since: 0.1.
+ */
+coracle_status coracle_container_restart(coracle *c,
+                                         const char *id,
+                                         int64_t grace_ms,
+                                         coracle_op *op,
+                                         coracle_error **err);
+
+/**
+ * Sends a signal to a container's first process.
+ *
+ * signal: a name with or without SIG, or a number as text; NULL: SIGKILL, whose effect is waited for.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal).
+ *
+ * Threads: any. Blocks: for SIGKILL until it ended, else no. Since: 0.1.
+ */
+coracle_status coracle_container_kill(coracle *c, const char *id, const char *signal, coracle_error **err);
+
+/**
+ * Freezes a container's processes.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused).
+ *
+ * Threads: any. Blocks: until they are frozen. Since: 0.1.
+ */
+coracle_status coracle_container_pause(coracle *c, const char *id, coracle_error **err);
+
+/**
+ * Thaws a container's processes.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it is not paused).
+ *
+ * Threads: any. Blocks: until they are thawed. Since: 0.1.
+ */
+coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_error **err);
+
+/**
+ * Waits until a container does not run.
+ *
+ * *exit_code: that of its last run: 0 to 255; 128 + n where signal n ended it.
+ *
+ * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: until it does not run, or op. Since: 0.1.
+ */
+coracle_status coracle_container_wait(coracle *c,
+                                      const char *id,
+                                      coracle_op *op,
+                                      int32_t *exit_code,
+                                      coracle_error **err);
+
+/**
+ * A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.
+ *
+ * *out_fd: the caller's to close (close-on-exec); -1 on failure. It is no child of the caller's: ask
+ * coracle_container_wait for the exit code.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_container_pidfd(coracle *c, const char *id, int32_t *out_fd, coracle_error **err);
+
+/**
+ * Removes a container.
+ *
+ * flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
+ *
+ * Threads: any. Blocks: disk; with force until it ended. Since: 0.1.
+ */
+coracle_status coracle_container_remove(coracle *c,
+                                        const char *id,
+                                        uint64_t flags,
+                                        coracle_op *op,
+                                        coracle_error **err);
+
+/**
+ * Renames a container.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_rename(coracle *c, const char *id, const char *name, coracle_error **err);
+
+/**
+ * The processes of a running container, as ps shows them.
+ *
+ * ps_args: what ps would get; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
+ * coracle_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_container_top(coracle *c,
+                                     const char *id,
+                                     const char *ps_args,
+                                     char **out_json,
+                                     coracle_error **err);
+
+/**
+ * Reads a container's log.
+ *
+ * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
+ * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow". *out: records for coracle_stream_next, which
+ * have channel and time apart; end it with coracle_stream_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
+ *
+ * Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
+ */
+coracle_status coracle_container_logs(coracle *c,
+                                      const char *id,
+                                      const char *query_json,
+                                      coracle_op *op,
+                                      coracle_stream **out,
+                                      coracle_error **err);
+
+/**
+ * Attaches to a container's standard streams.
+ *
+ * io: NULL is CORACLE_IO_INIT: the library makes socket pairs. query_json: NULL, or an object with any of "stdin",
+ * "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
+ * output from the first byte on once it starts). *out: end it with coracle_session_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_container_attach(coracle *c,
+                                        const char *id,
+                                        const coracle_io *io,
+                                        const char *query_json,
+                                        coracle_op *op,
+                                        coracle_session **out,
+                                        coracle_error **err);
+
+/**
+ * Prepares a process in a running container.
+ *
+ * container: name or id. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
+ * *out_id: the exec instance's id; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_exec_create(coracle *c,
+                                   const char *container,
+                                   const char *body_json,
+                                   char **out_id,
+                                   coracle_error **err);
+
+/**
+ * Starts a prepared process.
+ *
+ * io: NULL runs it detached (then out may be NULL, and *out is NULL); else its streams, of those that its body names.
+ * *out: the session; end it with coracle_session_free.
+ *
+ * Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID.
+ *
+ * Threads: any. Blocks: until the process runs. Since: 0.1.
+ */
+coracle_status coracle_exec_start(coracle *c,
+                                  const char *exec_id,
+                                  const coracle_io *io,
+                                  coracle_op *op,
+                                  coracle_session **out,
+                                  coracle_error **err);
+
+/**
+ * Everything about an exec instance.
+ *
+ * *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_exec_inspect(coracle *c, const char *exec_id, char **out_json, coracle_error **err);
+
+/**
+ * The session's end of a stream: a socket, stdin for writing, the others for reading; for poll and its kin, or to be
+ * read and written directly (use MSG_NOSIGNAL).
+ *
+ * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
+ * (not attached, taken, the caller's own descriptor, or stderr of a terminal).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_session_fd(coracle_session *s, int32_t channel);
+
+/**
+ * Takes the session's end of a stream: the descriptor is the caller's, to be closed by it, and the session is without.
+ *
+ * Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
+ * CORACLE_EMISUSE while another thread uses the session.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_session_take_fd(coracle_session *s, int32_t channel);
+
+/**
+ * Reads output of the process, whichever stream has some.
+ *
+ * *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
+ * code below 0 on failure.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
+ *
+ * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
+ */
+int64_t coracle_session_read(coracle_session *s,
+                             int32_t *channel,
+                             void *buf,
+                             size_t len,
+                             coracle_op *op,
+                             coracle_error **err);
+
+/**
+ * Writes to the process's stdin.
+ *
+ * Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
+ *
+ * Errors: EIO with errno EPIPE (the process closed its stdin; no signal is raised), ENOT_FOUND (stdin is not attached),
+ * ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread writes), EINVALID.
+ *
+ * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
+ */
+int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
+
+/**
+ * Ends the process's stdin: it reads what was written, then the end.
+ *
+ * Threads: any; the writer. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_session_close_stdin(coracle_session *s, coracle_error **err);
+
+/**
+ * Sets the size of the process's terminal.
+ *
+ * Errors: ECONFLICT (it has no terminal, or has ended).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_t cols, coracle_error **err);
+
+/**
+ * Waits for the process's end.
+ *
+ * *exit_code: 0 to 255; 128 + n for a process that signal n ended.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: until the process ends, or op. Since: 0.1.
+ */
+coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *exit_code, coracle_error **err);
+
+/**
+ * Ends a session: detaches from the process, which runs on. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_session_free(coracle_session *s);
+
+/**
+ * A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
+ *
+ * Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
+ * Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_stream_fd(coracle_stream *s);
+
+/**
+ * Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
+ *
+ * Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
+ * place of its end.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
+ *
+ * Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
+ */
+int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op *op, coracle_error **err);
+
+/**
+ * Gets the next record: a line of a log with its channel and time, or a piece of a body.
+ *
+ * out: a coracle_frame with its size set. Returns CORACLE_OK with *out filled, CORACLE_DONE at the end.
+ *
+ * Errors: as coracle_stream_read.
+ *
+ * Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
+ */
+coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
+
+/**
+ * Ends a stream, read to its end or not. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_stream_free(coracle_stream *s);
+
+/**
+ * Follows the events of the root: of everything that any program does on it.
+ *
+ * query_json: NULL, or an object with any of "since", "until" (seconds since 1970, with a fraction if wanted; since
+ * replays, until ends), "after" (go on right after the event with that "sequence"; wins over since), "filters" (as in
+ * GET /events). *out: end it with coracle_events_free.
+ *
+ * No event after this call is missed, however late they are asked for.
+ *
+ * Errors: EINVALID (a filter, a time), ENOT_FOUND (events after that sequence number are no longer kept).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_events_open(coracle *c, const char *query_json, coracle_events **out, coracle_error **err);
+
+/**
+ * A descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+ *
+ * Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_events_fd(coracle_events *e);
+
+/**
+ * Gets the next event.
+ *
+ * timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
+ * "sequence" (a number without gaps, for "after") added; borrowed, valid until the next call on these events.
+ * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
+ *
+ * Errors: EMISUSE (another thread waits here), ECANCELLED (freed meanwhile).
+ *
+ * Threads: one at a time. Blocks: up to timeout_ms. Since: 0.1.
+ */
+coracle_status coracle_events_next(coracle_events *e, int64_t timeout_ms, const char **out_json, coracle_error **err);
+
+/**
+ * Ends following. A coracle_events_next that waits in another thread returns. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_events_free(coracle_events *e);
+
+/**
+ * Lists images, newest first.
+ *
+ * query_json: NULL, or an object with any of "all", "filter", "filters" (as in GET /images/json). *out_json: its
+ * document; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Makes an image of a root file system tar, plain or compressed.
+ *
+ * query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions).
+ * rootfs_tar, user: gives the archive. *out_id: the image's id; free it with coracle_free. Progress records go to op.
+ *
+ * Errors: EINVALID (archive, reference, changes), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ */
+coracle_status coracle_image_import(coracle *c,
+                                    const char *query_json,
+                                    coracle_read_fn rootfs_tar,
+                                    void *user,
+                                    coracle_op *op,
+                                    char **out_id,
+                                    coracle_error **err);
+
+/**
+ * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
+ *
+ * tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
+ * Progress records go to op. Nothing is visible of an image before all of it is on disk.
+ *
+ * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ */
+coracle_status coracle_image_load(coracle *c,
+                                  coracle_read_fn tar,
+                                  void *user,
+                                  coracle_op *op,
+                                  char **out_json,
+                                  coracle_error **err);
+
+/**
+ * Writes images as a docker save archive.
+ *
+ * refs_json: a list of names, or one name as a JSON string. *out: the archive's bytes; read them to their end, where an
+ * error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
+ *
+ * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
+ *
+ * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
+ */
+coracle_status coracle_image_save(coracle *c,
+                                  const char *refs_json,
+                                  coracle_op *op,
+                                  coracle_stream **out,
+                                  coracle_error **err);
+
+/**
+ * Everything about one image.
+ *
+ * ref: name, id, digest, or the beginning of an id that only one has; so in every function. *out_json: the document of
+ * GET /images/{name}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_inspect(coracle *c, const char *ref, char **out_json, coracle_error **err);
+
+/**
+ * The steps that an image was made of, newest first.
+ *
+ * *out_json: the document of GET /images/{name}/history; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_history(coracle *c, const char *ref, char **out_json, coracle_error **err);
+
+/**
+ * Gives an image another name.
+ *
+ * new_ref: repository[:tag]; the tag is "latest" where none is given.
+ *
+ * Errors: ENOT_FOUND, EINVALID (new_ref).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_ref, coracle_error **err);
+
+/**
+ * Takes a name from an image and, where nothing else holds it, deletes it.
+ *
+ * flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
+ * DELETE /images/{name}; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags, char **out_json, coracle_error **err);
+
+/* Start values of the sized structs. */
+#define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }
+#define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }
+#define CORACLE_FRAME_INIT { sizeof(coracle_frame), 0, 0, NULL, 0 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#if defined(__GNUC__) && __GNUC__ >= 4
+#pragma GCC visibility pop
+#endif
+
+#endif
