@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Measures Coracle beside crun, runc and dockerd in one run, interleaved; called by bench/run.
+
+Traps that this avoids (each costs a factor): comparing runs of different hours; a peer with the seccomp profile beside
+one without; a client's start-up counted for one side only; the page cache of the first round (one round of warm-up is
+thrown away); an image that is already there when `load` is timed.
+"""
+
+import argparse
+import hashlib
+import http.client
+import io
+import json
+import math
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+
+class Driver:
+    """The C program that is linked with libcoracle.so."""
+
+    def __init__(self, work):
+        self.process = subprocess.Popen(
+            [work / "driver", work / "root", work / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, *words):
+        """Sends an order; answers its nanoseconds and text."""
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("bench: the driver ended")
+        state, _, rest = line.strip().partition(" ")
+        if state != "ok":
+            raise SystemExit(f"bench: {words[0]}: {rest}")
+        ns, _, text = rest.partition(" ")
+        return int(ns), text
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Docker:
+    """dockerd's API over its socket, one connection a call as its clients do."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def call(self, method, target, body=None, content="application/json"):
+        connection = http.client.HTTPConnection("docker")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(self.path))
+        data = json.dumps(body) if isinstance(body, (dict, list)) else body
+        headers = {"Content-Type": content} if data is not None else {}
+        connection.request(method, "/v1.24" + target, data, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        if answer.status >= 400:
+            raise SystemExit(f"bench: dockerd: {method} {target}: {answer.status} {text[:200]!r}")
+        return text
+
+    def create(self, body, name=None):
+        query = f"?name={name}" if name else ""
+        return json.loads(self.call("POST", "/containers/create" + query, body))["Id"]
+
+
+def body(*command):
+    """The create body of every container here."""
+    return {"Image": "busybox", "Cmd": list(command), "HostConfig": {"NetworkMode": "none"}}
+
+
+def timed(work):
+    begun = time.perf_counter_ns()
+    work()
+    return time.perf_counter_ns() - begun
+
+
+def quiet(*command, **more):
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)
+
+
+def bundles(work, docker):
+    """OCI bundles with the very configuration that dockerd gives its runtime, with and without its seccomp profile."""
+    name = docker.create(body("sleep", "1000"), "pattern")
+    docker.call("POST", f"/containers/{name}/start")
+    found = list((work / "docker/exec").glob(f"**/moby/{name}/config.json"))
+    if not found:
+        raise SystemExit("bench: dockerd's own config.json was not found")
+    config = json.loads(found[0].read_text())
+    docker.call("DELETE", f"/containers/{name}?force=1")
+    config["process"]["args"] = ["/bin/true"]
+    config.pop("hooks", None)
+    # The files that dockerd binds are gone with its container.
+    config["mounts"] = [m for m in config["mounts"] if m.get("type") != "bind"]
+    root = work / "rootfs"
+    with tarfile.open(work / "busybox.tar") as image:
+        layer = next(m for m in image.getmembers() if m.name.endswith("layer.tar"))
+        root.mkdir()
+        subprocess.run(["tar", "-xf", "-", "-C", root], input=image.extractfile(layer).read(), check=True)
+    config["root"] = {"path": str(root)}
+    config["linux"]["cgroupsPath"] = "/coracle-bench-peer"
+    made = {}
+    for kind in ("plain", "seccomp", "long"):
+        bundle = work / f"bundle-{kind}"
+        bundle.mkdir()
+        one = json.loads(json.dumps(config))
+        if kind != "seccomp":
+            one["linux"].pop("seccomp", None)
+        if kind == "long":
+            one["process"]["args"] = ["/bin/sleep", "1000"]
+            one["linux"]["cgroupsPath"] = "/coracle-bench-long"
+        (bundle / "config.json").write_text(json.dumps(one))
+        made[kind] = bundle
+    return made
+
+
+def big_image(path, megabytes):
+    """A docker-save archive of three layers with files of every size, links and directories."""
+    rng = random.Random(1)
+    pool = rng.randbytes(4 << 20)
+    parts = path.with_suffix(".parts")
+    parts.mkdir()
+    layers, digests = [], []
+    for number in range(3):
+        layer = parts / f"layer{number}.tar"
+        left = (megabytes << 20) // 3
+        with tarfile.open(layer, "w") as tar:
+            index = 0
+            while left > 0:
+                size = min(left, int(rng.lognormvariate(9, 2)) + 1, len(pool))
+                info = tarfile.TarInfo(f"usr/share/d{number}/{index % 97}/f{index}")
+                info.size, info.mode, info.mtime = size, 0o644, 1
+                at = rng.randrange(len(pool) - size + 1)
+                tar.addfile(info, io.BytesIO(pool[at : at + size]))
+                if index % 20 == 0:
+                    link = tarfile.TarInfo(info.name + ".link")
+                    link.type, link.linkname = tarfile.SYMTYPE, f"f{index}"
+                    tar.addfile(link)
+                left -= size
+                index += 1
+        digests.append("sha256:" + hashlib.sha256(layer.read_bytes()).hexdigest())
+        layers.append(layer)
+    config = json.dumps(
+        {"architecture": "amd64", "os": "linux", "config": {"Cmd": ["x"]},
+         "rootfs": {"type": "layers", "diff_ids": digests}}
+    )
+    name = hashlib.sha256(config.encode()).hexdigest() + ".json"
+    (parts / name).write_text(config)
+    manifest = [{"Config": name, "RepoTags": ["big:latest"], "Layers": [layer.name for layer in layers]}]
+    (parts / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(path, "w") as tar:
+        for entry in [parts / name, *layers, parts / "manifest.json"]:
+            tar.add(entry, arcname=entry.name)
+    shutil.rmtree(parts)
+
+
+def interleaved(rounds, cases):
+    """Runs every case once a round; answers the nanoseconds of each. The first round is thrown away."""
+    taken = {name: [] for name in cases}
+    for number in range(rounds + 1):
+        for name, case in cases.items():
+            ns = case()
+            if number:
+                taken[name].append(ns)
+        print(f"\r  round {number}/{rounds} ", end="", file=sys.stderr, flush=True)
+    print("\r", end="", file=sys.stderr)
+    return taken
+
+
+def whole_life(rounds, driver, docker, bundle):
+    life = json.dumps(body("/bin/true"), separators=(",", ":"))
+    sock = f"unix://{docker.path}"
+
+    def over_socket():
+        name = docker.create(body("/bin/true"))
+        docker.call("POST", f"/containers/{name}/start")
+        docker.call("POST", f"/containers/{name}/wait")
+        docker.call("DELETE", f"/containers/{name}")
+
+    def runtime(program, kind):
+        state = bundle[kind].parent / f"state-{program}"
+        return lambda: timed(lambda: quiet(program, "--root", str(state), "run", "--bundle", str(bundle[kind]), "life"))
+
+    cli = ["docker", "-H", sock, "run", "--rm", "--network", "none", "busybox", "/bin/true"]
+    return interleaved(rounds, {
+        "coracle": lambda: driver.ask("life", life)[0],
+        "posix_spawn of true": lambda: driver.ask("spawn", "/bin/true")[0],
+        "crun run, no seccomp profile": runtime("crun", "plain"),
+        "crun run, Docker's profile": runtime("crun", "seccomp"),
+        "runc run, Docker's profile": runtime("runc", "seccomp"),
+        "dockerd's socket, four calls": lambda: timed(over_socket),
+        "docker run --rm --network none": lambda: timed(lambda: quiet(*cli, env={**os.environ, "DOCKER_API_VERSION": "1.24"})),
+    })
+
+
+def execs(rounds, driver, docker, bundle, ours, theirs):
+    order = json.dumps({"Cmd": ["/bin/true"], "AttachStdout": True, "AttachStderr": True}, separators=(",", ":"))
+    state = str(bundle["long"].parent / "state-crun")
+
+    def over_socket():
+        made = json.loads(docker.call("POST", f"/containers/{theirs}/exec", json.loads(order)))["Id"]
+        docker.call("POST", f"/exec/{made}/start", {})
+        docker.call("GET", f"/exec/{made}/json")
+
+    return interleaved(rounds, {
+        "coracle": lambda: driver.ask("exec", ours, order)[0],
+        "crun exec": lambda: timed(lambda: quiet("crun", "--root", state, "exec", "long", "/bin/true")),
+        "dockerd's socket, three calls": lambda: timed(over_socket),
+    })
+
+
+def loads(rounds, driver, docker, work, megabytes):
+    archive = work / "big.tar"
+    big_image(archive, megabytes)
+    layers = work / "layers"
+    layers.mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", layers], check=True)
+
+    def untar():
+        target = work / "untarred"
+        target.mkdir()
+        for layer in sorted(layers.glob("layer*.tar")):
+            into = target / layer.stem
+            into.mkdir()
+            quiet("tar", "-xf", str(layer), "-C", str(into))
+        quiet("sync", "-f", str(target))
+
+    def ours():
+        ns = driver.ask("load", str(archive))[0]
+        driver.ask("rmi", "big")
+        return ns
+
+    def tar():
+        ns = timed(untar)
+        shutil.rmtree(work / "untarred")
+        return ns
+
+    def theirs():
+        with open(archive, "rb") as file:
+            ns = timed(lambda: docker.call("POST", "/images/load?quiet=1", file, "application/x-tar"))
+        docker.call("DELETE", "/images/big")
+        return ns
+
+    return interleaved(rounds, {"coracle": ours, "tar -x of its layers, sync": tar, "dockerd's socket": theirs})
+
+
+def pss(pid):
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def footprints(work, bundle, ours):
+    """Sizes and memory: ours, and containerd's shim."""
+    # The container's process is the one whose cgroup has its id; its parent is the monitor.
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, groups = (entry / "comm").read_text().strip(), (entry / "cgroup").read_text()
+        except OSError:
+            continue
+        if ours in groups:
+            found.setdefault("init", int(entry.name))
+        if name.startswith("containerd-shim") and str(work) in (entry / "cmdline").read_text():
+            found["shim"] = int(entry.name)
+    rows = [("libcoracle.so, stripped", os.path.getsize(work / "libcoracle.so"), 6_000_000)]
+    if "init" in found:
+        monitor = parent(found["init"])
+        rows.append(("monitor, its program", os.stat(f"/proc/{monitor}/exe").st_size, 150_000))
+        rows.append(("monitor, memory of its own (PSS)", pss(monitor), 300_000))
+    if "shim" in found:
+        rows.append(("containerd-shim, memory of its own (PSS)", pss(found["shim"]), None))
+    return rows
+
+
+# (section, peer): at most so many times the peer's time, from the project's goals.
+GOALS = {
+    ("life", "crun run, no seccomp profile"): 1.0,
+    ("life", "crun run, Docker's profile"): 0.33,
+    ("life", "dockerd's socket, four calls"): 1 / 25,
+    ("life", "docker run --rm --network none"): 1 / 40,
+    ("exec", "crun exec"): 1.0,
+    ("exec", "dockerd's socket, three calls"): 1 / 10,
+    ("load", "tar -x of its layers, sync"): 1.2,
+    ("load", "dockerd's socket"): 1.0,
+}
+
+TITLES = {
+    "life": "Whole life of /bin/true: create, start, wait, remove",
+    "exec": "Exec of /bin/true in a running container",
+    "load": "Load of an image",
+}
+
+
+def table(section, taken):
+    own = statistics.median(taken["coracle"])
+    lines = [f"\n{TITLES[section]}", f"  {'':34} {'min ms':>9} {'median ms':>10} {'coracle / it':>13}  goal"]
+    for name, times in taken.items():
+        median = statistics.median(times)
+        ratio = own / median
+        goal = GOALS.get((section, name))
+        said = "" if goal is None else f"<= {goal:.3g} {'met' if ratio <= goal else 'MISSED'}"
+        shown = "" if name == "coracle" else f"{ratio:.3f}"
+        lines.append(f"  {name:34} {min(times) / 1e6:9.2f} {median / 1e6:10.2f} {shown:>13}  {said}".rstrip())
+    return "\n".join(lines)
+
+
+def plot(results, path):
+    """Medians as bars on a logarithmic scale, one group a section."""
+    bars = []
+    for section, taken in results.items():
+        bars.append((TITLES[section], None))
+        bars += [(name, statistics.median(times) / 1e6) for name, times in taken.items()]
+    values = [value for _, value in bars if value]
+
+
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    left, width, row = 250, 520, 22
+    scale = lambda value: (math.log10(value) - low) / (high - low) * width
+    height = row * len(bars) + 50
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 90}" height="{height}" '
+           'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
+    for power in range(low, high + 1):
+        x = left + scale(10**power)
+        out.append(f'<line x1="{x}" x2="{x}" y1="10" y2="{height - 30}" stroke="#ddd"/>')
+        out.append(f'<text x="{x}" y="{height - 12}" text-anchor="middle">{10**power:g} ms</text>')
+    for number, (name, value) in enumerate(bars):
+        y = 10 + number * row
+        if value is None:
+            out.append(f'<text x="8" y="{y + 16}" font-weight="bold">{name}</text>')
+            continue
+        colour = "#1b7f5c" if name == "coracle" else "#9aa5b1"
+        label = name.replace("&", "&amp;").replace("<", "&lt;")
+        out.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{label}</text>')
+        out.append(f'<rect x="{left}" y="{y + 3}" width="{max(scale(value), 1):.1f}" height="{row - 6}" fill="{colour}"/>')
+        out.append(f'<text x="{left + scale(value) + 6:.1f}" y="{y + 15}">{value:.3g}</text>')
+    path.write_text("\n".join(out + ["</svg>\n"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--load-rounds", type=int, default=5)
+    parser.add_argument("--megabytes", type=int, default=360, help="size of the image that is loaded")
+    parser.add_argument("--only", choices=list(TITLES), action="append")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    work, wanted = options.work, options.only or list(TITLES)
+
+    driver, docker = Driver(work), Docker(work / "docker/sock")
+    archive = work / "busybox.tar"
+    driver.ask("load", str(archive))
+    with open(archive, "rb") as file:
+        docker.call("POST", "/images/load?quiet=1", file, "application/x-tar")
+    bundle = bundles(work, docker)
+    sleeping = json.dumps(body("sleep", "1000"), separators=(",", ":"))
+    _, ours = driver.ask("start", "bench-long", sleeping)
+    theirs = docker.create(body("sleep", "1000"), "bench-long")
+    state = str(work / "state-crun")
+    quiet("crun", "--root", state, "run", "--detach", "--bundle", str(bundle["long"]), "long")
+    try:
+        docker.call("POST", f"/containers/{theirs}/start")
+        results = {}
+        if "life" in wanted:
+            results["life"] = whole_life(options.rounds, driver, docker, bundle)
+        if "exec" in wanted:
+            results["exec"] = execs(options.rounds, driver, docker, bundle, ours, theirs)
+        if "load" in wanted:
+            results["load"] = loads(options.load_rounds, driver, docker, work, options.megabytes)
+        parts = footprints(work, bundle, ours)
+    finally:
+        driver.ask("remove", ours)
+        driver.close()
+        subprocess.run(["crun", "--root", state, "delete", "--force", "long"], check=False)
+        docker.call("DELETE", f"/containers/{theirs}?force=1")
+
+    text = "\n".join(table(section, taken) for section, taken in results.items())
+    text += "\n\nSize and memory\n"
+    for name, size, goal in parts:
+        said = "" if goal is None else f"  <= {goal / 1000:.0f} kB {'met' if size <= goal else 'MISSED'}"
+        text += f"  {name:42} {size / 1000:9.0f} kB{said}\n"
+    print(text)
+    (options.out / "table.txt").write_text(text)
+    (options.out / "figures.json").write_text(json.dumps({"rounds": options.rounds, "ns": results, "bytes": parts}, indent=1))
+    plot(results, options.out / "plot.svg")
+
+
+if __name__ == "__main__":
+    main()
