@@ -1,1 +1,275 @@
-//! To be written.
+//! Images: names, configurations, layers; archives in and out.
+//!
+//! Layers are stored once, unpacked, under their diff id (see [`layers`]); configurations and names stand in the
+//! database. What is loaded is staged whole, then its layers become visible by one rename each, then images and names
+//! by one transaction: a program killed at any point leaves nothing half visible.
+
+mod archive;
+mod config;
+mod decompress;
+mod digest;
+mod layer;
+mod layers;
+mod reference;
+
+pub(crate) use config::ImageConfigView;
+
+use crate::engine::Durability;
+use crate::error::{Error, Result};
+use crate::event::now_ns;
+use crate::model::{Event, Progress, StringMap};
+use crate::store::images::{self as rows, ImageRow, NameRow};
+use crate::store::{Db, Flush};
+use config::ImageConfig;
+use digest::Digest;
+use layer::Staged;
+use layers::{Layers, Staging};
+use reference::{Reference, is_hex, is_hex_id};
+use rusqlite::Transaction;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Takes progress messages; an error ends the operation.
+pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
+/// Takes the events of what was done, in order.
+pub(crate) type Emit<'a> = &'a mut dyn FnMut(Event);
+
+/// The images of one engine root.
+pub(crate) struct Images {
+    db: Arc<Db>,
+    layers: Layers,
+}
+
+impl Images {
+    /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
+    pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability) -> Result<Images> {
+        let images = Images { db, layers: Layers::open(root, durability)? };
+        images.collect()?;
+        images.layers.sweep(|diff_id| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string())))?;
+        Ok(images)
+    }
+
+    /// The id (`sha256:...`) of the image that `name` means: an id, a reference, or the beginning of an id.
+    pub(crate) fn resolve(&self, name: &str) -> Result<String> {
+        self.db.read(|tx| find(tx, name)).map(|found| found.id)
+    }
+
+    /// The id of the image that `name` means, and what a container of it is made from.
+    pub(crate) fn config(&self, name: &str) -> Result<(String, ImageConfigView)> {
+        let row = self.db.read(|tx| {
+            let id = find(tx, name)?.id;
+            rows::get(tx, &id)?.ok_or_else(|| no_such(name))
+        })?;
+        Ok((row.id, ImageConfig::parse(&row.config)?.into()))
+    }
+
+    /// The unpacked layers of an image by its whole id, topmost first: overlayfs's order of lower directories.
+    ///
+    /// Works too for an image that was removed by force while a container still needs it.
+    pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        let layers = self.db.read(|tx| match rows::any(tx, image_id)? {
+            Some(_) => rows::layers(tx, image_id),
+            None => Err(no_such(image_id)),
+        })?;
+        let mut paths = Vec::with_capacity(layers.len());
+        for diff_id in layers.iter().rev() {
+            let path = self.layers.diff_path(&stored_digest(diff_id)?);
+            // A layer that comes twice hides its lower self, and overlayfs takes no directory twice.
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Gives the image `name` another name, moving it where another image has it.
+    pub(crate) fn tag(&self, name: &str, reference: &str, emit: Emit<'_>) -> Result<()> {
+        let reference = Reference::parse_tag(reference)?;
+        let row = self.db.write(Flush::Durable, |tx| {
+            let id = find(tx, name)?.id;
+            rows::set_name(tx, &name_row(&reference, &id), now_ns())?;
+            rows::get(tx, &id)?.ok_or_else(|| no_such(name))
+        })?;
+        emit(Event::image("tag", &row.id, &reference.to_string(), &labels(&row.config)));
+        Ok(())
+    }
+
+    /// Frees what only containers that are gone had needed. To be called after a container was removed, and cheap.
+    pub(crate) fn collect(&self) -> Result<()> {
+        let gone = self.db.write(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {
+            true => rows::drop_unused_layers(tx),
+            false => Ok(Vec::new()),
+        })?;
+        self.free(&gone)
+    }
+
+    /// Removes the files of layers whose rows are gone, unless they came back.
+    fn free(&self, gone: &[String]) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let moving = self.layers.moving()?;
+        let gone = self.db.read(|tx| {
+            let mut free = Vec::new();
+            for diff_id in gone {
+                if !rows::has_layer(tx, diff_id)? {
+                    free.push(stored_digest(diff_id)?);
+                }
+            }
+            Ok(free)
+        })?;
+        moving.remove(&gone)
+    }
+
+    /// Makes images and their layers visible, all or nothing.
+    fn commit(&self, staging: &Staging<'_>, staged: &StagedLayers, images: &[NewImage]) -> Result<Committed> {
+        if !staged.is_empty() {
+            staging.flush()?;
+        }
+        let moving = self.layers.moving()?;
+        let now = now_ns();
+        self.db.write(Flush::Durable, |tx| {
+            let (mut done, mut moved) = (Committed::default(), false);
+            for image in images {
+                for diff_id in &image.layers {
+                    let text = diff_id.to_string();
+                    if rows::has_layer(tx, &text)? {
+                        continue;
+                    }
+                    let (name, layer) = staged.get(diff_id).ok_or_else(|| {
+                        Error::internal(format!("layer {diff_id} was removed by another program, try again"))
+                    })?;
+                    moving.publish(staging, name, diff_id)?;
+                    rows::insert_layer(tx, &text, signed(layer.size), signed(layer.recipe))?;
+                    moved = true;
+                }
+                let layers: Vec<String> = image.layers.iter().map(Digest::to_string).collect();
+                let row = ImageRow {
+                    id: image.id.to_string(),
+                    config: image.config.clone(),
+                    created: image.created,
+                    parent: image.parent.map(|id| id.to_string()),
+                    tagged: None,
+                };
+                rows::insert(tx, &row, &layers)?;
+                for name in &image.names {
+                    if let Some(old) = rows::set_name(tx, &name_row(name, &row.id), now)? {
+                        done.renamed.push((name.to_string(), old));
+                    }
+                }
+            }
+            if moved {
+                moving.settle()?;
+            }
+            Ok(done)
+        })
+    }
+
+    /// Whether the store has a layer.
+    fn has_layer(&self, diff_id: &Digest) -> Result<bool> {
+        self.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()))
+    }
+}
+
+/// Staged layers by diff id: name of the directory in the staging, and what it holds.
+type StagedLayers = HashMap<Digest, (String, Staged)>;
+
+/// An image about to become visible.
+#[derive(Debug)]
+struct NewImage {
+    id: Digest,
+    config: Vec<u8>,
+    created: i64,
+    layers: Vec<Digest>,
+    parent: Option<Digest>,
+    names: Vec<Reference>,
+}
+
+/// What [`Images::commit`] changed beside what it was asked for.
+#[derive(Debug, Default)]
+struct Committed {
+    /// Names that other images had, and their ids.
+    renamed: Vec<(String, String)>,
+}
+
+/// How a name led to an image.
+struct Found {
+    id: String,
+    /// The reference, where the name was one (not an id).
+    reference: Option<Reference>,
+}
+
+/// Looks an image up: whole id; exact reference; `repository:<beginning of an id>`; beginning of an id.
+fn find(tx: &Transaction<'_>, name: &str) -> Result<Found> {
+    let by_id = |id: String| Found { id, reference: None };
+    let hex = name.strip_prefix("sha256:").unwrap_or(name);
+    if is_hex_id(hex) {
+        let id = format!("sha256:{hex}");
+        return rows::get(tx, &id)?.map(|row| by_id(row.id)).ok_or_else(|| no_such(&id));
+    }
+    let reference = Reference::parse(name)?.or_latest();
+    if let Some(id) = rows::named(tx, &reference.to_string())? {
+        return Ok(Found { id, reference: Some(reference) });
+    }
+    if let Some(prefix) = reference.tag().filter(|tag| is_hex(tag) && !name.starts_with("sha256:")) {
+        let repository = reference.repository();
+        let mut fits = Vec::new();
+        for id in rows::by_prefix(tx, prefix, 32)? {
+            if rows::names(tx, &id)?.iter().any(|n| n.repository == repository) {
+                fits.push(id);
+            }
+        }
+        if let [id] = fits.as_slice() {
+            return Ok(by_id(id.clone()));
+        }
+    }
+    if is_hex(hex) {
+        match rows::by_prefix(tx, hex, 2)?.as_slice() {
+            [] => {}
+            [id] => return Ok(by_id(id.clone())),
+            _ => {
+                let message = format!("No such image: {reference} (several image ids begin with {hex})");
+                return Err(Error::not_found(message));
+            }
+        }
+    }
+    Err(Error::not_found(format!("No such image: {reference}")))
+}
+
+/// dockerd's error for a name that means no image.
+fn no_such(name: &str) -> Error {
+    Error::not_found(format!("No such image: {name}"))
+}
+
+fn name_row(reference: &Reference, image_id: &str) -> NameRow {
+    NameRow {
+        name: reference.to_string(),
+        repository: reference.repository(),
+        is_digest: reference.digest().is_some(),
+        image_id: image_id.to_owned(),
+    }
+}
+
+/// A digest that the database holds.
+fn stored_digest(text: &str) -> Result<Digest> {
+    Digest::parse(text, "metadata store").map_err(|e| e.with_kind(crate::error::ErrorKind::Corrupt))
+}
+
+/// The labels of a stored configuration.
+fn labels(config: &[u8]) -> StringMap {
+    ImageConfig::parse(config).ok().and_then(|c| c.config).map(|c| c.labels).unwrap_or_default()
+}
+
+/// This machine's architecture in the names of images.
+fn host_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

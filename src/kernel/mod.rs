@@ -5,4 +5,8 @@ pub(crate) mod fd;
 pub(crate) mod file;
 #[allow(unsafe_code)]
 pub(crate) mod path;
+#[allow(unsafe_code)]
+pub(crate) mod thread;
+#[allow(unsafe_code)]
+pub(crate) mod tree;
 pub(crate) mod watch;

@@ -1,4 +1,228 @@
 //! Images, their names and layers.
+//!
+//! Ids and diff ids are stored as `sha256:<hex>`, names in their familiar form. An image that was removed by force while
+//! a stopped container still needs it stays as a *hidden* row until the container goes: no name, not listed, but its
+//! layers are held.
+
+use super::failed;
+use crate::error::Result;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// This noun's tables.
-pub(crate) const SCHEMA: &str = "";
+pub(crate) const SCHEMA: &str = "
+CREATE TABLE layers (
+    diff_id TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,
+    recipe INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE images (
+    id TEXT PRIMARY KEY,
+    config BLOB NOT NULL,
+    created INTEGER NOT NULL,
+    parent TEXT,
+    tagged INTEGER,
+    hidden INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX images_parent ON images (parent);
+CREATE TABLE image_layers (
+    image_id TEXT NOT NULL REFERENCES images ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    diff_id TEXT NOT NULL REFERENCES layers,
+    PRIMARY KEY (image_id, position)
+) WITHOUT ROWID;
+CREATE INDEX image_layers_diff ON image_layers (diff_id);
+CREATE TABLE image_names (
+    name TEXT PRIMARY KEY,
+    repository TEXT NOT NULL,
+    is_digest INTEGER NOT NULL,
+    image_id TEXT NOT NULL REFERENCES images ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX image_names_image ON image_names (image_id);
+";
+
+/// One image row.
+#[derive(Debug, Clone)]
+pub(crate) struct ImageRow {
+    pub(crate) id: String,
+    /// The configuration's very bytes: the id is their digest.
+    pub(crate) config: Vec<u8>,
+    /// Unix nanoseconds, as the configuration says.
+    pub(crate) created: i64,
+    /// The local image that it was made from, where one was.
+    pub(crate) parent: Option<String>,
+    /// Unix nanoseconds of its last tagging.
+    pub(crate) tagged: Option<i64>,
+}
+
+/// One name of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NameRow {
+    /// `repository:tag` or `repository@digest`, familiar.
+    pub(crate) name: String,
+    pub(crate) repository: String,
+    pub(crate) is_digest: bool,
+    pub(crate) image_id: String,
+}
+
+const COLUMNS: &str = "id, config, created, parent, tagged";
+
+fn image_row(row: &Row<'_>) -> rusqlite::Result<ImageRow> {
+    Ok(ImageRow {
+        id: row.get(0)?,
+        config: row.get(1)?,
+        created: row.get(2)?,
+        parent: row.get(3)?,
+        tagged: row.get(4)?,
+    })
+}
+
+fn name_row(row: &Row<'_>) -> rusqlite::Result<NameRow> {
+    Ok(NameRow { name: row.get(0)?, repository: row.get(1)?, is_digest: row.get(2)?, image_id: row.get(3)? })
+}
+
+/// The image with that exact id, hidden or not.
+pub(crate) fn any(tx: &Transaction<'_>, id: &str) -> Result<Option<ImageRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM images WHERE id = ?1");
+    tx.prepare_cached(&sql).and_then(|mut s| s.query_row([id], image_row).optional()).map_err(failed)
+}
+
+/// The image with that exact id, unless hidden.
+pub(crate) fn get(tx: &Transaction<'_>, id: &str) -> Result<Option<ImageRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM images WHERE id = ?1 AND hidden = 0");
+    tx.prepare_cached(&sql).and_then(|mut s| s.query_row([id], image_row).optional()).map_err(failed)
+}
+
+/// Every image that is not hidden, newest first.
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<ImageRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM images WHERE hidden = 0 ORDER BY created DESC, id");
+    tx.prepare_cached(&sql).and_then(|mut s| s.query_map([], image_row)?.collect()).map_err(failed)
+}
+
+/// Ids that begin with `sha256:<prefix>`, at most `limit` of them. The prefix must be hex digits.
+pub(crate) fn by_prefix(tx: &Transaction<'_>, prefix: &str, limit: u32) -> Result<Vec<String>> {
+    let low = format!("sha256:{prefix}");
+    // 'g' sorts after every hex digit.
+    let high = format!("{low}g");
+    let sql = "SELECT id FROM images WHERE id >= ?1 AND id < ?2 AND hidden = 0 ORDER BY id LIMIT ?3";
+    tx.prepare_cached(sql)
+        .and_then(|mut s| s.query_map(params![low, high, limit], |r| r.get(0))?.collect())
+        .map_err(failed)
+}
+
+/// Inserts an image with its layers (which must be there), or brings a hidden one back. Answers whether it is new.
+pub(crate) fn insert(tx: &Transaction<'_>, image: &ImageRow, layers: &[String]) -> Result<bool> {
+    if any(tx, &image.id)?.is_some() {
+        let changed =
+            tx.execute("UPDATE images SET hidden = 0 WHERE id = ?1 AND hidden = 1", [&image.id]).map_err(failed)?;
+        return Ok(changed > 0);
+    }
+    tx.execute(
+        "INSERT INTO images (id, config, created, parent) VALUES (?1, ?2, ?3, ?4)",
+        params![image.id, image.config, image.created, image.parent],
+    )
+    .map_err(failed)?;
+    for (position, diff_id) in layers.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO image_layers (image_id, position, diff_id) VALUES (?1, ?2, ?3)",
+            params![image.id, position as i64, diff_id],
+        )
+        .map_err(failed)?;
+    }
+    Ok(true)
+}
+
+/// The diff ids of an image's layers, bottom first.
+pub(crate) fn layers(tx: &Transaction<'_>, id: &str) -> Result<Vec<String>> {
+    let sql = "SELECT diff_id FROM image_layers WHERE image_id = ?1 ORDER BY position";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// The bytes of each layer's files, bottom first.
+pub(crate) fn layer_sizes(tx: &Transaction<'_>, id: &str) -> Result<Vec<i64>> {
+    let sql = "SELECT size FROM image_layers JOIN layers USING (diff_id) WHERE image_id = ?1 ORDER BY position";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// Whether a layer is in the store.
+pub(crate) fn has_layer(tx: &Transaction<'_>, diff_id: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM layers WHERE diff_id = ?1").and_then(|mut s| s.exists([diff_id])).map_err(failed)
+}
+
+/// Makes a layer known: `size` bytes of files, `recipe` bytes of what gives its tar back.
+pub(crate) fn insert_layer(tx: &Transaction<'_>, diff_id: &str, size: i64, recipe: i64) -> Result<()> {
+    let sql = "INSERT INTO layers (diff_id, size, recipe) VALUES (?1, ?2, ?3)";
+    tx.execute(sql, params![diff_id, size, recipe]).map(drop).map_err(failed)
+}
+
+/// Forgets the layers that no image holds; answers them.
+pub(crate) fn drop_unused_layers(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    let sql = "DELETE FROM layers WHERE diff_id NOT IN (SELECT diff_id FROM image_layers) RETURNING diff_id";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// Every name, sorted.
+pub(crate) fn all_names(tx: &Transaction<'_>) -> Result<Vec<NameRow>> {
+    let sql = "SELECT name, repository, is_digest, image_id FROM image_names ORDER BY name";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([], name_row)?.collect()).map_err(failed)
+}
+
+/// The names of one image, sorted.
+pub(crate) fn names(tx: &Transaction<'_>, id: &str) -> Result<Vec<NameRow>> {
+    let sql = "SELECT name, repository, is_digest, image_id FROM image_names WHERE image_id = ?1 ORDER BY name";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], name_row)?.collect()).map_err(failed)
+}
+
+/// The image that has a name (in its familiar form).
+pub(crate) fn named(tx: &Transaction<'_>, name: &str) -> Result<Option<String>> {
+    let sql = "SELECT image_id FROM image_names WHERE name = ?1";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_row([name], |r| r.get(0)).optional()).map_err(failed)
+}
+
+/// Gives a name to an image at `now` (Unix nanoseconds); answers the other image that had it.
+pub(crate) fn set_name(tx: &Transaction<'_>, row: &NameRow, now: i64) -> Result<Option<String>> {
+    let before = named(tx, &row.name)?.filter(|id| *id != row.image_id);
+    tx.execute(
+        "INSERT OR REPLACE INTO image_names (name, repository, is_digest, image_id) VALUES (?1, ?2, ?3, ?4)",
+        params![row.name, row.repository, row.is_digest, row.image_id],
+    )
+    .map_err(failed)?;
+    tx.execute("UPDATE images SET tagged = ?2 WHERE id = ?1", params![row.image_id, now]).map_err(failed)?;
+    Ok(before)
+}
+
+/// Takes a name away.
+pub(crate) fn remove_name(tx: &Transaction<'_>, name: &str) -> Result<()> {
+    tx.execute("DELETE FROM image_names WHERE name = ?1", [name]).map(drop).map_err(failed)
+}
+
+/// Whether a visible image was made from this one.
+pub(crate) fn has_children(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM images WHERE parent = ?1 AND hidden = 0";
+    tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed)
+}
+
+/// Deletes an image, or hides it where a container still needs its layers.
+pub(crate) fn remove(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    tx.execute("DELETE FROM image_names WHERE image_id = ?1", [id]).map_err(failed)?;
+    let sql = if held(tx, id)? { "UPDATE images SET hidden = 1 WHERE id = ?1" } else { "DELETE FROM images WHERE id = ?1" };
+    tx.execute(sql, [id]).map(drop).map_err(failed)
+}
+
+/// Deletes the hidden images that no container needs any more; answers whether there were some.
+pub(crate) fn remove_unheld(tx: &Transaction<'_>) -> Result<bool> {
+    let sql = "SELECT id FROM images WHERE hidden = 1";
+    let hidden: Vec<String> =
+        tx.prepare_cached(sql).and_then(|mut s| s.query_map([], |r| r.get(0))?.collect()).map_err(failed)?;
+    let mut any = false;
+    for id in hidden {
+        if !held(tx, &id)? {
+            tx.execute("DELETE FROM images WHERE id = ?1", [&id]).map_err(failed)?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM containers WHERE image_id = ?1").and_then(|mut s| s.exists([id])).map_err(failed)
+}

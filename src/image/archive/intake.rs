@@ -1,0 +1,325 @@
+//! Taking in an archive in one pass.
+//!
+//! Which file is what stands in documents that may come last, so everything that looks like a layer is unpacked into
+//! staging as it streams by, small files are kept in memory (bounded), links are remembered, and the documents are read
+//! afterwards.
+
+use super::{inside, parent};
+use crate::error::{Error, Result};
+use crate::image::Images;
+use crate::image::decompress::{self, Compression};
+use crate::image::digest::{Digest, Hasher};
+use crate::image::layer::{Staged, Workers, entry};
+use crate::image::layers::Staging;
+use crate::op::Op;
+use std::collections::{HashMap, VecDeque};
+use std::io::{BufReader, Read};
+use std::thread::Scope;
+
+/// Largest file kept in memory, all of them together, and how many.
+const MAX_SMALL: u64 = crate::image::config::MAX_CONFIG as u64;
+const MAX_MEMORY: u64 = 64 << 20;
+const MAX_FILES: usize = 100_000;
+/// Layers in the pipeline at a time.
+const LAYERS_AT_ONCE: usize = 2;
+/// Links followed to one file.
+const MAX_LINKS: usize = 16;
+
+/// One file of the archive.
+enum Item {
+    Small(Vec<u8>),
+    /// Staged under that name.
+    Layer(String, Staged),
+    /// A layer that the store has already; its content had that digest.
+    Known(Digest),
+    /// Another path.
+    Link(String),
+    TooLarge(u64),
+}
+
+/// An archive taken in.
+pub(super) struct Intake<'a> {
+    images: &'a Images,
+    staging: &'a Staging<'a>,
+    items: HashMap<String, Item>,
+    memory: u64,
+}
+
+/// A layer of the archive, found again by its path.
+#[derive(Debug, Clone)]
+pub(super) struct FoundLayer {
+    pub(super) diff_id: Digest,
+    /// Digest of the file as it stands in the archive.
+    pub(super) raw: Digest,
+    /// Where it is staged; absent: the store has it.
+    pub(super) staged: Option<(String, Staged)>,
+}
+
+impl<'a> Intake<'a> {
+    /// Reads the whole archive.
+    pub(super) fn read(
+        images: &'a Images,
+        staging: &'a Staging<'a>,
+        archive: &mut dyn Read,
+        op: Option<&Op>,
+    ) -> Result<Intake<'a>> {
+        let mut intake = Intake { images, staging, items: HashMap::new(), memory: 0 };
+        let stream = decompress::reader(BufReader::with_capacity(256 << 10, archive))?;
+        let mut tar = tar::Archive::new(stream);
+        std::thread::scope(|scope| {
+            let mut pending = VecDeque::new();
+            for item in tar.entries()? {
+                if let Some(op) = op {
+                    op.check()?;
+                }
+                let mut item = item.map_err(|e| Error::invalid(format!("archive: {e}")))?;
+                intake.entry(scope, &mut pending, &mut item, op)?;
+            }
+            while let Some(next) = pending.pop_front() {
+                intake.settle(next)?;
+            }
+            Ok(())
+        })?;
+        Ok(intake)
+    }
+
+    fn entry<'scope, R: Read>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        pending: &mut VecDeque<Pending<'scope>>,
+        item: &mut tar::Entry<'_, R>,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let path = text(&item.path_bytes())?;
+        let path = inside("", &path)?;
+        let kind = item.header().entry_type();
+        if kind.is_symlink() || kind.is_hard_link() {
+            let target = text(&item.link_name_bytes().unwrap_or_default())?;
+            let base = if kind.is_symlink() { parent(&path) } else { "" };
+            let target = inside(base, &target).map_err(|e| e.context(format_args!("archive: link {path:?}")))?;
+            return self.put(path, Item::Link(target));
+        }
+        if !kind.is_file() && !kind.is_contiguous() && !kind.is_gnu_sparse() {
+            return Ok(());
+        }
+        if kind.is_gnu_sparse() {
+            return Err(Error::invalid(format!("archive: {path:?} is stored as a sparse file")));
+        }
+        let size = item.size();
+        let mut head = Vec::with_capacity(512);
+        item.by_ref().take(512).read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        if Compression::of(&head) != Compression::None || entry::is_header(&head) {
+            return self.layer(scope, pending, path, size, head, item, op);
+        }
+        if size > MAX_SMALL {
+            return self.put(path, Item::TooLarge(size));
+        }
+        self.memory += size;
+        if self.memory > MAX_MEMORY {
+            return Err(Error::invalid(format!("archive: its documents take more than {MAX_MEMORY} bytes")));
+        }
+        item.read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        whole(&path, head.len() as u64, size)?;
+        self.put(path, Item::Small(head))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn layer<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        pending: &mut VecDeque<Pending<'scope>>,
+        path: String,
+        size: u64,
+        head: Vec<u8>,
+        rest: &mut dyn Read,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        if let Some(known) = self.known(&path)? {
+            return self.check_known(path, known, size, &head, rest, op);
+        }
+        while pending.len() >= LAYERS_AT_ONCE {
+            if let Some(next) = pending.pop_front() {
+                self.settle(next)?;
+            }
+        }
+        let (name, stage) = self.staging.layer()?;
+        let (mut feeder, workers) = Workers::start(scope, stage, &head)?;
+        let mut counted = Counted { input: (&head[..]).chain(rest), count: 0 };
+        if feeder.feed(&mut counted, op)? {
+            whole(&path, counted.count, size)?;
+        }
+        let raw = feeder.end();
+        pending.push_back(Pending { path, name, workers, raw });
+        Ok(())
+    }
+
+    fn settle(&mut self, pending: Pending<'_>) -> Result<()> {
+        let staged = pending.workers.join(pending.raw).map_err(|e| e.context(format_args!("{:?}", pending.path)))?;
+        self.put(pending.path, Item::Layer(pending.name, staged))
+    }
+
+    /// The digest that the path of a blob promises, where the store has a layer of it: then unpacking is not needed.
+    fn known(&self, path: &str) -> Result<Option<Digest>> {
+        let digest = path.strip_prefix("blobs/sha256/").and_then(Digest::from_hex);
+        Ok(match digest {
+            Some(digest) if self.images.has_layer(&digest)? => Some(digest),
+            _ => None,
+        })
+    }
+
+    fn check_known(
+        &mut self,
+        path: String,
+        known: Digest,
+        size: u64,
+        head: &[u8],
+        rest: &mut dyn Read,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let (mut hasher, mut buffer, mut read) = (Hasher::new(), vec![0; 256 << 10], head.len() as u64);
+        hasher.update(head);
+        loop {
+            if let Some(op) = op {
+                op.check()?;
+            }
+            let n = rest.read(&mut buffer).map_err(|e| cut(&path, &e))?;
+            if n == 0 {
+                break;
+            }
+            hasher.update(&buffer[..n]);
+            read += n as u64;
+        }
+        whole(&path, read, size)?;
+        let digest = hasher.finish();
+        if digest != known {
+            return Err(Error::invalid(format!("archive: {path:?} has the digest {digest}")));
+        }
+        self.put(path, Item::Known(digest))
+    }
+
+    fn put(&mut self, path: String, item: Item) -> Result<()> {
+        if self.items.len() >= MAX_FILES {
+            return Err(Error::invalid(format!("archive: more than {MAX_FILES} files")));
+        }
+        // A path that comes twice could mean one thing here and another elsewhere.
+        match self.items.insert(path, item) {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid("archive: a path comes twice")),
+        }
+    }
+
+    /// The images of the engine that takes it in.
+    pub(super) fn images(&self) -> &Images {
+        self.images
+    }
+
+    /// Every path.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.items.keys().map(String::as_str)
+    }
+
+    /// The document at `path`, of at most `limit` bytes; `None`: there is none.
+    pub(super) fn document(&self, path: &str, limit: usize) -> Result<Option<&[u8]>> {
+        let large = |size: u64| Error::invalid(format!("archive: {path:?} has {size} bytes, at most {limit} are taken"));
+        match self.follow(path)?.map(|(_, item)| item) {
+            None => Ok(None),
+            Some(Item::Small(bytes)) if bytes.len() <= limit => Ok(Some(bytes)),
+            Some(Item::Small(bytes)) => Err(large(bytes.len() as u64)),
+            Some(Item::TooLarge(size)) => Err(large(*size)),
+            Some(_) => Err(Error::invalid(format!("archive: {path:?} is a layer, not a document"))),
+        }
+    }
+
+    /// The layer at `path`; `None`: there is none.
+    pub(super) fn layer_at(&mut self, path: &str) -> Result<Option<FoundLayer>> {
+        let Some((real, item)) = self.follow(path)? else { return Ok(None) };
+        let found = |name: &String, staged: &Staged| FoundLayer {
+            diff_id: staged.diff_id,
+            raw: staged.raw,
+            staged: Some((name.clone(), *staged)),
+        };
+        match item {
+            Item::Layer(name, staged) => Ok(Some(found(name, staged))),
+            Item::Known(digest) => Ok(Some(FoundLayer { diff_id: *digest, raw: *digest, staged: None })),
+            Item::Small(bytes) => {
+                // A layer without entries: too little to be known by its looks.
+                let (real, bytes) = (real.to_owned(), bytes.clone());
+                let (name, staged) = self.stage_bytes(&bytes).map_err(|e| e.context(format_args!("{path:?}")))?;
+                let answer = found(&name, &staged);
+                self.items.insert(real, Item::Layer(name, staged));
+                Ok(Some(answer))
+            }
+            _ => Err(Error::invalid(format!("archive: {path:?} is not a layer"))),
+        }
+    }
+
+    fn stage_bytes(&self, bytes: &[u8]) -> Result<(String, Staged)> {
+        stage_stream(self.staging, &mut &bytes[..], &[], None)
+    }
+
+    fn follow(&self, path: &str) -> Result<Option<(&str, &Item)>> {
+        let mut path = path;
+        for _ in 0..MAX_LINKS {
+            match self.items.get_key_value(path) {
+                None => return Ok(None),
+                Some((_, Item::Link(target))) => path = target,
+                Some((real, item)) => return Ok(Some((real, item))),
+            }
+        }
+        Err(Error::invalid(format!("archive: {path:?}: too many links")))
+    }
+}
+
+/// Stages one layer from a stream, which begins with `head`. Answers its name in the staging.
+pub(in crate::image) fn stage_stream(
+    staging: &Staging<'_>,
+    input: &mut dyn Read,
+    head: &[u8],
+    op: Option<&Op>,
+) -> Result<(String, Staged)> {
+    let (name, stage) = staging.layer()?;
+    let staged = std::thread::scope(|scope| {
+        let (mut feeder, workers) = Workers::start(scope, stage, head)?;
+        feeder.feed(&mut head.chain(input), op)?;
+        let raw = feeder.end();
+        workers.join(raw)
+    })?;
+    Ok((name, staged))
+}
+
+/// A layer that the pipeline still works on.
+struct Pending<'scope> {
+    path: String,
+    name: String,
+    workers: Workers<'scope>,
+    raw: Option<Digest>,
+}
+
+struct Counted<R> {
+    input: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.input.read(out)?;
+        self.count += n as u64;
+        Ok(n)
+    }
+}
+
+fn whole(path: &str, read: u64, size: u64) -> Result<()> {
+    match read == size {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("archive: unexpected end in {path:?}: {read} of {size} bytes"))),
+    }
+}
+
+fn cut(path: &str, error: &std::io::Error) -> Error {
+    Error::invalid(format!("archive: {path:?}: {error}"))
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("archive: a name that is not UTF-8"))?;
+    Ok(text.to_owned())
+}

@@ -1,0 +1,281 @@
+//! Unpacking as a pipeline: the caller reads, one thread decompresses (where needed), one digests, one writes the tree
+//! and one compresses the recipe, with a bounded number of buffers between them.
+
+use super::recipe::{self, Encoder, Packer};
+use super::unpack::unpack;
+use crate::error::{Error, Result};
+use crate::image::decompress::{self, Compression};
+use crate::image::digest::{Digest, Hasher};
+use crate::kernel::{thread, tree};
+use crate::op::Op;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::io::{self, BufRead, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// Size of a buffer, and how many may wait between two threads: some 4 MiB for a layer in all.
+const CHUNK: usize = 256 << 10;
+const DEPTH: usize = 6;
+
+/// Where a layer is staged: an empty directory of ours.
+pub(crate) struct Stage {
+    pub(crate) dir: OwnedFd,
+}
+
+/// A whole layer, staged: `diff/`, `recipe` and maybe `replaced/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Staged {
+    /// Digest of the uncompressed tar.
+    pub(crate) diff_id: Digest,
+    /// Digest of the stream as it was fed.
+    pub(crate) raw: Digest,
+    /// Bytes of the files.
+    pub(crate) size: u64,
+    /// Bytes of the recipe.
+    pub(crate) recipe: u64,
+}
+
+/// The caller's end of a pipeline: feed it, then [`Feeder::end`] it. Dropping it instead leaves a layer that must not
+/// be used.
+pub(crate) struct Feeder {
+    out: Fan,
+    /// Compressed streams have a digest of their own.
+    raw: Option<Hasher>,
+}
+
+/// The threads of one layer.
+pub(crate) struct Workers<'scope> {
+    decompress: Option<ScopedJoinHandle<'scope, Result<()>>>,
+    digest: ScopedJoinHandle<'scope, Digest>,
+    write: ScopedJoinHandle<'scope, Result<u64>>,
+    recipe: ScopedJoinHandle<'scope, Result<u64>>,
+}
+
+impl<'scope> Workers<'scope> {
+    /// Starts the threads for a stream that begins with `head` (at least six bytes, or all).
+    pub(crate) fn start(scope: &'scope Scope<'scope, '_>, stage: Stage, head: &[u8]) -> Result<(Feeder, Self)> {
+        let compression = Compression::of(head);
+        tree::mkdir_at(stage.dir.as_fd(), recipe::DIFF, 0o755)?;
+        let diff = tree::open_dir_at(stage.dir.as_fd(), recipe::DIFF)?;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let packer = Packer::new(tree::open_at(stage.dir.as_fd(), recipe::FILE, flags, 0o600)?)?;
+
+        let (steps_out, steps_in) = bounded::<Vec<u8>>(64);
+        let recipe = thread::spawn(scope, "layer-recipe", move || pack(packer, &steps_in))?;
+        let (digest_out, digest_in) = bounded(DEPTH);
+        let digest = thread::spawn(scope, "layer-digest", move || digest_all(&digest_in))?;
+        let (write_out, write_in) = bounded(DEPTH);
+        let write = thread::spawn(scope, "layer-write", move || write_all(&write_in, diff, &stage, &steps_out))?;
+        let plain = Fan { outs: vec![digest_out, write_out], pool: Pool::new() };
+
+        let (out, decompress, raw) = match compression {
+            Compression::None => (plain, None, None),
+            other => {
+                let (raw_out, raw_in) = bounded(DEPTH);
+                let work = move || decompress_all(raw_in, other, plain);
+                let handle = thread::spawn(scope, "layer-inflate", work)?;
+                (Fan { outs: vec![raw_out], pool: Pool::new() }, Some(handle), Some(Hasher::new()))
+            }
+        };
+        Ok((Feeder { out, raw }, Workers { decompress, digest, write, recipe }))
+    }
+
+    /// Waits for the layer; `raw` is what [`Feeder::end`] answered.
+    pub(crate) fn join(self, raw: Option<Digest>) -> Result<Staged> {
+        let inflated = self.decompress.map(|handle| joined(handle.join()).and_then(|r| r));
+        let diff_id = joined(self.digest.join());
+        let size = joined(self.write.join()).and_then(|r| r);
+        let recipe = joined(self.recipe.join()).and_then(|r| r);
+        // The first cause first: a decoder's error makes the writer see a cut stream.
+        match inflated {
+            Some(Err(error)) if !is_hang_up(&error) => return Err(error),
+            _ => {}
+        }
+        let recipe = match recipe {
+            Err(error) => return Err(error),
+            Ok(recipe) => recipe,
+        };
+        let (diff_id, size) = (diff_id?, size?);
+        Ok(Staged { diff_id, raw: raw.unwrap_or(diff_id), size, recipe })
+    }
+}
+
+impl Feeder {
+    /// Feeds all of `input`. Answers false when the pipeline ended early: [`Workers::join`] then says why.
+    pub(crate) fn feed(&mut self, input: &mut dyn Read, op: Option<&Op>) -> Result<bool> {
+        loop {
+            if let Some(op) = op {
+                op.check()?;
+            }
+            let mut chunk = self.out.pool.take();
+            let full = fill(input, &mut chunk)?;
+            if let Some(raw) = &mut self.raw {
+                raw.update(&chunk.bytes);
+            }
+            if !chunk.bytes.is_empty() && self.out.send(chunk).is_err() {
+                return Ok(false);
+            }
+            if !full {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Ends the stream; answers its digest where it was compressed.
+    pub(crate) fn end(self) -> Option<Digest> {
+        self.raw.map(Hasher::finish)
+    }
+}
+
+fn pack(mut packer: Packer, steps: &Receiver<Vec<u8>>) -> Result<u64> {
+    for piece in steps {
+        packer.push(&piece)?;
+    }
+    packer.finish()
+}
+
+fn digest_all(input: &Receiver<Arc<Chunk>>) -> Digest {
+    let mut hasher = Hasher::new();
+    for chunk in input {
+        hasher.update(&chunk.bytes);
+    }
+    hasher.finish()
+}
+
+fn write_all(
+    input: &Receiver<Arc<Chunk>>,
+    diff: OwnedFd,
+    stage: &Stage,
+    steps: &Sender<Vec<u8>>,
+) -> Result<u64> {
+    thread::zero_umask()?;
+    let mut encoder = Encoder::new(|piece| steps.send(piece).map_err(|_| hang_up()));
+    let replaced = || {
+        tree::mkdir_at(stage.dir.as_fd(), recipe::REPLACED, 0o700)?;
+        tree::open_dir_at(stage.dir.as_fd(), recipe::REPLACED)
+    };
+    let done = unpack(Chunks { input: input.clone(), now: None, at: 0 }, diff, &replaced, &mut encoder)?;
+    encoder.finish()?;
+    Ok(done.size)
+}
+
+fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out: Fan) -> Result<()> {
+    let mut decoder = decompress::decoder(Chunks { input, now: None, at: 0 }, compression)?;
+    loop {
+        let mut chunk = out.pool.take();
+        let full = fill(&mut decoder, &mut chunk).map_err(|e| e.context("decompress a layer"))?;
+        if !chunk.bytes.is_empty() {
+            out.send(chunk).map_err(|()| hang_up())?;
+        }
+        if !full {
+            return Ok(());
+        }
+    }
+}
+
+/// Fills a buffer; answers whether it is full (else the stream ended).
+fn fill(input: &mut (impl Read + ?Sized), chunk: &mut Chunk) -> Result<bool> {
+    chunk.bytes.resize(CHUNK, 0);
+    let mut filled = 0;
+    while filled < CHUNK {
+        match input.read(&mut chunk.bytes[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::from(e)),
+        }
+    }
+    chunk.bytes.truncate(filled);
+    Ok(filled == CHUNK)
+}
+
+const HANG_UP: &str = "the next stage of the pipeline ended";
+
+fn hang_up() -> Error {
+    Error::internal(HANG_UP)
+}
+
+fn is_hang_up(error: &Error) -> bool {
+    error.message() == HANG_UP
+}
+
+fn joined<T>(result: std::thread::Result<T>) -> Result<T> {
+    result.map_err(|_| Error::new(crate::error::ErrorKind::Panic, "a worker thread of an image operation failed"))
+}
+
+/// A buffer of the stream, which goes back to its pool when the last reader is done.
+struct Chunk {
+    bytes: Vec<u8>,
+    home: Sender<Vec<u8>>,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // A full or closed pool: the memory is freed.
+        let _ = self.home.try_send(std::mem::take(&mut self.bytes));
+    }
+}
+
+struct Pool {
+    home: Sender<Vec<u8>>,
+    idle: Receiver<Vec<u8>>,
+}
+
+impl Pool {
+    fn new() -> Pool {
+        let (home, idle) = bounded(2 * DEPTH);
+        Pool { home, idle }
+    }
+    fn take(&self) -> Chunk {
+        let bytes = self.idle.try_recv().unwrap_or_default();
+        Chunk { bytes, home: self.home.clone() }
+    }
+}
+
+/// Sends each buffer to several readers.
+struct Fan {
+    outs: Vec<Sender<Arc<Chunk>>>,
+    pool: Pool,
+}
+
+impl Fan {
+    /// Fails when any reader is gone: then the layer is lost anyway.
+    fn send(&mut self, chunk: Chunk) -> std::result::Result<(), ()> {
+        let chunk = Arc::new(chunk);
+        for out in &self.outs {
+            out.send(chunk.clone()).map_err(drop)?;
+        }
+        Ok(())
+    }
+}
+
+/// The buffers as one stream.
+struct Chunks {
+    input: Receiver<Arc<Chunk>>,
+    now: Option<Arc<Chunk>>,
+    at: usize,
+}
+
+impl BufRead for Chunks {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.now.as_ref().is_none_or(|chunk| self.at >= chunk.bytes.len()) {
+            self.now = self.input.recv().ok();
+            self.at = 0;
+        }
+        Ok(self.now.as_ref().map_or(&[], |chunk| &chunk.bytes[self.at..]))
+    }
+    fn consume(&mut self, n: usize) {
+        self.at += n;
+    }
+}
+
+impl Read for Chunks {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let have = self.fill_buf()?;
+        let n = have.len().min(out.len());
+        out[..n].copy_from_slice(&have[..n]);
+        self.consume(n);
+        Ok(n)
+    }
+}

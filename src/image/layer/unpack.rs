@@ -1,0 +1,474 @@
+//! Writing a layer's entries as an overlayfs layer, confined to one directory.
+//!
+//! Each object is made by descriptor of its parent and one single name. A parent is opened with openat2, beneath the
+//! root and through no link; where the layer itself has a link on the way, as hand-made tars do, the kernel resolves it
+//! inside the root. Nobody else knows the directory yet, so nothing can be exchanged between two steps.
+//!
+//! Whiteouts become overlayfs's own: `.wh.NAME` a character device 0/0, `.wh..wh..opq` the attribute
+//! `trusted.overlay.opaque`. As the OCI specification has it, they hide what lies below and never what the same layer
+//! brings, in whichever order the entries come.
+
+use super::entry::{Entry, Extent, Kind, TarReader, clean, show};
+use super::recipe::Recorder;
+use crate::error::{Error, Result};
+use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
+use crate::kernel::tree::{self, Stat, Time};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::BufRead;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+const WHITEOUT: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+const META: &[u8] = b".wh..wh.";
+const OPAQUE_XATTR: &str = "trusted.overlay.opaque";
+/// Parents kept open.
+const PARENTS: usize = 16;
+/// `O_PATH` descriptors of directories.
+const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
+
+/// What came of an unpacking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unpacked {
+    /// Bytes of the files, with their holes.
+    pub(crate) size: u64,
+}
+
+/// Unpacks the tar `input` into the empty directory `root`; `replaced` takes what later entries replace.
+///
+/// The calling thread must have umask 0. `recorder` hears every byte of the tar.
+pub(crate) fn unpack(
+    input: impl BufRead,
+    root: OwnedFd,
+    replaced: &dyn Fn() -> Result<OwnedFd>,
+    recorder: &mut dyn Recorder,
+) -> Result<Unpacked> {
+    let stat = tree::stat_fd(root.as_fd())?;
+    let mut unpacker = Unpacker {
+        root_path: tree::path_of(root.as_fd())?,
+        root: Rc::new(root),
+        owner: (stat.uid, stat.gid),
+        parents: VecDeque::new(),
+        dirs: HashMap::new(),
+        replaced,
+        replaced_dir: None,
+        replaced_count: 0,
+        done: Unpacked::default(),
+    };
+    let mut tar = TarReader::new(input, recorder);
+    while let Some(entry) = tar.next()? {
+        unpacker.entry(&mut tar, &entry).map_err(|error| name_entry(error, &entry))?;
+    }
+    tar.rest()?;
+    unpacker.finish()
+}
+
+fn name_entry(error: Error, entry: &Entry) -> Error {
+    let shown = entry.shown();
+    if error.message().contains(&shown) { error } else { error.context(format_args!("unpack {shown}")) }
+}
+
+/// A directory of the tree, open, with its real path in it.
+#[derive(Clone)]
+struct Parent {
+    fd: Rc<OwnedFd>,
+    path: Rc<[u8]>,
+}
+
+impl Parent {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+    fn child(&self, name: &[u8]) -> Vec<u8> {
+        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+    }
+}
+
+/// What a directory gets at the end, when nothing is made in it any more.
+struct DirAttributes {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    mtime: Time,
+    xattrs: Vec<(String, Vec<u8>)>,
+}
+
+struct Unpacker<'a> {
+    root: Rc<OwnedFd>,
+    root_path: Vec<u8>,
+    /// Whom new files belong to by themselves.
+    owner: (u32, u32),
+    /// Recently used parents by the name that an entry called them.
+    parents: VecDeque<(Vec<u8>, Parent)>,
+    dirs: HashMap<Vec<u8>, DirAttributes>,
+    replaced: &'a dyn Fn() -> Result<OwnedFd>,
+    replaced_dir: Option<OwnedFd>,
+    replaced_count: u64,
+    done: Unpacked,
+}
+
+impl Unpacker<'_> {
+    fn entry<R: BufRead>(&mut self, tar: &mut TarReader<'_, R>, entry: &Entry) -> Result<()> {
+        if entry.path.is_empty() {
+            self.dirs.insert(Vec::new(), attributes(entry));
+            return tar.content(entry, None);
+        }
+        let (parent, name) = split(&entry.path);
+        if name.starts_with(WHITEOUT) {
+            self.whiteout(parent, name)?;
+            return tar.content(entry, None);
+        }
+        let parent = self.parent(parent)?;
+        let path = parent.child(name);
+        match &entry.kind {
+            Kind::File => return self.file(tar, entry, &parent, name, &path),
+            Kind::Dir => self.directory(tar.recorder(), entry, &parent, name, path)?,
+            Kind::Link(target) => self.link(tar.recorder(), target, &parent, name, &path)?,
+            Kind::Symlink(target) => {
+                self.make(tar.recorder(), &parent, name, &path, || tree::symlink_at(target, parent.fd(), name))?;
+                self.attributes_at(entry, &parent, name)?;
+            }
+            Kind::Char(major, minor) => self.node(tar, entry, &parent, name, libc::S_IFCHR, (*major, *minor))?,
+            Kind::Block(major, minor) => self.node(tar, entry, &parent, name, libc::S_IFBLK, (*major, *minor))?,
+            Kind::Fifo => self.node(tar, entry, &parent, name, libc::S_IFIFO, (0, 0))?,
+        }
+        tar.content(entry, None)
+    }
+
+    fn file<R: BufRead>(
+        &mut self,
+        tar: &mut TarReader<'_, R>,
+        entry: &Entry,
+        parent: &Parent,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<()> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let fd = self.make(tar.recorder(), parent, name, path, || {
+            tree::open_at(parent.fd(), name, flags, entry.mode & 0o777)
+        })?;
+        let file = File::from(fd);
+        tar.content(entry, Some((path, &mut |offset, bytes| {
+            file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e))
+        })))?;
+        if entry.sparse && entry.extents.last().is_none_or(|Extent { offset, length }| offset + length < entry.size) {
+            let size = i64::try_from(entry.size).map_err(|_| Error::invalid("the file is too large"))?;
+            tree::truncate_fd(file.as_fd(), size)?;
+        }
+        self.done.size = self.done.size.saturating_add(entry.size);
+        let fd = file.as_fd();
+        if (entry.uid, entry.gid) != self.owner {
+            tree::chown_fd(fd, entry.uid, entry.gid)?;
+        }
+        // Writing and chown take setuid and setgid away, so these come last.
+        if entry.mode & 0o7000 != 0 {
+            tree::chmod_fd(fd, entry.mode)?;
+        }
+        for (key, value) in &entry.xattrs {
+            set_xattr(key, |key| tree::set_xattr_fd(fd, key, value))?;
+        }
+        tree::utime_fd(fd, entry.mtime)
+    }
+
+    fn directory(
+        &mut self,
+        recorder: &mut dyn Recorder,
+        entry: &Entry,
+        parent: &Parent,
+        name: &[u8],
+        path: Vec<u8>,
+    ) -> Result<()> {
+        match tree::mkdir_at(parent.fd(), name, 0o755) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                let there = tree::stat_at(parent.fd(), name)?;
+                if !there.is_some_and(|s| s.is_dir()) {
+                    // A directory in the place of a whiteout hides what lies below, as the whiteout did.
+                    let opaque = there.is_some_and(|s| is_whiteout(&s));
+                    self.put_aside(recorder, parent, name, &path)?;
+                    tree::mkdir_at(parent.fd(), name, 0o755)?;
+                    if opaque {
+                        set_opaque(&tree::open_dir_at(parent.fd(), name)?)?;
+                    }
+                }
+            }
+            other => other?,
+        }
+        self.dirs.insert(path, attributes(entry));
+        Ok(())
+    }
+
+    fn link(
+        &mut self,
+        recorder: &mut dyn Recorder,
+        target: &[u8],
+        parent: &Parent,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<()> {
+        if target.is_empty() {
+            return Err(Error::invalid("a hard link to the root"));
+        }
+        let (target_parent, target_name) = split(target);
+        let missing = |error: Error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP) => {
+                Error::invalid(format!("the target {} of the hard link is not in the layer", show(target)))
+            }
+            Some(libc::EPERM) => {
+                Error::invalid(format!("the target {} of the hard link is not a file", show(target)))
+            }
+            _ => error.context(format_args!("hard link to {}", show(target))),
+        };
+        let from = self.existing(target_parent).map_err(missing)?;
+        if from.child(target_name) == path {
+            let there = tree::stat_at(parent.fd(), name)?;
+            return there.map(drop).ok_or_else(|| missing(Error::os("link", libc::ENOENT)));
+        }
+        // Looked at first: what is in the way must not go for a link that cannot be made.
+        if tree::stat_at(from.fd(), target_name)?.is_none() {
+            return Err(missing(Error::os("link", libc::ENOENT)));
+        }
+        self.make(recorder, parent, name, path, || tree::link_at(from.fd(), target_name, parent.fd(), name))
+            .map_err(missing)
+    }
+
+    fn node<R: BufRead>(
+        &mut self,
+        tar: &mut TarReader<'_, R>,
+        entry: &Entry,
+        parent: &Parent,
+        name: &[u8],
+        kind: u32,
+        device: (u32, u32),
+    ) -> Result<()> {
+        let path = parent.child(name);
+        let mode = kind | entry.mode;
+        self.make(tar.recorder(), parent, name, &path, || tree::mknod_at(parent.fd(), name, mode, device))?;
+        self.attributes_at(entry, parent, name)
+    }
+
+    /// Owner, attributes and time of what cannot be opened: links, devices, fifos.
+    fn attributes_at(&self, entry: &Entry, parent: &Parent, name: &[u8]) -> Result<()> {
+        if (entry.uid, entry.gid) != self.owner {
+            tree::chown_at(parent.fd(), name, entry.uid, entry.gid)?;
+        }
+        for (key, value) in &entry.xattrs {
+            set_xattr(key, |key| tree::set_xattr_at(parent.fd(), name, key, value))?;
+        }
+        tree::utime_at(parent.fd(), name, entry.mtime)
+    }
+
+    fn whiteout(&mut self, parent: &[u8], name: &[u8]) -> Result<()> {
+        if name == OPAQUE {
+            let parent = self.parent(parent)?;
+            return set_opaque(&open_real(parent.fd())?);
+        }
+        // Notes of older storage drivers to themselves.
+        if name.starts_with(META) {
+            return Ok(());
+        }
+        let hidden = &name[WHITEOUT.len()..];
+        if matches!(hidden, b"" | b"." | b"..") {
+            return Err(Error::invalid("a whiteout of no name"));
+        }
+        let parent = self.parent(parent)?;
+        match tree::mknod_at(parent.fd(), hidden, libc::S_IFCHR, (0, 0)) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                match tree::stat_at(parent.fd(), hidden)? {
+                    Some(stat) if stat.is_dir() => set_opaque(&tree::open_dir_at(parent.fd(), hidden)?),
+                    _ => Ok(()),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Makes an object, putting aside what is in its way.
+    fn make<T>(
+        &mut self,
+        recorder: &mut dyn Recorder,
+        parent: &Parent,
+        name: &[u8],
+        path: &[u8],
+        make: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        match make() {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                self.put_aside(recorder, parent, name, path)?;
+                make()
+            }
+            other => other,
+        }
+    }
+
+    /// Takes an object out of the tree. Files and directories are kept beside it, for the recipe.
+    fn put_aside(&mut self, recorder: &mut dyn Recorder, parent: &Parent, name: &[u8], path: &[u8]) -> Result<()> {
+        let Some(stat) = tree::stat_at(parent.fd(), name)? else { return Ok(()) };
+        if !stat.is_dir() && !stat.is_file() {
+            self.parents.clear();
+            return tree::unlink_at(parent.fd(), name);
+        }
+        let aside = match self.replaced_dir.take() {
+            Some(dir) => dir,
+            None => (self.replaced)()?,
+        };
+        tree::rename_at(parent.fd(), name, aside.as_fd(), self.replaced_count.to_string())?;
+        self.replaced_dir = Some(aside);
+        self.replaced_count += 1;
+        recorder.replaced(path)?;
+        if stat.is_dir() {
+            self.parents.clear();
+            self.dirs.retain(|dir, _| !is_below(dir, path));
+        }
+        Ok(())
+    }
+
+    /// The directory at `path`, made with its parents where missing.
+    fn parent(&mut self, path: &[u8]) -> Result<Parent> {
+        match self.existing(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                let (above, name) = split(path);
+                let parent = self.parent(above)?;
+                match tree::mkdir_at(parent.fd(), name, 0o755) {
+                    Ok(()) => {}
+                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => self.reveal(&parent, name)?,
+                    Err(error) => return Err(error),
+                }
+                self.existing(path)
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                // A whiteout where a directory is needed gives way; anything else is an error.
+                let (above, name) = split(path);
+                let parent = self.parent(above)?;
+                self.reveal(&parent, name)?;
+                self.existing(path)
+            }
+            other => other,
+        }
+    }
+
+    /// Puts an opaque directory in the place of a whiteout.
+    fn reveal(&mut self, parent: &Parent, name: &[u8]) -> Result<()> {
+        let shown = show(&parent.child(name));
+        match tree::stat_at(parent.fd(), name)? {
+            Some(stat) if is_whiteout(&stat) => {
+                tree::unlink_at(parent.fd(), name)?;
+                tree::mkdir_at(parent.fd(), name, 0o755)?;
+                set_opaque(&tree::open_dir_at(parent.fd(), name)?)
+            }
+            _ => Err(Error::invalid(format!("{shown} is no directory"))),
+        }
+    }
+
+    /// The directory at `path`, which must be there.
+    fn existing(&mut self, path: &[u8]) -> Result<Parent> {
+        if path.is_empty() {
+            return Ok(Parent { fd: self.root.clone(), path: Rc::from(&[][..]) });
+        }
+        if let Some(at) = self.parents.iter().position(|(have, _)| have == path) {
+            if at > 0 {
+                self.parents.swap(0, at);
+            }
+            return Ok(self.parents[0].1.clone());
+        }
+        let parent = match openat2(self.root.as_fd(), path, PARENT, 0, BENEATH_NO_LINKS) {
+            Ok(fd) => Parent { fd: Rc::new(fd), path: Rc::from(path) },
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                let fd = openat2(self.root.as_fd(), path, PARENT, 0, IN_ROOT)?;
+                let real = self.real_path(&fd)?;
+                Parent { fd: Rc::new(fd), path: Rc::from(real) }
+            }
+            Err(error) => return Err(error),
+        };
+        self.parents.truncate(PARENTS - 1);
+        self.parents.push_front((path.to_vec(), parent.clone()));
+        Ok(parent)
+    }
+
+    /// Where a directory that was reached through a link really lies, relative to the root.
+    fn real_path(&self, fd: &OwnedFd) -> Result<Vec<u8>> {
+        let path = tree::path_of(fd.as_fd())?;
+        match path.strip_prefix(self.root_path.as_slice()) {
+            Some([]) => Ok(Vec::new()),
+            Some([b'/', rest @ ..]) => clean(rest),
+            _ => Err(Error::internal("a directory lies outside of the layer")),
+        }
+    }
+
+    /// Gives directories what would have changed, or hindered, while their content was made.
+    fn finish(self) -> Result<Unpacked> {
+        for (path, attributes) in &self.dirs {
+            let result = match path.is_empty() {
+                true => attributes.apply(&open_real(self.root.as_fd())?),
+                false => openat2(self.root.as_fd(), path, libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)
+                    .and_then(|fd| attributes.apply(&fd)),
+            };
+            result.map_err(|error| error.context(format_args!("unpack {}", show(path))))?;
+        }
+        Ok(self.done)
+    }
+}
+
+impl DirAttributes {
+    fn apply(&self, dir: &OwnedFd) -> Result<()> {
+        tree::chown_fd(dir.as_fd(), self.uid, self.gid)?;
+        tree::chmod_fd(dir.as_fd(), self.mode)?;
+        for (key, value) in &self.xattrs {
+            set_xattr(key, |key| tree::set_xattr_fd(dir.as_fd(), key, value))?;
+        }
+        tree::utime_fd(dir.as_fd(), self.mtime)
+    }
+}
+
+fn attributes(entry: &Entry) -> DirAttributes {
+    DirAttributes {
+        mode: entry.mode,
+        uid: entry.uid,
+        gid: entry.gid,
+        mtime: entry.mtime,
+        xattrs: entry.xattrs.clone(),
+    }
+}
+
+/// Sets one extended attribute of an entry. overlayfs's own are left out: an image must not steer the file system that
+/// it is mounted by. What this file system has no place for is left out as well, but never a capability.
+fn set_xattr(key: &str, set: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+    if key.starts_with("trusted.overlay.") || key.starts_with("user.overlay.") {
+        return Ok(());
+    }
+    match set(key) {
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) if key != "security.capability" => Ok(()),
+            // Links and devices have no user attributes.
+            Some(libc::EPERM) if key.starts_with("user.") => Ok(()),
+            _ => Err(error),
+        },
+        done => done,
+    }
+}
+
+fn set_opaque(dir: &OwnedFd) -> Result<()> {
+    tree::set_xattr_fd(dir.as_fd(), OPAQUE_XATTR, b"y")
+}
+
+/// The same directory, opened for reading: an `O_PATH` descriptor takes no attributes.
+fn open_real(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    openat2(dir, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)
+}
+
+fn is_whiteout(stat: &Stat) -> bool {
+    stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0
+}
+
+fn is_below(path: &[u8], top: &[u8]) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// (parent, last component).
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&[], path),
+    }
+}

@@ -1,0 +1,201 @@
+//! The directory of layers: staging, making visible, removing.
+//!
+//! `root/layers/<64 hex of the diff id>/` holds a layer once and for all images: its unpacked tree `diff/`, its
+//! `recipe`, maybe `replaced/`. A layer counts when the database has its row, and only then: a directory without one
+//! comes from a program that ended in between, is never used, and is swept. What is being made stands in
+//! `root/tmp/image-…`, locked by its maker; a directory there whose lock is free is swept by the next opener.
+//!
+//! Two locks (flock on the directories themselves): `tmp/` is held shared while a staging directory is made and locked,
+//! exclusively by the sweeper; `layers/` is held exclusively while directories move in or out, which is short.
+
+use super::digest::Digest;
+use super::layer::Stage;
+use crate::engine::Durability;
+use crate::error::{Error, Result};
+use crate::kernel::tree::{self, Lock};
+use std::cell::Cell;
+use std::fs::DirBuilder;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const LAYERS: &str = "layers";
+const TMP: &str = "tmp";
+const PREFIX: &str = "image-";
+
+/// The layers of one engine root.
+pub(crate) struct Layers {
+    root: PathBuf,
+    layers: OwnedFd,
+    tmp: OwnedFd,
+    durability: Durability,
+}
+
+/// The exclusive right to move layers in and out. Ends when dropped.
+pub(crate) struct Moving<'a> {
+    layers: &'a Layers,
+    /// A descriptor of its own: flock belongs to the open file.
+    _lock: OwnedFd,
+}
+
+impl Layers {
+    /// Opens the layers of the existing directory `root`, making what is missing (mode 0700).
+    pub(crate) fn open(root: &Path, durability: Durability) -> Result<Layers> {
+        let open = |name: &str| {
+            let path = root.join(name);
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
+            tree::open_dir(&path)
+        };
+        Ok(Layers { root: root.to_owned(), layers: open(LAYERS)?, tmp: open(TMP)?, durability })
+    }
+
+    /// The unpacked tree of a layer, for an overlay mount.
+    pub(crate) fn diff_path(&self, diff_id: &Digest) -> PathBuf {
+        self.root.join(LAYERS).join(diff_id.hex()).join(super::layer::recipe::DIFF)
+    }
+
+    /// Opens a layer's directory.
+    pub(crate) fn open_layer(&self, diff_id: &Digest) -> Result<OwnedFd> {
+        tree::open_dir_at(self.layers.as_fd(), diff_id.hex())
+            .map_err(|e| e.context(format_args!("layer {diff_id}")))
+    }
+
+    /// A new staging directory of ours.
+    pub(crate) fn stage(&self) -> Result<Staging<'_>> {
+        let gate = self.reopen(TMP)?;
+        tree::lock(gate.as_fd(), Lock::Shared)?;
+        let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
+        let name = format!("{PREFIX}{number:016x}");
+        tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
+        let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
+        tree::lock(dir.as_fd(), Lock::Exclusive)?;
+        Ok(Staging { layers: self, name, dir, count: Cell::new(0) })
+    }
+
+    /// Takes the exclusive right to move layers.
+    pub(crate) fn moving(&self) -> Result<Moving<'_>> {
+        let lock = self.reopen(LAYERS)?;
+        tree::lock(lock.as_fd(), Lock::Exclusive)?;
+        Ok(Moving { layers: self, _lock: lock })
+    }
+
+    /// Removes what programs that ended left: their staging directories, and layers that `known` does not have.
+    /// Does nothing where another program is just at it.
+    pub(crate) fn sweep(&self, known: impl Fn(&Digest) -> Result<bool>) -> Result<()> {
+        let gate = self.reopen(TMP)?;
+        if tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+            for name in tree::names(self.tmp.as_fd())? {
+                if !name.starts_with(PREFIX.as_bytes()) {
+                    continue;
+                }
+                let dir = match tree::open_dir_at(self.tmp.as_fd(), &name) {
+                    Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+                    other => other?,
+                };
+                if tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+                    tree::remove_tree(self.tmp.as_fd(), &name)?;
+                }
+            }
+        }
+        drop(gate);
+        let lock = self.reopen(LAYERS)?;
+        if tree::lock(lock.as_fd(), Lock::TryExclusive)? {
+            let mut orphans = Vec::new();
+            for name in tree::names(self.layers.as_fd())? {
+                let digest = std::str::from_utf8(&name).ok().and_then(Digest::from_hex);
+                if let Some(digest) = digest
+                    && !known(&digest)?
+                {
+                    orphans.push(digest);
+                }
+            }
+            let moving = Moving { layers: self, _lock: lock };
+            moving.remove(&orphans)?;
+        }
+        Ok(())
+    }
+
+    fn reopen(&self, name: &str) -> Result<OwnedFd> {
+        tree::open_dir(&self.root.join(name))
+    }
+}
+
+impl Moving<'_> {
+    /// Makes a staged layer the layer `diff_id`. A directory without a row that stands there gives way.
+    pub(crate) fn publish(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
+        let (layers, hex) = (&self.layers.layers, diff_id.hex());
+        match tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                tree::rename_at(layers.as_fd(), &hex, staging.dir.as_fd(), staging.next())?;
+                tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex)
+            }
+            other => other,
+        }
+    }
+
+    /// Makes the moves durable, as far as the engine's durability asks.
+    pub(crate) fn settle(&self) -> Result<()> {
+        match self.layers.durability {
+            Durability::Full => tree::sync_fd(self.layers.layers.as_fd()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes layers away; deleting their files happens after the lock is given back.
+    pub(crate) fn remove(self, gone: &[Digest]) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let staging = self.layers.stage()?;
+        for digest in gone {
+            match tree::rename_at(self.layers.layers.as_fd(), digest.hex(), staging.dir.as_fd(), staging.next()) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                other => other?,
+            }
+        }
+        drop(self);
+        staging.clear()
+    }
+}
+
+/// A directory of ours for what is not visible yet; removed with what is left in it when dropped.
+pub(crate) struct Staging<'a> {
+    layers: &'a Layers,
+    name: String,
+    dir: OwnedFd,
+    count: Cell<u64>,
+}
+
+impl Staging<'_> {
+    /// A new, empty directory in it, and its name.
+    pub(crate) fn layer(&self) -> Result<(String, Stage)> {
+        let name = self.next();
+        tree::mkdir_at(self.dir.as_fd(), &name, 0o700)?;
+        Ok((name.clone(), Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)? }))
+    }
+
+    /// Everything staged so far is on disk, as far as the engine's durability asks.
+    pub(crate) fn flush(&self) -> Result<()> {
+        match self.layers.durability {
+            Durability::Full => tree::sync_fs(self.dir.as_fd()),
+            _ => Ok(()),
+        }
+    }
+
+    fn next(&self) -> String {
+        self.count.set(self.count.get() + 1);
+        self.count.get().to_string()
+    }
+
+    fn clear(&self) -> Result<()> {
+        tree::remove_tree(self.layers.tmp.as_fd(), &self.name)
+    }
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next opener sweeps.
+        let _ = self.clear();
+    }
+}

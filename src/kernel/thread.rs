@@ -1,0 +1,48 @@
+//! The library's own worker threads: quiet ones that never run a signal handler of the host.
+
+use super::fd::errno;
+use crate::error::{Error, Result};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// Starts a worker in `scope` with every signal blocked from its first instruction on; the caller's mask is as before
+/// when this returns.
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let before = block_all();
+    let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    restore(&before);
+    thread.map_err(|error| Error::io("start a worker thread", &error))
+}
+
+/// Gives the calling thread its own umask, and sets that to 0, so that modes of new files are exactly what was asked.
+///
+/// For the library's own worker threads only: the host's threads keep theirs.
+pub(crate) fn zero_umask() -> Result<()> {
+    // SAFETY: no pointers; only this thread's file system attributes are unshared and changed.
+    unsafe {
+        if libc::unshare(libc::CLONE_FS) < 0 {
+            return Err(Error::os("unshare the umask", errno()));
+        }
+        libc::umask(0);
+    }
+    Ok(())
+}
+
+fn block_all() -> libc::sigset_t {
+    // SAFETY: both sets are plain data that the calls fill in.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    }
+}
+
+fn restore(before: &libc::sigset_t) {
+    // SAFETY: the set was filled in by pthread_sigmask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+}

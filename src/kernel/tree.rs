@@ -1,0 +1,415 @@
+//! Making and removing file system objects by directory descriptor and one single name.
+//!
+//! Every `name` here must be one path component (checked): neither empty, `.`, `..` nor with a slash. So no call can
+//! follow a link or leave its directory.
+
+use super::fd::{cstr, errno};
+use crate::error::{Error, Result};
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+/// Seconds and nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Time {
+    pub(crate) seconds: i64,
+    pub(crate) nanos: u32,
+}
+
+/// What lstat says of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) size: u64,
+    pub(crate) dev: u64,
+    /// A device's own number.
+    pub(crate) rdev: u64,
+    pub(crate) ino: u64,
+}
+
+impl Stat {
+    pub(crate) fn is_dir(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFDIR
+    }
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+/// Opens a directory by its trusted path (the engine's own root).
+pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = cstr(path.as_os_str().as_bytes())?;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    owned(unsafe { libc::open(name.as_ptr(), flags) }, "open", path.display())
+}
+
+/// Opens the directory `name` of `dir` for reading; a symbolic link is refused.
+pub(crate) fn open_dir_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<OwnedFd> {
+    open_at(dir, name, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+}
+
+/// openat(2) of a single name, never through a link, close-on-exec.
+pub(crate) fn open_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, flags: i32, mode: u32) -> Result<OwnedFd> {
+    let name = single(name)?;
+    let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    loop {
+        // SAFETY: the name is a NUL-terminated string that lives over the call.
+        let fd = unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags, mode) };
+        if fd >= 0 || errno() != libc::EINTR {
+            return owned(fd, "open", name.to_string_lossy());
+        }
+    }
+}
+
+/// mkdirat(2).
+pub(crate) fn mkdir_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, mode: u32) -> Result<()> {
+    let name = single(name)?;
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    done(unsafe { libc::mkdirat(dir.as_raw_fd(), name.as_ptr(), mode) }, "mkdir", &name)
+}
+
+/// mknodat(2): `mode` with its type bits, `device` its number for character and block devices.
+pub(crate) fn mknod_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, mode: u32, device: (u32, u32)) -> Result<()> {
+    let name = single(name)?;
+    let number = libc::makedev(device.0, device.1);
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    done(unsafe { libc::mknodat(dir.as_raw_fd(), name.as_ptr(), mode, number) }, "mknod", &name)
+}
+
+/// symlinkat(2).
+pub(crate) fn symlink_at(target: impl AsRef<[u8]>, dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
+    let (target, name) = (cstr(target)?, single(name)?);
+    // SAFETY: both are NUL-terminated strings that live over the call.
+    done(unsafe { libc::symlinkat(target.as_ptr(), dir.as_raw_fd(), name.as_ptr()) }, "symlink", &name)
+}
+
+/// linkat(2), not following a link as the last component of the old name.
+pub(crate) fn link_at(
+    old_dir: BorrowedFd<'_>,
+    old_name: impl AsRef<[u8]>,
+    dir: BorrowedFd<'_>,
+    name: impl AsRef<[u8]>,
+) -> Result<()> {
+    let (old, name) = (single(old_name)?, single(name)?);
+    // SAFETY: both are NUL-terminated strings that live over the call.
+    done(
+        unsafe { libc::linkat(old_dir.as_raw_fd(), old.as_ptr(), dir.as_raw_fd(), name.as_ptr(), 0) },
+        "link",
+        &name,
+    )
+}
+
+/// unlinkat(2) of what is no directory.
+pub(crate) fn unlink_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
+    let name = single(name)?;
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    done(unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), 0) }, "unlink", &name)
+}
+
+/// unlinkat(2) of an empty directory.
+pub(crate) fn rmdir_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
+    let name = single(name)?;
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    done(unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) }, "rmdir", &name)
+}
+
+/// renameat2(2) that never replaces: an existing target is the error EEXIST.
+pub(crate) fn rename_at(
+    old_dir: BorrowedFd<'_>,
+    old_name: impl AsRef<[u8]>,
+    dir: BorrowedFd<'_>,
+    name: impl AsRef<[u8]>,
+) -> Result<()> {
+    let (old, name) = (single(old_name)?, single(name)?);
+    // SAFETY: both are NUL-terminated strings that live over the call.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            old_dir.as_raw_fd(),
+            old.as_ptr(),
+            dir.as_raw_fd(),
+            name.as_ptr(),
+            libc::RENAME_NOREPLACE,
+        )
+    };
+    done(got as i32, "rename", &old)
+}
+
+/// lstat of a name; `None` where there is none.
+pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Option<Stat>> {
+    let name = single(name)?;
+    match stat(dir, &name, libc::AT_SYMLINK_NOFOLLOW) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// fstat of a descriptor (`O_PATH` too).
+pub(crate) fn stat_fd(fd: BorrowedFd<'_>) -> Result<Stat> {
+    stat(fd, c"", libc::AT_EMPTY_PATH)
+}
+
+fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, flags: i32) -> Result<Stat> {
+    // SAFETY: stat is plain data for which all zeroes is valid.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: name and stat live over the call.
+    if unsafe { libc::fstatat(fd.as_raw_fd(), name.as_ptr(), &raw mut stat, flags) } < 0 {
+        return Err(Error::os(format_args!("stat {}", name.to_string_lossy()), errno()));
+    }
+    Ok(Stat {
+        mode: stat.st_mode,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: stat.st_size as u64,
+        dev: stat.st_dev,
+        rdev: stat.st_rdev,
+        ino: stat.st_ino,
+    })
+}
+
+/// lchown of a name.
+pub(crate) fn chown_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, uid: u32, gid: u32) -> Result<()> {
+    let name = single(name)?;
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    let got = unsafe { libc::fchownat(dir.as_raw_fd(), name.as_ptr(), uid, gid, libc::AT_SYMLINK_NOFOLLOW) };
+    done(got, "chown", &name)
+}
+
+/// fchown(2).
+pub(crate) fn chown_fd(fd: BorrowedFd<'_>, uid: u32, gid: u32) -> Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::fchown(fd.as_raw_fd(), uid, gid) }, "chown", c"")
+}
+
+/// fchmod(2): `mode` without type bits.
+pub(crate) fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::fchmod(fd.as_raw_fd(), mode) }, "chmod", c"")
+}
+
+/// Sets a name's access and modification time, not following a link.
+pub(crate) fn utime_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, time: Time) -> Result<()> {
+    let (name, times) = (single(name)?, [timespec(time); 2]);
+    // SAFETY: name and times live over the call.
+    let got =
+        unsafe { libc::utimensat(dir.as_raw_fd(), name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW) };
+    done(got, "set the time of", &name)
+}
+
+/// Sets a descriptor's access and modification time.
+pub(crate) fn utime_fd(fd: BorrowedFd<'_>, time: Time) -> Result<()> {
+    let times = [timespec(time); 2];
+    // SAFETY: times live over the call.
+    done(unsafe { libc::futimens(fd.as_raw_fd(), times.as_ptr()) }, "set the time", c"")
+}
+
+fn timespec(time: Time) -> libc::timespec {
+    // SAFETY: timespec is plain data for which all zeroes is valid (it has padding on some targets).
+    let mut spec: libc::timespec = unsafe { std::mem::zeroed() };
+    spec.tv_sec = time.seconds;
+    spec.tv_nsec = i64::from(time.nanos) as _;
+    spec
+}
+
+/// fsetxattr(2) on a descriptor that is not `O_PATH`.
+pub(crate) fn set_xattr_fd(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
+    let key = cstr(key)?;
+    // SAFETY: key and value live over the call.
+    let got =
+        unsafe { libc::fsetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    done(got, "set the attribute", &key)
+}
+
+/// setxattr on a single name, not following a link: for links, devices and fifos, which cannot be opened.
+pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str, value: &[u8]) -> Result<()> {
+    let (name, key) = (single(name)?, cstr(key)?);
+    // The directory is named by its descriptor; what follows is one component and is not followed.
+    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name.as_bytes());
+    let path = cstr(path)?;
+    // SAFETY: path, key and value live over the call.
+    let got = unsafe { libc::lsetxattr(path.as_ptr(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    done(got, "set the attribute", &key)
+}
+
+/// fgetxattr(2); `None` where there is no such attribute (or the file system has none).
+#[cfg(test)]
+pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
+    let key = cstr(key)?;
+    let mut value = vec![0u8; 65536];
+    // SAFETY: key and value live over the call, and the length is that of value.
+    let got = unsafe { libc::fgetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    if got < 0 {
+        return match errno() {
+            libc::ENODATA | libc::EOPNOTSUPP => Ok(None),
+            other => Err(Error::os("get an attribute", other)),
+        };
+    }
+    value.truncate(got as usize);
+    Ok(Some(value))
+}
+
+/// ftruncate(2).
+pub(crate) fn truncate_fd(fd: BorrowedFd<'_>, size: i64) -> Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::ftruncate(fd.as_raw_fd(), size) }, "set the size", c"")
+}
+
+/// syncfs(2): everything of the file system that holds `fd` is on disk, or an error since the descriptor was opened.
+pub(crate) fn sync_fs(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::syncfs(fd.as_raw_fd()) }, "flush the file system", c"")
+}
+
+/// fsync(2), for directories.
+pub(crate) fn sync_fd(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::fsync(fd.as_raw_fd()) }, "flush", c"")
+}
+
+/// How [`lock`] waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    Shared,
+    Exclusive,
+    /// Exclusive, answering false at once where another holds it.
+    TryExclusive,
+}
+
+/// flock(2): held until the last copy of this open file is closed.
+pub(crate) fn lock(fd: BorrowedFd<'_>, how: Lock) -> Result<bool> {
+    let operation = match how {
+        Lock::Shared => libc::LOCK_SH,
+        Lock::Exclusive => libc::LOCK_EX,
+        Lock::TryExclusive => libc::LOCK_EX | libc::LOCK_NB,
+    };
+    loop {
+        // SAFETY: no pointers.
+        if unsafe { libc::flock(fd.as_raw_fd(), operation) } == 0 {
+            return Ok(true);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EWOULDBLOCK => return Ok(false),
+            other => return Err(Error::os("lock", other)),
+        }
+    }
+}
+
+/// The names in a directory (opened for reading), without `.` and `..`.
+pub(crate) fn names(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
+    Ok(entries(dir)?.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Where a descriptor's object lies, as the kernel says (its path in the caller's mount namespace).
+pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+        .map_err(|e| Error::io("read a descriptor's path", &e))?;
+    Ok(link.into_os_string().into_vec())
+}
+
+/// Removes `name` of `dir` with everything below it; not there is no error.
+///
+/// Links are removed, not followed. Trees of any depth are removed with few open descriptors: what lies deep is moved
+/// up to the top first.
+pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
+    let name = name.as_ref();
+    match unlink_at(dir, name) {
+        Ok(()) => return Ok(()),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT) => return Ok(()),
+            // What unlink says of a directory: EISDIR on Linux, EPERM where the file system follows POSIX.
+            Some(libc::EISDIR | libc::EPERM) => {}
+            _ => return Err(error),
+        },
+    }
+    let top = open_dir_at(dir, name)?;
+    let mut lifted = 0;
+    clear(top.as_fd(), top.as_fd(), 0, &mut lifted)?;
+    // Directories that were moved up stand now at the top; clearing them may move up others.
+    while !names(top.as_fd())?.is_empty() {
+        clear(top.as_fd(), top.as_fd(), 0, &mut lifted)?;
+    }
+    rmdir_at(dir, name)
+}
+
+const REMOVE_DEPTH: usize = 32;
+
+fn clear(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: usize, lifted: &mut u64) -> Result<()> {
+    for (name, is_dir) in entries(dir)? {
+        if !is_dir {
+            unlink_at(dir, &name)?;
+        } else if depth >= REMOVE_DEPTH {
+            // A name that no earlier lift used; a file of that name at the top only makes the next number be tried.
+            loop {
+                *lifted += 1;
+                match rename_at(dir, &name, top, format!("lifted-{lifted}")) {
+                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    other => break other?,
+                }
+            }
+        } else {
+            let child = open_dir_at(dir, &name)?;
+            clear(top, child.as_fd(), depth + 1, lifted)?;
+            rmdir_at(dir, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names and whether they are directories.
+fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
+    // A second open file, so that the caller's read position stays; "." of an open directory is no link.
+    // SAFETY: the name is a constant NUL-terminated string.
+    let fd = unsafe {
+        libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC)
+    };
+    let fd = owned(fd, "open", "a directory")?;
+    let mut list = Vec::new();
+    for entry in nix::dir::Dir::from_fd(fd).map_err(|e| Error::os("read a directory", e as i32))? {
+        let entry = entry.map_err(|e| Error::os("read a directory", e as i32))?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let is_dir = match entry.file_type() {
+            Some(kind) => kind == nix::dir::Type::Directory,
+            None => stat_at(dir, name)?.is_some_and(|s| s.is_dir()),
+        };
+        list.push((name.to_vec(), is_dir));
+    }
+    Ok(list)
+}
+
+fn single(name: impl AsRef<[u8]>) -> Result<CString> {
+    let bytes = name.as_ref();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
+        return Err(Error::internal(format!("{:?} is not a single name", String::from_utf8_lossy(bytes))));
+    }
+    cstr(bytes)
+}
+
+fn done(got: i32, what: &str, name: &std::ffi::CStr) -> Result<()> {
+    if got < 0 {
+        let errno = errno();
+        return Err(if name.is_empty() {
+            Error::os(what, errno)
+        } else {
+            Error::os(format_args!("{what} {}", name.to_string_lossy()), errno)
+        });
+    }
+    Ok(())
+}
+
+fn owned(fd: i32, what: &str, name: impl std::fmt::Display) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::os(format_args!("{what} {name}"), errno()));
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
