@@ -9,6 +9,18 @@ use std::io::{Read, Write};
 /// Takes progress messages; an error ends the operation with that error.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
+impl Engine {
+    /// Runs `work`; its events go to the journal when it is over, also after an error, for what was done by then.
+    fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
+        let mut events = Vec::new();
+        let result = work(&mut |event| events.push(event));
+        for event in &events {
+            self.0.journal.append(event)?;
+        }
+        result
+    }
+}
+
 fn not_built<T>() -> Result<T> {
     Err(Error::unsupported("not built"))
 }
@@ -29,7 +41,7 @@ impl Engine {
     }
     /// Gives it another name: `reference` is `repository[:tag]`.
     pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
-        not_built()
+        self.telling(|emit| self.0.images.tag(name, reference, emit))
     }
     /// Untags it and, where nothing else holds it, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
@@ -37,7 +49,7 @@ impl Engine {
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
-        not_built()
+        self.telling(|emit| self.0.images.load(archive, progress, emit, op))
     }
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {

@@ -12,7 +12,9 @@ pub use session::{Io, Session, SessionRead};
 
 use crate::error::Result;
 use crate::event::Journal;
+use crate::image::Images;
 use crate::model::{AttachStreams, StringMap};
+use crate::store::Db;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,6 +74,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// Where every change of the root is told.
     pub(crate) journal: Arc<Journal>,
+    pub(crate) images: Images,
 }
 
 impl Engine {
@@ -88,7 +91,9 @@ impl Engine {
         let root = dirs::root(&options)?;
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);
-        Ok(Engine(Arc::new(Inner { options, journal })))
+        let db = Arc::new(Db::open(&root, options.durability)?);
+        let images = Images::open(&root, db, options.durability)?;
+        Ok(Engine(Arc::new(Inner { options, journal, images })))
     }
 }
 

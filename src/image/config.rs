@@ -2,7 +2,8 @@
 
 use super::digest::Digest;
 use crate::error::{Error, Result};
-use crate::model::{ContainerConfig, time};
+use crate::model::ContainerConfig;
+use crate::time::parse_rfc3339;
 use serde::{Deserialize, Serialize};
 
 /// Largest configuration taken.
@@ -63,7 +64,10 @@ impl ImageConfig {
             return Err(Error::invalid("invalid image JSON, no RootFS key"));
         };
         if rootfs.kind != "layers" {
-            return Err(Error::invalid(format!("image configuration: rootfs.type {:?} is not \"layers\"", rootfs.kind)));
+            return Err(Error::invalid(format!(
+                "image configuration: rootfs.type {:?} is not \"layers\"",
+                rootfs.kind
+            )));
         }
         match config.os.as_deref() {
             None | Some("" | "linux") => {}
@@ -85,7 +89,7 @@ impl ImageConfig {
 
     /// When the image was made, in Unix nanoseconds; 0 where it does not say.
     pub(crate) fn created_ns(&self) -> i64 {
-        self.created.as_deref().and_then(time::parse_time).unwrap_or(0)
+        self.created.as_deref().and_then(|text| parse_rfc3339(text.as_bytes())).unwrap_or(0)
     }
 
     /// The history's steps, oldest first, without the gaps that some tools leave.

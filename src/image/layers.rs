@@ -57,8 +57,7 @@ impl Layers {
 
     /// Opens a layer's directory.
     pub(crate) fn open_layer(&self, diff_id: &Digest) -> Result<OwnedFd> {
-        tree::open_dir_at(self.layers.as_fd(), diff_id.hex())
-            .map_err(|e| e.context(format_args!("layer {diff_id}")))
+        tree::open_dir_at(self.layers.as_fd(), diff_id.hex()).map_err(|e| e.context(format_args!("layer {diff_id}")))
     }
 
     /// A new staging directory of ours.

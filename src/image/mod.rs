@@ -16,10 +16,10 @@ pub(crate) use config::ImageConfigView;
 
 use crate::engine::Durability;
 use crate::error::{Error, Result};
-use crate::event::now_ns;
 use crate::model::{Event, Progress, StringMap};
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use crate::store::{Db, Flush};
+use crate::time::now_ns;
 use config::ImageConfig;
 use digest::Digest;
 use layer::Staged;

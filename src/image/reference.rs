@@ -251,8 +251,29 @@ mod tests {
         let long = format!("{}/x", "a".repeat(255));
         let tag = format!("a:{}", "t".repeat(129));
         for text in [
-            "", ":", "a:", ":a", "a//b", "/a", "a/", "-a", "a-", "a..b", "a___b", "a:b c", "a@b", "a@sha256:12",
-            "a@md5:00", "host:99999/x", "-h.x/a", "[zz]:1/a", "a.b_c/x", "../x", "a:-x", &long, &tag,
+            "",
+            ":",
+            "a:",
+            ":a",
+            "a//b",
+            "/a",
+            "a/",
+            "-a",
+            "a-",
+            "a..b",
+            "a___b",
+            "a:b c",
+            "a@b",
+            "a@sha256:12",
+            "a@md5:00",
+            "host:99999/x",
+            "-h.x/a",
+            "[zz]:1/a",
+            "a.b_c/x",
+            "../x",
+            "a:-x",
+            &long,
+            &tag,
         ] {
             assert!(Reference::parse(text).is_err(), "{text}");
         }

@@ -96,11 +96,7 @@ pub(crate) fn link_at(
 ) -> Result<()> {
     let (old, name) = (single(old_name)?, single(name)?);
     // SAFETY: both are NUL-terminated strings that live over the call.
-    done(
-        unsafe { libc::linkat(old_dir.as_raw_fd(), old.as_ptr(), dir.as_raw_fd(), name.as_ptr(), 0) },
-        "link",
-        &name,
-    )
+    done(unsafe { libc::linkat(old_dir.as_raw_fd(), old.as_ptr(), dir.as_raw_fd(), name.as_ptr(), 0) }, "link", &name)
 }
 
 /// unlinkat(2) of what is no directory.
@@ -195,8 +191,7 @@ pub(crate) fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
 pub(crate) fn utime_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, time: Time) -> Result<()> {
     let (name, times) = (single(name)?, [timespec(time); 2]);
     // SAFETY: name and times live over the call.
-    let got =
-        unsafe { libc::utimensat(dir.as_raw_fd(), name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW) };
+    let got = unsafe { libc::utimensat(dir.as_raw_fd(), name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW) };
     done(got, "set the time of", &name)
 }
 
@@ -219,8 +214,7 @@ fn timespec(time: Time) -> libc::timespec {
 pub(crate) fn set_xattr_fd(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
     let key = cstr(key)?;
     // SAFETY: key and value live over the call.
-    let got =
-        unsafe { libc::fsetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    let got = unsafe { libc::fsetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     done(got, "set the attribute", &key)
 }
 
@@ -366,9 +360,8 @@ fn clear(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: usize, lifted: &mut u6
 fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     // A second open file, so that the caller's read position stays; "." of an open directory is no link.
     // SAFETY: the name is a constant NUL-terminated string.
-    let fd = unsafe {
-        libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC)
-    };
+    let fd =
+        unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
     let fd = owned(fd, "open", "a directory")?;
     let mut list = Vec::new();
     for entry in nix::dir::Dir::from_fd(fd).map_err(|e| Error::os("read a directory", e as i32))? {

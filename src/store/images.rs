@@ -204,7 +204,8 @@ pub(crate) fn has_children(tx: &Transaction<'_>, id: &str) -> Result<bool> {
 /// Deletes an image, or hides it where a container still needs its layers.
 pub(crate) fn remove(tx: &Transaction<'_>, id: &str) -> Result<()> {
     tx.execute("DELETE FROM image_names WHERE image_id = ?1", [id]).map_err(failed)?;
-    let sql = if held(tx, id)? { "UPDATE images SET hidden = 1 WHERE id = ?1" } else { "DELETE FROM images WHERE id = ?1" };
+    let sql =
+        if held(tx, id)? { "UPDATE images SET hidden = 1 WHERE id = ?1" } else { "DELETE FROM images WHERE id = ?1" };
     tx.execute(sql, [id]).map(drop).map_err(failed)
 }
 
@@ -224,5 +225,9 @@ pub(crate) fn remove_unheld(tx: &Transaction<'_>) -> Result<bool> {
 }
 
 fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'containers'";
+    if !tx.prepare_cached(sql).and_then(|mut s| s.exists([])).map_err(failed)? {
+        return Ok(false);
+    }
     tx.prepare_cached("SELECT 1 FROM containers WHERE image_id = ?1").and_then(|mut s| s.exists([id])).map_err(failed)
 }

@@ -78,7 +78,7 @@ impl<'a> Intake<'a> {
             while let Some(next) = pending.pop_front() {
                 intake.settle(next)?;
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         Ok(intake)
     }
@@ -220,7 +220,8 @@ impl<'a> Intake<'a> {
 
     /// The document at `path`, of at most `limit` bytes; `None`: there is none.
     pub(super) fn document(&self, path: &str, limit: usize) -> Result<Option<&[u8]>> {
-        let large = |size: u64| Error::invalid(format!("archive: {path:?} has {size} bytes, at most {limit} are taken"));
+        let large =
+            |size: u64| Error::invalid(format!("archive: {path:?} has {size} bytes, at most {limit} are taken"));
         match self.follow(path)?.map(|(_, item)| item) {
             None => Ok(None),
             Some(Item::Small(bytes)) if bytes.len() <= limit => Ok(Some(bytes)),

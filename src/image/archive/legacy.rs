@@ -40,7 +40,8 @@ pub(super) fn images(intake: &mut Intake<'_>, loading: &mut Loading) -> Result<O
     for (repository, tags) in repositories.unwrap_or_default() {
         for (tag, id) in tags {
             let wrong = |why: &str| Error::invalid(format!("archive: {REPOSITORIES}: {repository}:{tag}: {why}"));
-            let reference = Reference::parse(&repository).and_then(|r| r.with_tag(&tag)).map_err(|e| wrong(e.message()))?;
+            let reference =
+                Reference::parse(&repository).and_then(|r| r.with_tag(&tag)).map_err(|e| wrong(e.message()))?;
             let target = made.get_mut(&id).ok_or_else(|| wrong(&format!("no layer {id:?}")))?;
             target.image.names.push(reference);
         }
@@ -117,8 +118,7 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&Made>
     for key in ["id", "parent", "Size", "parent_id", "layer_id", "throwaway"] {
         document.remove(key);
     }
-    let rootfs =
-        RootFs { kind: "layers".into(), diff_ids: Some(layers.iter().map(Digest::to_string).collect()) };
+    let rootfs = RootFs { kind: "layers".into(), diff_ids: Some(layers.iter().map(Digest::to_string).collect()) };
     let value = |v: serde_json::Result<Value>| v.map_err(|e| Error::internal(format!("image configuration: {e}")));
     document.insert("rootfs".into(), value(serde_json::to_value(&rootfs))?);
     document.insert("history".into(), value(serde_json::to_value(&history))?);

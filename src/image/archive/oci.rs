@@ -140,9 +140,8 @@ fn image(
 fn blob<'a>(intake: &'a Intake<'_>, descriptor: &Descriptor, limit: usize) -> Result<(String, &'a [u8])> {
     let digest = Digest::parse(&descriptor.digest, "archive: digest")?;
     let path = blob_path(&digest);
-    let bytes = intake
-        .document(&path, limit)?
-        .ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
+    let bytes =
+        intake.document(&path, limit)?.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
     let found = Digest::of(bytes);
     if found != digest {
         return Err(Error::invalid(format!("archive: {path:?} has the digest {found}")));

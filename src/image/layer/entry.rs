@@ -94,7 +94,11 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         let mut extra = Extra::default();
         loop {
             let Some(header) = self.header()? else {
-                return if extra.is_empty() { Ok(None) } else { Err(Error::invalid("tar: the archive ends in an extended header")) };
+                return if extra.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(Error::invalid("tar: the archive ends in an extended header"))
+                };
             };
             match header.kind() {
                 b'x' => extra.pax(&self.meta(&header)?)?,
@@ -181,7 +185,9 @@ impl<'a, R: BufRead> TarReader<'a, R> {
     fn meta(&mut self, header: &Header) -> Result<Vec<u8>> {
         let size = header.size()?;
         if size > MAX_META {
-            return Err(Error::invalid(format!("tar: an extended header of {size} bytes, at most {MAX_META} are taken")));
+            return Err(Error::invalid(format!(
+                "tar: an extended header of {size} bytes, at most {MAX_META} are taken"
+            )));
         }
         let mut data = vec![0; (size as usize).next_multiple_of(BLOCK)];
         self.exact(&mut data)?;
@@ -239,7 +245,10 @@ impl<'a, R: BufRead> TarReader<'a, R> {
                 Some(id) => i64::try_from(id).unwrap_or(-1),
                 None => own?,
             };
-            u32::try_from(id).ok().filter(|&id| id != u32::MAX).ok_or_else(|| wrong(&format!("{what} {id} is out of range")))
+            u32::try_from(id)
+                .ok()
+                .filter(|&id| id != u32::MAX)
+                .ok_or_else(|| wrong(&format!("{what} {id} is out of range")))
         };
         Ok(Entry {
             kind,
@@ -280,9 +289,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             return Ok(Some((real.ok_or_else(missing)?, map)));
         }
         let numbers: Vec<u64> = match extra.records.get("GNU.sparse.map") {
-            Some(map) if !map.is_empty() => {
-                map.split(|&b| b == b',').map(decimal).collect::<Result<_>>()?
-            }
+            Some(map) if !map.is_empty() => map.split(|&b| b == b',').map(decimal).collect::<Result<_>>()?,
             _ if !extra.sparse.is_empty() => std::mem::take(&mut extra.sparse),
             _ if real.is_some() => Vec::new(),
             _ => return Ok(None),
@@ -490,8 +497,18 @@ impl Extra {
                     }
                     self.sparse.push(decimal(value)?);
                 }
-                "path" | "linkpath" | "size" | "uid" | "gid" | "mtime" | "GNU.sparse.name" | "GNU.sparse.map"
-                | "GNU.sparse.major" | "GNU.sparse.minor" | "GNU.sparse.size" | "GNU.sparse.realsize" => {
+                "path"
+                | "linkpath"
+                | "size"
+                | "uid"
+                | "gid"
+                | "mtime"
+                | "GNU.sparse.name"
+                | "GNU.sparse.map"
+                | "GNU.sparse.major"
+                | "GNU.sparse.minor"
+                | "GNU.sparse.size"
+                | "GNU.sparse.realsize" => {
                     self.records.insert(key.to_owned(), value.to_vec());
                 }
                 _ => {}

@@ -5,4 +5,4 @@ mod pipeline;
 pub(crate) mod recipe;
 mod unpack;
 
-pub(crate) use pipeline::{Feeder, Stage, Staged, Workers};
+pub(crate) use pipeline::{Stage, Staged, Workers};

@@ -143,12 +143,7 @@ fn digest_all(input: &Receiver<Arc<Chunk>>) -> Digest {
     hasher.finish()
 }
 
-fn write_all(
-    input: &Receiver<Arc<Chunk>>,
-    diff: OwnedFd,
-    stage: &Stage,
-    steps: &Sender<Vec<u8>>,
-) -> Result<u64> {
+fn write_all(input: &Receiver<Arc<Chunk>>, diff: OwnedFd, stage: &Stage, steps: &Sender<Vec<u8>>) -> Result<u64> {
     thread::zero_umask()?;
     let mut encoder = Encoder::new(|piece| steps.send(piece).map_err(|_| hang_up()));
     let replaced = || {

@@ -146,13 +146,13 @@ impl Unpacker<'_> {
         path: &[u8],
     ) -> Result<()> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        let fd = self.make(tar.recorder(), parent, name, path, || {
-            tree::open_at(parent.fd(), name, flags, entry.mode & 0o777)
-        })?;
+        let fd = self
+            .make(tar.recorder(), parent, name, path, || tree::open_at(parent.fd(), name, flags, entry.mode & 0o777))?;
         let file = File::from(fd);
-        tar.content(entry, Some((path, &mut |offset, bytes| {
-            file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e))
-        })))?;
+        tar.content(
+            entry,
+            Some((path, &mut |offset, bytes| file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e)))),
+        )?;
         if entry.sparse && entry.extents.last().is_none_or(|Extent { offset, length }| offset + length < entry.size) {
             let size = i64::try_from(entry.size).map_err(|_| Error::invalid("the file is too large"))?;
             tree::truncate_fd(file.as_fd(), size)?;
@@ -215,9 +215,7 @@ impl Unpacker<'_> {
             Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP) => {
                 Error::invalid(format!("the target {} of the hard link is not in the layer", show(target)))
             }
-            Some(libc::EPERM) => {
-                Error::invalid(format!("the target {} of the hard link is not a file", show(target)))
-            }
+            Some(libc::EPERM) => Error::invalid(format!("the target {} of the hard link is not a file", show(target))),
             _ => error.context(format_args!("hard link to {}", show(target))),
         };
         let from = self.existing(target_parent).map_err(missing)?;
@@ -274,12 +272,10 @@ impl Unpacker<'_> {
         }
         let parent = self.parent(parent)?;
         match tree::mknod_at(parent.fd(), hidden, libc::S_IFCHR, (0, 0)) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                match tree::stat_at(parent.fd(), hidden)? {
-                    Some(stat) if stat.is_dir() => set_opaque(&tree::open_dir_at(parent.fd(), hidden)?),
-                    _ => Ok(()),
-                }
-            }
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => match tree::stat_at(parent.fd(), hidden)? {
+                Some(stat) if stat.is_dir() => set_opaque(&tree::open_dir_at(parent.fd(), hidden)?),
+                _ => Ok(()),
+            },
             other => other,
         }
     }
@@ -422,13 +418,7 @@ impl DirAttributes {
 }
 
 fn attributes(entry: &Entry) -> DirAttributes {
-    DirAttributes {
-        mode: entry.mode,
-        uid: entry.uid,
-        gid: entry.gid,
-        mtime: entry.mtime,
-        xattrs: entry.xattrs.clone(),
-    }
+    DirAttributes { mode: entry.mode, uid: entry.uid, gid: entry.gid, mtime: entry.mtime, xattrs: entry.xattrs.clone() }
 }
 
 /// Sets one extended attribute of an entry. overlayfs's own are left out: an image must not steer the file system that
