@@ -1,1 +1,54 @@
-//! The HTTP router and its doors.
+//! The HTTP API of the engine, versions 1.18 to 1.24, as a router that needs no server, and the doors to it.
+//!
+//! [`Router`] turns a [`Request`] into a [`Response`]: bytes, a stream, or a connection that is taken over. Three doors:
+//!
+//! * [`Server`] listens on Unix and loopback TCP sockets ([`Address`]).
+//! * [`Router::request`] answers one request in process; streams come back as descriptors.
+//! * [`Router::connect`] gives one end of a private socket that speaks the API, for clients that bring their own
+//!   protocol code (docker-py, dockerode, the Go client).
+//!
+//! ```no_run
+//! # fn main() -> coracle::Result<()> {
+//! let engine = coracle::Engine::open("/var/lib/app")?;
+//! let router = coracle_http::Router::new(engine);
+//! let reply = router.request("GET", "/v1.24/_ping", &[], Vec::new(), None)?;
+//! assert_eq!(reply.status, 200);
+//!
+//! let server = coracle_http::Server::bind(router, &["unix:///run/app.sock".parse()?], Default::default())?;
+//! let handle = server.handle(); // give it to whoever ends the server: handle.shutdown(...)
+//! server.run();
+//! # drop(handle); Ok(())
+//! # }
+//! ```
+//!
+//! All knowledge of API versions stands in `versions`; the engine knows the newest shapes only. Only HTTP/1.1 and 1.0
+//! are spoken: attach and exec take connections over, which HTTP/2 cannot do, and its flood attacks stay out with it.
+//! Nothing is ever printed, no signal is raised (SIGPIPE) and no process-wide state is kept.
+
+mod api;
+mod detach;
+mod json;
+mod local;
+mod message;
+mod query;
+mod router;
+mod routes;
+mod schema;
+mod server;
+mod socket;
+mod stream;
+mod time;
+#[cfg(feature = "tiny_http")]
+pub mod tiny;
+mod versions;
+mod watch;
+
+pub use local::{Reply, ReplyBody, StreamEnd};
+pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
+pub use router::{Router, RouterOptions};
+pub use server::{Address, Limits, Server, ServerHandle, ServerOptions};
+
+/// Locks; a panic of another holder does not matter, for nothing here is left half done.
+fn lock<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -25,6 +25,10 @@ impl Engine {
     pub fn container_inspect(&self, id: &str, size: bool) -> Result<ContainerDetail> {
         not_built()
     }
+    /// Replaces the host configuration of a container that does not run, as starts of API versions before 1.24 do.
+    pub fn container_set_host_config(&self, id: &str, host_config: &HostConfig) -> Result<()> {
+        not_built()
+    }
     /// Starts a container; with `io` it is attached before its process runs.
     pub fn container_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Started> {
         not_built()

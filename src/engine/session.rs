@@ -70,6 +70,10 @@ impl Session {
         let _ = (rows, cols);
         Err(Error::unsupported("not built"))
     }
+    /// Leaves the process running, as someone who typed the detach keys: the event `detach` (`exec_detach`) is told.
+    pub fn detach(self) -> Result<()> {
+        Err(Error::unsupported("not built"))
+    }
     /// Waits for the process's end; answers its exit code (128 + signal for a killed one).
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         let _ = op;

@@ -1,0 +1,363 @@
+//! Containers.
+
+use super::system::nanoseconds;
+use super::{Call, document, empty, gone, streamed};
+use crate::detach::DetachKeys;
+use crate::json::Node;
+use crate::message::{BodyOut, Response};
+use crate::schema::{self, CONFIG, HOST_FIELDS};
+use crate::stream::{self, Frames};
+use crate::versions::Gate;
+use coracle::model::{AttachStreams, CreateBody, HostConfig, ListContainers, LogQuery, RemoveContainer};
+use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogLine, Op, Result};
+
+pub(crate) fn list(call: Call) -> Result<Response> {
+    let query = ListContainers {
+        all: call.query.flag("all"),
+        limit: call.query.number("limit")?.unwrap_or(0).max(0),
+        size: call.query.flag("size"),
+        since: call.query.text("since").into(),
+        before: call.query.text("before").into(),
+        filters: call.query.filters()?,
+    };
+    document(200, &call.engine().container_list(&query)?)
+}
+
+pub(crate) fn create(mut call: Call) -> Result<Response> {
+    call.check_json()?;
+    let text = call.document()?;
+    let Node::Object(body) = schema::read(&text, &schema::CREATE)? else {
+        return Err(Error::invalid("Config cannot be empty in order to create a container"));
+    };
+    let mut body = merged(body)?;
+    call.version.lift_create(&mut body);
+    let body: CreateBody = schema::typed(&Node::Object(body))?;
+    let name = call.query.get("name").filter(|n| !n.is_empty());
+    document(201, &call.engine().container_create(name, &body)?)
+}
+
+/// Brings an old body to the present form. Host configuration once stood at the top level: without `HostConfig` all of
+/// it is taken from there; with it, five limits still are, where `HostConfig` leaves them open.
+fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
+    let named = |fields: &'static [schema::Field], name: &str| fields.iter().any(|(n, _)| *n == name);
+    let (mut config, mut top, mut host, mut others, mut cpuset) = (Vec::new(), Vec::new(), None, Vec::new(), None);
+    for (name, value) in body {
+        match value {
+            Node::Object(fields) if name == "HostConfig" => host = Some(fields),
+            value if name == "Cpuset" => cpuset = Some(value),
+            value if named(CONFIG, &name) => config.push((name, value)),
+            value if named(HOST_FIELDS, &name) => top.push((name, value)),
+            value => others.push((name, value)),
+        }
+    }
+    if config.is_empty() {
+        return Err(Error::invalid("Config cannot be empty in order to create a container"));
+    }
+    let mut host = match host {
+        None => top,
+        Some(mut host) => {
+            for (name, value) in top {
+                if matches!(name.as_str(), "Memory" | "MemorySwap" | "CpuShares" | "CpusetCpus" | "VolumeDriver") {
+                    fill(&mut host, &name, value);
+                }
+            }
+            host
+        }
+    };
+    if let Some(value) = cpuset {
+        fill(&mut host, "CpusetCpus", value);
+    }
+    config.push(("HostConfig".into(), Node::Object(host)));
+    config.extend(others);
+    Ok(config)
+}
+
+/// Sets a field that is absent, zero or empty.
+fn fill(host: &mut Vec<(String, Node)>, name: &str, value: Node) {
+    let unset =
+        |node: &Node| matches!(node, Node::Number(n) if n == "0") || matches!(node, Node::Text(t) if t.is_empty());
+    if host.iter().all(|(n, v)| n != name || unset(v)) {
+        host.retain(|(n, _)| n != name);
+        host.push((name.to_owned(), value));
+    }
+}
+
+pub(crate) fn inspect(call: Call) -> Result<Response> {
+    let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
+    let detail = call.engine().container_inspect(&call.name, size)?;
+    let mut answer = serde_json::to_value(&detail).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(answer) = answer.as_object_mut() {
+        call.version.lower_inspect(answer);
+    }
+    document(200, &answer)
+}
+
+pub(crate) fn top(call: Call) -> Result<Response> {
+    let arguments = call.query.get("ps_args").filter(|a| !a.is_empty()).unwrap_or("-ef");
+    document(200, &call.engine().container_top(&call.name, arguments)?)
+}
+
+pub(crate) fn start(mut call: Call) -> Result<Response> {
+    if let Some(host_config) = start_body(&mut call)? {
+        call.engine().container_set_host_config(&call.name, &host_config)?;
+    }
+    match call.engine().container_start(&call.name, None, None)?.changed {
+        Changed::Yes => empty(204),
+        Changed::No => empty(304),
+    }
+}
+
+/// The host configuration that clients before 1.24 may send with a start. No JSON object that says something is shorter
+/// than eight characters, so `{}` and `null` pass as no body.
+fn start_body(call: &mut Call) -> Result<Option<HostConfig>> {
+    if call.request.body.length().is_some_and(|n| n <= 7) {
+        return Ok(None);
+    }
+    if call.version.has(Gate::StartWithoutBody) {
+        let text = "starting container with non-empty request body was deprecated since API v1.22 and removed in v1.24";
+        return Err(Error::invalid(text));
+    }
+    call.check_json()?;
+    let text = call.document()?;
+    schema::typed(&schema::read(&text, &schema::HOST_CONFIG)?).map(Some)
+}
+
+/// `t` in milliseconds; absent: the engine's default.
+fn grace(call: &Call) -> Result<Option<i64>> {
+    Ok(call.query.number("t")?.map(|seconds| seconds.saturating_mul(1000)))
+}
+
+pub(crate) fn stop(call: Call) -> Result<Response> {
+    match call.engine().container_stop(&call.name, grace(&call)?, None)? {
+        Changed::Yes => empty(204),
+        Changed::No => empty(304),
+    }
+}
+
+pub(crate) fn restart(call: Call) -> Result<Response> {
+    call.engine().container_restart(&call.name, grace(&call)?, None)?;
+    empty(204)
+}
+
+pub(crate) fn kill(call: Call) -> Result<Response> {
+    let signal = call.query.get("signal").filter(|s| !s.is_empty());
+    match call.engine().container_kill(&call.name, signal, None) {
+        Ok(()) => empty(204),
+        // Before 1.20 killing what does not run was fine.
+        Err(error) if error.kind() == ErrorKind::Conflict && !call.version.has(Gate::KillNeedsRunning) => empty(204),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn pause(call: Call) -> Result<Response> {
+    call.engine().container_pause(&call.name)?;
+    empty(204)
+}
+
+pub(crate) fn unpause(call: Call) -> Result<Response> {
+    call.engine().container_unpause(&call.name)?;
+    empty(204)
+}
+
+pub(crate) fn wait(call: Call) -> Result<Response> {
+    let code = call.engine().container_wait(&call.name, call.request.client.op()?.as_ref())?;
+    document(200, &serde_json::json!({ "StatusCode": code }))
+}
+
+pub(crate) fn rename(call: Call) -> Result<Response> {
+    call.engine().container_rename(&call.name, call.query.text("name"))?;
+    empty(204)
+}
+
+pub(crate) fn resize(call: Call) -> Result<Response> {
+    let (rows, cols) = terminal_size(&call)?;
+    call.engine().container_resize(&call.name, rows, cols)?;
+    Ok(empty(200)?.with("Content-Type", "text/plain; charset=utf-8"))
+}
+
+/// `h` and `w`: both must be given.
+pub(super) fn terminal_size(call: &Call) -> Result<(u16, u16)> {
+    let size = |key: &str| match call.query.number(key)? {
+        None => Err(Error::invalid("strconv.Atoi: parsing \"\": invalid syntax")),
+        Some(n) => u16::try_from(n).map_err(|_| Error::invalid(format!("{key}={n}: a terminal has 0 to 65535 of it"))),
+    };
+    Ok((size("h")?, size("w")?))
+}
+
+pub(crate) fn remove(call: Call) -> Result<Response> {
+    let flag = |key| call.query.flag(key);
+    let how = RemoveContainer { force: flag("force"), volumes: flag("v"), link: flag("link") };
+    call.engine().container_remove(&call.name, how, None)?;
+    empty(204)
+}
+
+pub(crate) fn logs(call: Call) -> Result<Response> {
+    let flag = |key| call.query.flag(key);
+    let (stdout, stderr) = (flag("stdout"), flag("stderr"));
+    if !stdout && !stderr {
+        return Err(Error::invalid("Bad parameters: you must choose at least one stream"));
+    }
+    let query = LogQuery {
+        follow: flag("follow"),
+        stdout,
+        stderr,
+        since_ns: call.query.time("since")?.map_or(0, nanoseconds),
+        tail: tail(call.query.text("tail")),
+    };
+    let form = LineForm { timestamps: flag("timestamps"), details: flag("details") };
+    let frames = frames(call.engine(), &call.name)?;
+    let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
+    let mut log = engine.container_logs(&name, &query, None)?;
+    Ok(streamed(&call, None, move |sink| {
+        sink.start().map_err(gone)?;
+        let op = client.op()?;
+        loop {
+            match log.next(None, op.as_ref()) {
+                Ok(Some(line)) => sink.write_all(&form.frame(&line, frames)).map_err(gone)?,
+                Ok(None) if log.ended() => return Ok(()),
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                Err(error) => {
+                    let text = format!("Error grabbing logs: {}\n", error.message());
+                    let stderr = coracle::Channel::Stderr;
+                    return sink.write_all(&stream::frame(stderr, text.as_bytes(), frames)).map_err(gone);
+                }
+            }
+        }
+    }))
+}
+
+/// Everything that is not a number of lines means all of them.
+fn tail(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+fn frames(engine: &Engine, name: &str) -> Result<Frames> {
+    let tty = engine.container_inspect(name, false)?.config.tty;
+    Ok(if tty { Frames::Raw } else { Frames::Multiplexed })
+}
+
+/// What stands before the text of each log line.
+#[derive(Debug, Clone, Copy, Default)]
+struct LineForm {
+    timestamps: bool,
+    details: bool,
+}
+
+impl LineForm {
+    fn frame(self, line: &LogLine, frames: Frames) -> Vec<u8> {
+        let mut text = Vec::with_capacity(line.data.len() + 40);
+        if self.timestamps {
+            text.extend_from_slice(crate::time::rfc3339_nano(line.time_ns).as_bytes());
+            text.push(b' ');
+        }
+        if self.details {
+            let pairs: Vec<String> =
+                line.attrs.iter().map(|(k, v)| format!("{}={}", stream::escape(k), stream::escape(v))).collect();
+            text.extend_from_slice(pairs.join(",").as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(&line.data);
+        stream::frame(line.channel, &text, frames)
+    }
+}
+
+/// How a refused attach is answered: not a document but a line, at every version.
+fn refused_attach(error: &Error) -> Response {
+    let mut answer = Response::new(error.http_status(), Vec::new());
+    answer.headers.set("Content-Type", stream::RAW_STREAM);
+    answer.body = BodyOut::Raw(format!("{}\r\n", error.message()).into_bytes());
+    answer
+}
+
+pub(crate) fn attach(call: Call) -> Result<Response> {
+    Ok(attached(call).unwrap_or_else(|error| refused_attach(&error)))
+}
+
+fn attached(call: Call) -> Result<Response> {
+    let flag = |key| call.query.flag(key);
+    let keys = DetachKeys::parse(call.query.text("detachKeys"))?;
+    let detail = call.engine().container_inspect(&call.name, false)?;
+    let frames = if detail.config.tty { Frames::Raw } else { Frames::Multiplexed };
+    let (stdin, stdout, stderr) = (flag("stdin"), flag("stdout"), flag("stderr"));
+    let live = flag("stream");
+    let wanted = LogQuery { follow: false, stdout, stderr, since_ns: 0, tail: None };
+    let past = (flag("logs") && (stdout || stderr))
+        .then(|| call.engine().container_logs(&call.name, &wanted, None))
+        .transpose()?;
+    let how = AttachOptions {
+        streams: AttachStreams { stdin: live && stdin, stdout: live && stdout, stderr: live && stderr },
+        wait_for_start: true,
+    };
+    let session = call.engine().container_attach(&call.name, Io::default(), how, None)?;
+    // What is logged from here on comes through the session.
+    let attached_at = if live { crate::time::now_ns() } else { i64::MAX };
+    let plan = stream::Plan { frames, keys: detail.config.tty.then_some(keys) };
+    let take = move |socket: crate::message::Duplex| {
+        if let Some(mut log) = past
+            && let Err(error) = replay(&mut log, attached_at, frames, &socket)
+        {
+            let text = format!("Error attaching: {}\n", error.message());
+            let _ = stream::send(&socket, &stream::frame(coracle::Channel::Stderr, text.as_bytes(), frames));
+            return;
+        }
+        if live {
+            stream::pump(socket, session, plan);
+        }
+    };
+    Ok(stream::takeover(&call, None, Box::new(take)))
+}
+
+fn replay(log: &mut coracle::LogStream, until_ns: i64, frames: Frames, socket: &crate::message::Duplex) -> Result<()> {
+    loop {
+        match log.next(None, None::<&Op>)? {
+            Some(line) if line.time_ns > until_ns => return Ok(()),
+            Some(line) => stream::send(socket, &LineForm::default().frame(&line, frames)).map_err(gone)?,
+            None if log.ended() => return Ok(()),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::to_value;
+    use serde_json::{Value, json};
+
+    fn merge(text: &str) -> Result<Value> {
+        let Node::Object(body) = schema::read(text.as_bytes(), &schema::CREATE)? else { panic!() };
+        merged(body).map(|body| to_value(&Node::Object(body)))
+    }
+
+    #[test]
+    fn old_bodies_are_merged() {
+        let all = merge("{\"Image\":\"i\",\"Memory\":5,\"Dns\":[\"d\"],\"Cpuset\":\"0\"}").unwrap();
+        assert_eq!(all["HostConfig"], json!({"Memory": 5, "Dns": ["d"], "CpusetCpus": "0"}));
+        let both = "{\"Image\":\"i\",\"Memory\":5,\"CpuShares\":6,\"Dns\":[\"d\"],\"HostConfig\":{\"Memory\":7,\"CpuShares\":0}}";
+        assert_eq!(merge(both).unwrap()["HostConfig"], json!({"Memory": 7, "CpuShares": 6}));
+        let empty = merge("{\"HostConfig\":{\"Memory\":7}}").unwrap_err();
+        assert_eq!(empty.message(), "Config cannot be empty in order to create a container");
+    }
+
+    #[test]
+    fn tails() {
+        assert_eq!(
+            [tail("all"), tail("-1"), tail("x"), tail(""), tail("0"), tail("12")],
+            [None, None, None, None, Some(0), Some(12)]
+        );
+    }
+
+    #[test]
+    fn log_lines() {
+        let line = LogLine {
+            channel: coracle::Channel::Stderr,
+            time_ns: 1,
+            data: b"hi\n".to_vec(),
+            attrs: [("b,c".to_owned(), "x y".to_owned()), ("a".into(), "1".into())].into(),
+        };
+        let form = LineForm { timestamps: true, details: true };
+        assert_eq!(form.frame(&line, Frames::Raw), b"1970-01-01T00:00:00.000000001Z a=1,b%2Cc=x+y hi\n");
+        assert_eq!(LineForm::default().frame(&line, Frames::Multiplexed), b"\x02\0\0\0\0\0\0\x03hi\n");
+    }
+}

@@ -1,0 +1,77 @@
+//! Exec instances.
+
+use super::containers::terminal_size;
+use super::{Call, document, empty};
+use crate::detach::DetachKeys;
+use crate::message::{Duplex, Response};
+use crate::schema;
+use crate::stream::{self, Frames};
+use crate::versions::Gate;
+use coracle::model::ExecConfig;
+use coracle::{Channel, Error, Io, Result};
+use serde::Deserialize;
+
+pub(crate) fn create(mut call: Call) -> Result<Response> {
+    call.check_json()?;
+    let text = body(&mut call)?;
+    let config: ExecConfig = schema::typed(&schema::read(&text, &schema::EXEC_CONFIG)?)?;
+    DetachKeys::parse(&config.detach_keys)?;
+    let id = call.engine().exec_create(&call.name, &config)?;
+    document(201, &serde_json::json!({ "Id": id }))
+}
+
+/// The document, which must not be empty.
+fn body(call: &mut Call) -> Result<Vec<u8>> {
+    let text = call.document()?;
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::invalid("got EOF while reading request body"));
+    }
+    Ok(text)
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Start {
+    detach: bool,
+    tty: bool,
+}
+
+pub(crate) fn start(mut call: Call) -> Result<Response> {
+    if call.version.has(Gate::ExecStartJson) {
+        call.check_json()?;
+    }
+    let text = body(&mut call)?;
+    let start: Start = schema::typed(&schema::read(&text, &schema::EXEC_START)?)?;
+    let detail = call.engine().exec_inspect(&call.name)?;
+    if start.detach {
+        call.engine().exec_start(&call.name, None, None)?;
+        return empty(200);
+    }
+    let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
+    let keys = DetachKeys::from_bytes(stream::unbase64(&detail.detach_keys));
+    let plan = stream::Plan { frames, keys: start.tty.then_some(keys) };
+    let (engine, id) = (call.engine().clone(), call.name.clone());
+    // The answer goes out before the process is started: a failure stands in the stream.
+    let take = move |socket: Duplex| {
+        match engine.exec_start(&id, Some(Io::default()), None) {
+            Ok(Some(session)) => stream::pump(socket, session, plan),
+            Ok(None) => {}
+            Err(error) => {
+                let text = format!("{}\r\n", error.message());
+                let _ = stream::send(&socket, &stream::frame(Channel::Stdout, text.as_bytes(), frames));
+            }
+        };
+    };
+    let marks = call.router.mark(Response::new(200, Vec::new())).headers;
+    Ok(stream::takeover(&call, Some(&marks), Box::new(take)))
+}
+
+pub(crate) fn resize(call: Call) -> Result<Response> {
+    let (rows, cols) = terminal_size(&call)?;
+    call.engine().exec_resize(&call.name, rows, cols)?;
+    Ok(empty(201)?.with("Content-Type", "text/plain; charset=utf-8"))
+}
+
+pub(crate) fn inspect(call: Call) -> Result<Response> {
+    document(200, &call.engine().exec_inspect(&call.name)?)
+}

@@ -1,0 +1,134 @@
+//! Images.
+
+use super::{Call, document, empty, gone, streamed};
+use crate::message::{Response, Sink};
+use crate::stream;
+use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};
+use coracle::{Error, ErrorKind, Result};
+use std::io::{self, Write};
+
+pub(crate) fn list(call: Call) -> Result<Response> {
+    let query = ListImages {
+        all: call.query.flag("all"),
+        filter: call.query.text("filter").into(),
+        filters: call.query.filters()?,
+    };
+    document(200, &call.engine().image_list(&query)?)
+}
+
+pub(crate) fn inspect(call: Call) -> Result<Response> {
+    document(200, &call.engine().image_inspect(&call.name)?)
+}
+
+pub(crate) fn history(call: Call) -> Result<Response> {
+    document(200, &call.engine().image_history(&call.name)?)
+}
+
+pub(crate) fn tag(call: Call) -> Result<Response> {
+    let (repo, tag) = (call.query.text("repo"), call.query.text("tag"));
+    let reference = if tag.is_empty() { repo.to_owned() } else { format!("{repo}:{tag}") };
+    call.engine().image_tag(&call.name, &reference)?;
+    empty(201)
+}
+
+pub(crate) fn remove(call: Call) -> Result<Response> {
+    if call.name.trim().is_empty() {
+        return Err(Error::invalid("image name cannot be blank"));
+    }
+    let how = RemoveImage { force: call.query.flag("force"), no_prune: call.query.flag("noprune") };
+    document(200, &call.engine().image_remove(&call.name, how)?)
+}
+
+pub(crate) fn save_one(call: Call) -> Result<Response> {
+    let names = vec![call.name.clone()];
+    save(call, names)
+}
+
+pub(crate) fn save_many(call: Call) -> Result<Response> {
+    let names = call.query.all("names").map(str::to_owned).collect();
+    save(call, names)
+}
+
+fn save(call: Call, names: Vec<String>) -> Result<Response> {
+    let (engine, client) = (call.engine().clone(), call.request.client.clone());
+    Ok(streamed(&call, Some("application/x-tar"), move |sink| {
+        let op = client.op()?;
+        let mut archive = io::BufWriter::with_capacity(128 << 10, ToSink(sink));
+        let result = engine.image_save(&names, &mut archive, op.as_ref());
+        // What is still buffered of a failed archive must not go out: nothing may have gone yet, and then the failure
+        // is the answer.
+        let (sink, rest) = archive.into_parts();
+        result?;
+        sink.0.write_all(&rest.unwrap_or_default()).map_err(gone)
+    }))
+}
+
+/// A writer on a sink (which is one itself, behind a reference).
+struct ToSink<'a>(&'a mut dyn Sink);
+
+impl Write for ToSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+pub(crate) fn load(mut call: Call) -> Result<Response> {
+    let quiet = call.query.flag("quiet");
+    let (engine, client) = (call.engine().clone(), call.request.client.clone());
+    let mut archive = std::mem::replace(&mut call.request.body, crate::message::Body::empty());
+    Ok(streamed(&call, Some("application/json"), move |sink| {
+        let op = client.op()?;
+        let mut report = |message: Progress| {
+            if quiet && message.stream.is_empty() {
+                return Ok(());
+            }
+            sink.write_all(&stream::progress(&message)).map_err(gone)
+        };
+        let result = engine.image_load(&mut archive, &mut report, op.as_ref());
+        match result {
+            Ok(_) => sink.start().map_err(gone),
+            // A load is a 200 once it began; what goes wrong stands in the stream.
+            Err(error) => sink.write_all(&stream::failure(&error)).map_err(gone),
+        }
+    }))
+}
+
+pub(crate) fn create(call: Call) -> Result<Response> {
+    let from = |key| call.query.get(key).filter(|v| !v.is_empty());
+    match (from("fromImage"), from("fromSrc")) {
+        (Some(_), _) => Err(Error::unsupported("pulling images is not supported yet")),
+        (None, Some("-")) => import(call),
+        (None, Some(_)) => Err(Error::unsupported("importing an image from a URL is not supported yet")),
+        (None, None) => Err(Error::invalid("one of fromImage and fromSrc is needed")),
+    }
+}
+
+fn import(mut call: Call) -> Result<Response> {
+    let text = |key| call.query.text(key).to_owned();
+    let how = ImportImage {
+        repo: text("repo"),
+        tag: text("tag"),
+        message: text("message"),
+        source: "-".into(),
+        changes: call.query.all("changes").flat_map(str::lines).map(str::to_owned).collect(),
+    };
+    let (engine, client) = (call.engine().clone(), call.request.client.clone());
+    let mut rootfs = std::mem::replace(&mut call.request.body, crate::message::Body::empty());
+    Ok(streamed(&call, Some("application/json"), move |sink| {
+        let op = client.op()?;
+        let mut report = |message: Progress| sink.write_all(&stream::progress(&message)).map_err(gone);
+        match engine.image_import(&mut rootfs, &how, &mut report, op.as_ref()) {
+            Ok(id) => {
+                let last = Progress { status: id, ..Progress::default() };
+                sink.write_all(&stream::progress(&last)).map_err(gone)
+            }
+            Err(error) if sink.started() && error.kind() != ErrorKind::Cancelled => {
+                sink.write_all(&stream::failure(&error)).map_err(gone)
+            }
+            Err(error) => Err(error),
+        }
+    }))
+}

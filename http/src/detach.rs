@@ -1,0 +1,80 @@
+//! The key sequence that leaves a terminal without ending its process.
+
+use coracle::{Error, Result};
+
+/// Looks for the sequence in what is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DetachKeys {
+    keys: Vec<u8>,
+    matched: usize,
+}
+
+impl DetachKeys {
+    /// `text`: keys joined by commas, each one ASCII character or `ctrl-` with one of `a-z @ [ \ ] ^ _`; empty:
+    /// `ctrl-p,ctrl-q`.
+    pub(crate) fn parse(text: &str) -> Result<DetachKeys> {
+        let text = if text.is_empty() { "ctrl-p,ctrl-q" } else { text };
+        let keys: Option<Vec<u8>> = text.split(',').map(key).collect();
+        match keys {
+            Some(keys) => Ok(DetachKeys { keys, matched: 0 }),
+            None => Err(Error::invalid(format!("Invalid detach keys ({text}) provided"))),
+        }
+    }
+    /// From the key bytes themselves; none: the default sequence.
+    pub(crate) fn from_bytes(keys: Vec<u8>) -> DetachKeys {
+        DetachKeys { keys: if keys.is_empty() { vec![0x10, 0x11] } else { keys }, matched: 0 }
+    }
+    /// Appends to `out` what of `typed` goes to the process; true: the sequence was completed, the rest is dropped.
+    /// A begun sequence is held back until it is complete or broken.
+    pub(crate) fn feed(&mut self, typed: &[u8], out: &mut Vec<u8>) -> bool {
+        for &byte in typed {
+            if byte != self.keys[self.matched] {
+                out.extend_from_slice(&self.keys[..self.matched]);
+                self.matched = 0;
+                if byte != self.keys[0] {
+                    out.push(byte);
+                    continue;
+                }
+            }
+            self.matched += 1;
+            if self.matched == self.keys.len() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn key(text: &str) -> Option<u8> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() => Some(*byte),
+        [b'c', b't', b'r', b'l', b'-', byte @ b'a'..=b'z'] => Some(byte - b'a' + 1),
+        [b'c', b't', b'r', b'l', b'-', byte @ (b'@' | b'['..=b'_')] => Some(byte - b'@'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_bytes() {
+        assert_eq!(DetachKeys::parse("").unwrap().keys, [16, 17]);
+        assert_eq!(DetachKeys::parse("a,ctrl-z,ctrl-@,ctrl-_,ctrl-\\").unwrap().keys, [b'a', 26, 0, 31, 28]);
+        assert_eq!(DetachKeys::parse("foo").unwrap_err().message(), "Invalid detach keys (foo) provided");
+        assert!(DetachKeys::parse("ctrl-,").is_err() && DetachKeys::parse("ctrl-A").is_err());
+    }
+
+    #[test]
+    fn sequence_is_found_across_reads_and_else_passed_on() {
+        let mut keys = DetachKeys::parse("a,b").unwrap();
+        let mut out = Vec::new();
+        assert!(!keys.feed(b"xaya", &mut out));
+        assert_eq!(out, b"xay");
+        assert!(!keys.feed(b"a", &mut out));
+        assert_eq!(out, b"xaya");
+        assert!(keys.feed(b"brest", &mut out));
+        assert_eq!(out, b"xaya");
+    }
+}

@@ -1,0 +1,335 @@
+//! JSON on the wire: a reader that keeps numbers as written and says what is wrong in the words that clients know, and
+//! the writer of answers.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A JSON value as it stood in the text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    Null,
+    Bool(bool),
+    /// The number's own characters: nothing is rounded before its type is known.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// The value's kind as errors name it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Node::Null => "null",
+            Node::Bool(_) => "bool",
+            Node::Number(_) => "number",
+            Node::Text(_) => "string",
+            Node::List(_) => "array",
+            Node::Object(_) => "object",
+        }
+    }
+}
+
+/// Nesting that is accepted: far above every document of the API, far below the stack.
+const MAX_DEPTH: usize = 128;
+
+/// Reads the first value of `text`; what follows it is ignored. The error is one line.
+pub(crate) fn parse(text: &[u8]) -> Result<Node, String> {
+    let mut reader = Reader { text, at: 0 };
+    reader.space();
+    if reader.at == text.len() {
+        return Err("EOF".into());
+    }
+    reader.value(0)
+}
+
+/// An answer's bytes: `<`, `>` and `&` escaped so that no browser reads markup in it, one newline at the end.
+pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = text(value);
+    bytes.push(b'\n');
+    bytes
+}
+
+/// The same without the newline.
+pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
+    let plain = serde_json::to_vec(value).unwrap_or_else(|e| {
+        let message = format!("the answer does not serialise: {e}");
+        serde_json::json!({ "message": message }).to_string().into_bytes()
+    });
+    let mut bytes = Vec::with_capacity(plain.len() + 1);
+    for byte in plain {
+        // These three stand only inside strings.
+        match byte {
+            b'<' => bytes.extend_from_slice(b"\\u003c"),
+            b'>' => bytes.extend_from_slice(b"\\u003e"),
+            b'&' => bytes.extend_from_slice(b"\\u0026"),
+            _ => bytes.push(byte),
+        }
+    }
+    bytes
+}
+
+/// The value as serde takes it. Numbers were checked against their field's type before; others become null.
+pub(crate) fn to_value(node: &Node) -> Value {
+    match node {
+        Node::Null => Value::Null,
+        Node::Bool(b) => Value::Bool(*b),
+        Node::Number(n) => serde_json::from_str(n).unwrap_or(Value::Null),
+        Node::Text(t) => Value::String(t.clone()),
+        Node::List(items) => Value::Array(items.iter().map(to_value).collect()),
+        Node::Object(fields) => Value::Object(fields.iter().map(|(k, v)| (k.clone(), to_value(v))).collect()),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+type Parsed<T> = Result<T, String>;
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+    fn wrong<T>(&self, context: &str) -> Parsed<T> {
+        let Some(byte) = self.peek() else { return Err("unexpected EOF".into()) };
+        let shown = match byte {
+            b'\'' => r"'\''".into(),
+            b'"' => r#"'"'"#.into(),
+            0x20..=0x7e => format!("'{}'", char::from(byte)),
+            b'\n' => r"'\n'".into(),
+            b'\r' => r"'\r'".into(),
+            b'\t' => r"'\t'".into(),
+            0xa1.. => format!("'{}'", char::from(byte)),
+            _ => format!(r"'\x{byte:02x}'"),
+        };
+        Err(format!("invalid character {shown} {context}"))
+    }
+    fn value(&mut self, depth: usize) -> Parsed<Node> {
+        if depth > MAX_DEPTH {
+            return Err("exceeded max depth".into());
+        }
+        self.space();
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.list(depth),
+            Some(b'"') => Ok(Node::Text(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true", Node::Bool(true)),
+            Some(b'f') => self.literal("false", Node::Bool(false)),
+            Some(b'n') => self.literal("null", Node::Null),
+            _ => self.wrong("looking for beginning of value"),
+        }
+    }
+    fn object(&mut self, depth: usize) -> Parsed<Node> {
+        self.at += 1;
+        let mut fields = Vec::new();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Node::Object(fields));
+        }
+        loop {
+            self.space();
+            if self.peek() != Some(b'"') {
+                return self.wrong("looking for beginning of object key string");
+            }
+            let key = self.string()?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return self.wrong("after object key");
+            }
+            self.at += 1;
+            let value = self.value(depth + 1)?;
+            fields.push((key, value));
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Node::Object(fields));
+                }
+                _ => return self.wrong("after object key:value pair"),
+            }
+        }
+    }
+    fn list(&mut self, depth: usize) -> Parsed<Node> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Node::List(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Node::List(items));
+                }
+                _ => return self.wrong("after array element"),
+            }
+        }
+    }
+    fn literal(&mut self, word: &str, value: Node) -> Parsed<Node> {
+        for (i, expected) in word.char_indices() {
+            if self.peek() != Some(expected as u8) {
+                debug_assert!(i > 0);
+                return self.wrong(&format!("in literal {word} (expecting '{expected}')"));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+    fn number(&mut self) -> Parsed<Node> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return self.wrong("in numeric literal"),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.some_digits("after decimal point in numeric literal")?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.some_digits("in exponent of numeric literal")?;
+        }
+        Ok(Node::Number(String::from_utf8_lossy(&self.text[start..self.at]).into_owned()))
+    }
+    fn digits(&mut self) {
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+    }
+    fn some_digits(&mut self, context: &str) -> Parsed<()> {
+        if !matches!(self.peek(), Some(b'0'..=b'9')) {
+            return self.wrong(context);
+        }
+        self.digits();
+        Ok(())
+    }
+    fn string(&mut self) -> Parsed<String> {
+        self.at += 1;
+        let mut bytes = Vec::new();
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape(&mut bytes)?;
+                }
+                Some(0x20..) => {
+                    bytes.push(self.text[self.at]);
+                    self.at += 1;
+                }
+                _ => return self.wrong("in string literal"),
+            }
+        }
+        self.at += 1;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    }
+    fn escape(&mut self, bytes: &mut Vec<u8>) -> Parsed<()> {
+        let plain = match self.peek() {
+            Some(b @ (b'"' | b'\\' | b'/')) => b,
+            Some(b'b') => 8,
+            Some(b'f') => 12,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode(bytes);
+            }
+            _ => return self.wrong("in string escape code"),
+        };
+        self.at += 1;
+        bytes.push(plain);
+        Ok(())
+    }
+    fn unicode(&mut self, bytes: &mut Vec<u8>) -> Parsed<()> {
+        let high = self.hex4()?;
+        let mut code = high;
+        if (0xd800..0xdc00).contains(&high) && self.text[self.at..].starts_with(b"\\u") {
+            let back = self.at;
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xdc00..0xe000).contains(&low) {
+                code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+            } else {
+                self.at = back;
+            }
+        }
+        let char = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+        bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+        Ok(())
+    }
+    fn hex4(&mut self) -> Parsed<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            match self.peek().and_then(|b| char::from(b).to_digit(16)) {
+                Some(digit) => code = code * 16 + digit,
+                None => return self.wrong("in \\u hexadecimal character escape"),
+            }
+            self.at += 1;
+        }
+        Ok(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bad(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn errors_have_the_texts_that_clients_know() {
+        assert_eq!(bad(""), "EOF");
+        assert_eq!(bad("  \n"), "EOF");
+        assert_eq!(bad("{"), "unexpected EOF");
+        assert_eq!(bad("{\"a\":"), "unexpected EOF");
+        assert_eq!(bad("x"), "invalid character 'x' looking for beginning of value");
+        assert_eq!(bad("{a"), "invalid character 'a' looking for beginning of object key string");
+        assert_eq!(bad("{\"a\" 1}"), "invalid character '1' after object key");
+        assert_eq!(bad("{\"a\":1]"), "invalid character ']' after object key:value pair");
+        assert_eq!(bad("[1 2]"), "invalid character '2' after array element");
+        assert_eq!(bad("trux"), "invalid character 'x' in literal true (expecting 'e')");
+        assert_eq!(bad("\"a\nb\""), "invalid character '\\n' in string literal");
+        assert_eq!(bad("\"\\q\""), "invalid character 'q' in string escape code");
+        assert_eq!(bad("-x"), "invalid character 'x' in numeric literal");
+        assert_eq!(bad("1.x"), "invalid character 'x' after decimal point in numeric literal");
+        assert_eq!(bad("'"), "invalid character '\\'' looking for beginning of value");
+        assert_eq!(bad(&"[".repeat(100_000)), "exceeded max depth");
+    }
+
+    #[test]
+    fn values() {
+        let node = parse(b" {\"a\":[1.50,-0,\"\\u00e9\\ud83d\\ude00\\n\"],\"b\":null} rest").unwrap();
+        let list = vec![Node::Number("1.50".into()), Node::Number("-0".into()), Node::Text("é😀\n".into())];
+        assert_eq!(node, Node::Object(vec![("a".into(), Node::List(list)), ("b".into(), Node::Null)]));
+    }
+
+    #[test]
+    fn markup_is_escaped() {
+        assert_eq!(line(&serde_json::json!({"a": "<&>"})), b"{\"a\":\"\\u003c\\u0026\\u003e\"}\n");
+    }
+}

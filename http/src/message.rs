@@ -1,0 +1,199 @@
+//! Requests and answers as the router sees them, whatever door they come through.
+
+use crate::watch::Registration;
+use coracle::{Op, Result};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+/// Header fields in order; names compare without case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// No fields.
+    pub fn new() -> Headers {
+        Headers::default()
+    }
+    /// The first field of that name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+    /// Every field of that name, in order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+    /// Adds a field. Control characters, which could end the field early and begin another, become spaces.
+    pub fn add(&mut self, name: impl Into<String>, value: impl AsRef<str>) {
+        let clean = |c: char| if c.is_control() && c != '\t' { ' ' } else { c };
+        self.0.push((name.into(), value.as_ref().chars().map(clean).collect()));
+    }
+    /// Replaces every field of that name by this one.
+    pub fn set(&mut self, name: &str, value: impl AsRef<str>) {
+        self.0.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
+        self.add(name, value);
+    }
+    /// Name and value of each field, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+}
+
+/// A request's body: bytes to read and, where it is known, how many.
+pub struct Body {
+    reader: Box<dyn Read + Send>,
+    length: Option<u64>,
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Body {
+        Body { reader: Box::new(io::empty()), length: Some(0) }
+    }
+    /// A body in memory.
+    pub fn bytes(bytes: Vec<u8>) -> Body {
+        Body { length: Some(bytes.len() as u64), reader: Box::new(io::Cursor::new(bytes)) }
+    }
+    /// A body that is read as the handler needs it; `length` absent: not known before its end.
+    pub fn stream(reader: impl Read + Send + 'static, length: Option<u64>) -> Body {
+        Body { reader: Box::new(reader), length }
+    }
+    /// Its length in bytes, where known.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+    /// Whether it is known to be empty.
+    pub fn is_empty(&self) -> bool {
+        self.length == Some(0)
+    }
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// Who asked: long calls end when the client goes away.
+#[derive(Clone, Default)]
+pub struct Client(Source);
+
+#[derive(Clone, Default)]
+enum Source {
+    #[default]
+    Patient,
+    Operation(Op),
+    Socket(Arc<dyn Fn() -> Result<Registration> + Send + Sync>, Arc<Mutex<Option<Registration>>>),
+}
+
+impl Client {
+    /// A client that never goes away.
+    pub fn patient() -> Client {
+        Client::default()
+    }
+    /// A client that goes away by cancelling `op` (or by its deadline).
+    pub fn with_op(op: Op) -> Client {
+        Client(Source::Operation(op))
+    }
+    /// A client whose going is watched from the first call of [`Client::op`] on, by what `register` starts.
+    pub(crate) fn watched(register: impl Fn() -> Result<Registration> + Send + Sync + 'static) -> Client {
+        Client(Source::Socket(Arc::new(register), Arc::default()))
+    }
+    /// The operation that ends when the client has gone; absent: it waits for ever. Watching costs two system calls, so
+    /// only calls that may block for long ask.
+    pub fn op(&self) -> Result<Option<Op>> {
+        match &self.0 {
+            Source::Patient => Ok(None),
+            Source::Operation(op) => Ok(Some(op.clone())),
+            Source::Socket(register, slot) => {
+                let mut slot = crate::lock(slot);
+                if slot.is_none() {
+                    *slot = Some(register()?);
+                }
+                Ok(slot.as_ref().map(|r| r.op().clone()))
+            }
+        }
+    }
+}
+
+/// One request.
+pub struct Request {
+    /// The method, as sent (`GET`).
+    pub method: String,
+    /// Path and query, percent-encoded as sent: `/v1.24/containers/json?all=1`.
+    pub target: String,
+    /// Header fields.
+    pub headers: Headers,
+    /// Body.
+    pub body: Body,
+    /// Who asked.
+    pub client: Client,
+}
+
+/// One answer.
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Status text where it is not the usual one (`UPGRADED`).
+    pub reason: Option<&'static str>,
+    /// Header fields, without those that frame the message (`Content-Length`, `Transfer-Encoding`, `Date`).
+    pub headers: Headers,
+    /// Body.
+    pub body: BodyOut,
+}
+
+/// An answer's body.
+pub enum BodyOut {
+    /// All of it.
+    Bytes(Vec<u8>),
+    /// Bytes whose end is the end of the connection, with no other framing (a refused attach).
+    Raw(Vec<u8>),
+    /// Made piece by piece: the door calls the function with a [`Sink`].
+    Stream(Produce),
+    /// The connection is taken over after the head: the door calls the function with the socket.
+    Hijack(Takeover),
+}
+
+/// Makes a streamed body. The head goes out with [`Sink::start`] or with the first byte, so until then another answer
+/// may be given instead (`Err(Some(..))`). `Err(None)`: the stream broke off, the door leaves the message visibly cut.
+pub type Produce = Box<dyn FnOnce(&mut dyn Sink) -> std::result::Result<(), Option<Box<Response>>> + Send>;
+
+/// Speaks on a connection that was taken over, until the conversation ends.
+pub type Takeover = Box<dyn FnOnce(Duplex) + Send>;
+
+/// Where a streamed body goes: each write reaches the client at once, as one chunk.
+pub trait Sink: Write {
+    /// Sends the head now, before there are bytes.
+    fn start(&mut self) -> io::Result<()>;
+    /// Whether the head is on its way: the status can no longer change.
+    fn started(&self) -> bool;
+}
+
+/// A connection that was taken over.
+pub struct Duplex {
+    /// The socket (stream), in blocking mode.
+    pub socket: OwnedFd,
+    /// What the client sent after its request and the door had already read.
+    pub early: Vec<u8>,
+}
+
+impl Response {
+    /// An answer with a body of bytes and no header fields.
+    pub fn new(status: u16, body: Vec<u8>) -> Response {
+        Response { status, reason: None, headers: Headers::new(), body: BodyOut::Bytes(body) }
+    }
+    /// The same with one more header field.
+    pub fn with(mut self, name: &str, value: impl AsRef<str>) -> Response {
+        self.headers.set(name, value);
+        self
+    }
+}
+
+impl std::fmt::Debug for Response {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Response").field("status", &self.status).field("headers", &self.headers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,171 @@
+//! The table of routes: what is answered, and by whom.
+
+use crate::api::{Handler, containers, exec, images, system, unbuilt};
+
+/// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
+/// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
+/// swallow them.
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) handler: Handler,
+}
+
+const fn route(method: &'static str, path: &'static str, handler: Handler) -> Route {
+    Route { method, path, handler }
+}
+
+static ROUTES: &[Route] = &[
+    // The engine.
+    route("GET", "/_ping", system::ping),
+    route("HEAD", "/_ping", system::ping),
+    route("GET", "/version", system::version),
+    route("GET", "/info", system::info),
+    route("GET", "/events", system::events),
+    route("POST", "/auth", unbuilt::registries),
+    // Containers.
+    route("GET", "/containers/json", containers::list),
+    route("POST", "/containers/create", containers::create),
+    route("GET", "/containers/{name}/json", containers::inspect),
+    route("GET", "/containers/{name}/top", containers::top),
+    route("GET", "/containers/{name}/logs", containers::logs),
+    route("POST", "/containers/{name}/start", containers::start),
+    route("POST", "/containers/{name}/stop", containers::stop),
+    route("POST", "/containers/{name}/restart", containers::restart),
+    route("POST", "/containers/{name}/kill", containers::kill),
+    route("POST", "/containers/{name}/pause", containers::pause),
+    route("POST", "/containers/{name}/unpause", containers::unpause),
+    route("POST", "/containers/{name}/wait", containers::wait),
+    route("POST", "/containers/{name}/rename", containers::rename),
+    route("POST", "/containers/{name}/resize", containers::resize),
+    route("POST", "/containers/{name}/attach", containers::attach),
+    route("GET", "/containers/{name}/attach/ws", unbuilt::attach_ws),
+    route("GET", "/containers/{name}/changes", unbuilt::changes),
+    route("GET", "/containers/{name}/export", unbuilt::export),
+    route("GET", "/containers/{name}/stats", unbuilt::stats),
+    route("POST", "/containers/{name}/update", unbuilt::update),
+    route("POST", "/containers/{name}/copy", unbuilt::copy),
+    route("HEAD", "/containers/{name}/archive", unbuilt::archive),
+    route("GET", "/containers/{name}/archive", unbuilt::archive),
+    route("PUT", "/containers/{name}/archive", unbuilt::archive),
+    route("POST", "/containers/{name}/exec", exec::create),
+    route("DELETE", "/containers/{name}", containers::remove),
+    // Exec instances.
+    route("POST", "/exec/{name}/start", exec::start),
+    route("POST", "/exec/{name}/resize", exec::resize),
+    route("GET", "/exec/{name}/json", exec::inspect),
+    // Images.
+    route("GET", "/images/json", images::list),
+    route("GET", "/images/search", unbuilt::search),
+    route("GET", "/images/get", images::save_many),
+    route("GET", "/images/{name}/get", images::save_one),
+    route("GET", "/images/{name}/history", images::history),
+    route("GET", "/images/{name}/json", images::inspect),
+    route("POST", "/images/create", images::create),
+    route("POST", "/images/load", images::load),
+    route("POST", "/images/{name}/push", unbuilt::push),
+    route("POST", "/images/{name}/tag", images::tag),
+    route("DELETE", "/images/{name}", images::remove),
+    route("POST", "/commit", unbuilt::commit),
+    route("POST", "/build", unbuilt::build),
+    // Volumes.
+    route("GET", "/volumes", unbuilt::volumes),
+    route("POST", "/volumes/create", unbuilt::volumes),
+    route("GET", "/volumes/{name}", unbuilt::volumes),
+    route("DELETE", "/volumes/{name}", unbuilt::volumes),
+    // Networks.
+    route("GET", "/networks", unbuilt::networks),
+    route("POST", "/networks/create", unbuilt::networks),
+    route("POST", "/networks/{name}/connect", unbuilt::networks),
+    route("POST", "/networks/{name}/disconnect", unbuilt::networks),
+    route("GET", "/networks/{name}", unbuilt::networks),
+    route("DELETE", "/networks/{name}", unbuilt::networks),
+    // Plugins.
+    route("GET", "/plugins", unbuilt::plugins),
+    route("POST", "/plugins/pull", unbuilt::plugins),
+    route("POST", "/plugins/{name}/enable", unbuilt::plugins),
+    route("POST", "/plugins/{name}/disable", unbuilt::plugins),
+    route("GET", "/plugins/{name}", unbuilt::plugins),
+    route("DELETE", "/plugins/{name}", unbuilt::plugins),
+    // Swarm.
+    route("GET", "/swarm", unbuilt::swarm),
+    route("POST", "/swarm/init", unbuilt::swarm),
+    route("POST", "/swarm/join", unbuilt::swarm),
+    route("POST", "/swarm/leave", unbuilt::swarm),
+    route("POST", "/swarm/update", unbuilt::swarm),
+    route("GET", "/services", unbuilt::swarm),
+    route("POST", "/services/create", unbuilt::swarm),
+    route("POST", "/services/{name}/update", unbuilt::swarm),
+    route("GET", "/services/{name}", unbuilt::swarm),
+    route("DELETE", "/services/{name}", unbuilt::swarm),
+    route("GET", "/nodes", unbuilt::swarm),
+    route("POST", "/nodes/{name}/update", unbuilt::swarm),
+    route("GET", "/nodes/{name}", unbuilt::swarm),
+    route("DELETE", "/nodes/{name}", unbuilt::swarm),
+    route("GET", "/tasks", unbuilt::swarm),
+    route("GET", "/tasks/{name}", unbuilt::swarm),
+];
+
+/// The first row that answers `method` on `path` (cleaned, decoded, without version), and the name in the path.
+pub(crate) fn find<'p>(method: &str, path: &'p str) -> Option<(&'static Route, &'p str)> {
+    ROUTES.iter().find_map(|route| {
+        if route.method != method {
+            return None;
+        }
+        matched(route.path, path).map(|name| (route, name))
+    })
+}
+
+fn matched<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    match pattern.split_once("{name}") {
+        None => (pattern == path).then_some(""),
+        Some((before, behind)) => path.strip_prefix(before)?.strip_suffix(behind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(method: &str, path: &str) -> Option<(&'static str, String)> {
+        find(method, path).map(|(route, name)| (route.path, name.to_owned()))
+    }
+
+    #[test]
+    fn names_are_greedy() {
+        let name = "host:5000/a/b:tag";
+        let path = format!("/images/{name}/json");
+        assert_eq!(row("GET", &path), Some(("/images/{name}/json", name.into())));
+        assert_eq!(row("GET", "/images/json/json"), Some(("/images/{name}/json", "json".into())));
+        assert_eq!(row("DELETE", "/images/a/b"), Some(("/images/{name}", "a/b".into())));
+        assert_eq!(row("GET", "/containers/x/attach/ws"), Some(("/containers/{name}/attach/ws", "x".into())));
+        assert_eq!(row("DELETE", "/containers/"), Some(("/containers/{name}", String::new())));
+    }
+
+    #[test]
+    fn fixed_paths_come_first() {
+        for path in ["/images/json", "/images/get", "/images/search", "/containers/json"] {
+            assert_eq!(
+                row("GET", path),
+                Some((path, String::new())).map(|(p, n)| (ROUTES.iter().find(|r| r.path == p).unwrap().path, n))
+            );
+        }
+        assert_eq!(row("POST", "/networks/create").unwrap().0, "/networks/create");
+    }
+
+    #[test]
+    fn others_are_unknown() {
+        for (method, path) in [
+            ("PUT", "/_ping"),
+            ("HEAD", "/version"),
+            ("GET", "/_ping/"),
+            ("GET", "/containers"),
+            ("GET", "/containers/a/b/nope"),
+            ("GET", "/images/json/"),
+            ("GET", "/"),
+            ("get", "/_ping"),
+        ] {
+            assert_eq!(row(method, path), None, "{method} {path}");
+        }
+    }
+}

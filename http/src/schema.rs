@@ -1,0 +1,443 @@
+//! What the fields of request bodies are called and what they hold.
+//!
+//! A body is checked against its table before it becomes a typed request: names match without case (as every existing
+//! server matches them) and come out in their one spelling, unknown fields are dropped, and a wrong type is refused in
+//! the words that clients know.
+
+use crate::json::{self, Node};
+use Shape::*;
+use coracle::{Error, Result};
+use serde::de::DeserializeOwned;
+
+/// What a value may be. `null` is accepted everywhere: it leaves the field unset.
+pub(crate) enum Shape {
+    Text,
+    /// A text whose type errors call it this.
+    Named(&'static str),
+    /// A text, or a number that stands for one.
+    TextOrNumber,
+    Flag,
+    /// A whole number of this type.
+    Int(&'static str, i128, i128),
+    /// One text or a list of them; comes out as a list.
+    Words,
+    /// An empty object, the value of set-like maps.
+    Unit,
+    List(&'static Shape),
+    Map(&'static Shape),
+    Struct(&'static Table),
+}
+
+/// The fields of an object. `name` is what errors call its type.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    /// Tables whose fields stand here, later ones first served (`flatten`).
+    pub(crate) parts: &'static [&'static [Field]],
+}
+
+pub(crate) type Field = (&'static str, Shape);
+
+const I64: Shape = Int("int64", i64::MIN as i128, i64::MAX as i128);
+const INT: Shape = Int("int", i64::MIN as i128, i64::MAX as i128);
+const U16: Shape = Int("uint16", 0, u16::MAX as i128);
+const U32: Shape = Int("uint", 0, u32::MAX as i128);
+const U64: Shape = Int("uint64", 0, u64::MAX as i128);
+const DURATION: Shape = Int("time.Duration", i64::MIN as i128, i64::MAX as i128);
+const TEXTS: Shape = List(&Text);
+const TEXT_MAP: Shape = Map(&Text);
+
+/// Body of container create.
+pub(crate) static CREATE: Table =
+    Table { name: "ContainerConfigWrapper", package: "runconfig", parts: &[CONFIG, WRAPPER, HOST_FIELDS] };
+/// `HostConfig`, also the body of an old start.
+pub(crate) static HOST_CONFIG: Table = Table { name: "HostConfig", package: "container", parts: &[HOST_FIELDS] };
+/// Body of exec create.
+pub(crate) static EXEC_CONFIG: Table = Table {
+    name: "ExecConfig",
+    package: "types",
+    parts: &[&[
+        ("User", Text),
+        ("Privileged", Flag),
+        ("Tty", Flag),
+        ("AttachStdin", Flag),
+        ("AttachStdout", Flag),
+        ("AttachStderr", Flag),
+        ("Detach", Flag),
+        ("DetachKeys", Text),
+        ("Env", TEXTS),
+        ("Cmd", Words),
+    ]],
+};
+/// Body of exec start.
+pub(crate) static EXEC_START: Table =
+    Table { name: "ExecStartCheck", package: "types", parts: &[&[("Detach", Flag), ("Tty", Flag)]] };
+
+/// The container's own configuration inside the create body.
+pub(crate) const CONFIG: &[Field] = &[
+    ("Hostname", Text),
+    ("Domainname", Text),
+    ("User", Text),
+    ("AttachStdin", Flag),
+    ("AttachStdout", Flag),
+    ("AttachStderr", Flag),
+    ("ExposedPorts", Map(&Unit)),
+    ("Tty", Flag),
+    ("OpenStdin", Flag),
+    ("StdinOnce", Flag),
+    ("Env", TEXTS),
+    ("Cmd", Words),
+    ("Healthcheck", Struct(&HEALTHCHECK)),
+    ("Image", Text),
+    ("Volumes", Map(&Unit)),
+    ("WorkingDir", Text),
+    ("Entrypoint", Words),
+    ("NetworkDisabled", Flag),
+    ("MacAddress", Text),
+    ("OnBuild", TEXTS),
+    ("Labels", TEXT_MAP),
+    ("StopSignal", TextOrNumber),
+    ("Shell", Words),
+];
+
+/// Fields of the create body that are neither configuration.
+pub(crate) const WRAPPER: &[Field] =
+    &[("HostConfig", Struct(&HOST_CONFIG)), ("NetworkingConfig", Struct(&NETWORKING)), ("Cpuset", Text)];
+
+/// Host configuration.
+pub(crate) const HOST_FIELDS: &[Field] = &[
+    ("Binds", TEXTS),
+    ("ContainerIDFile", Text),
+    ("LogConfig", Struct(&LOG_CONFIG)),
+    ("NetworkMode", Named("container.NetworkMode")),
+    ("PortBindings", Map(&List(&Struct(&PORT_BINDING)))),
+    ("RestartPolicy", Struct(&RESTART_POLICY)),
+    ("AutoRemove", Flag),
+    ("VolumeDriver", Text),
+    ("VolumesFrom", TEXTS),
+    ("CapAdd", Words),
+    ("CapDrop", Words),
+    ("Dns", TEXTS),
+    ("DnsOptions", TEXTS),
+    ("DnsSearch", TEXTS),
+    ("ExtraHosts", TEXTS),
+    ("GroupAdd", TEXTS),
+    ("IpcMode", Named("container.IpcMode")),
+    ("Cgroup", Named("container.CgroupSpec")),
+    ("Links", TEXTS),
+    ("OomScoreAdj", INT),
+    ("PidMode", Named("container.PidMode")),
+    ("Privileged", Flag),
+    ("PublishAllPorts", Flag),
+    ("ReadonlyRootfs", Flag),
+    ("SecurityOpt", TEXTS),
+    ("StorageOpt", TEXT_MAP),
+    ("Tmpfs", TEXT_MAP),
+    ("UTSMode", Named("container.UTSMode")),
+    ("UsernsMode", Named("container.UsernsMode")),
+    ("ShmSize", I64),
+    ("Sysctls", TEXT_MAP),
+    ("Runtime", Text),
+    ("ConsoleSize", List(&U32)),
+    ("Isolation", Named("container.Isolation")),
+    ("CpuShares", I64),
+    ("Memory", I64),
+    ("CgroupParent", Text),
+    ("BlkioWeight", U16),
+    ("BlkioWeightDevice", List(&Struct(&WEIGHT_DEVICE))),
+    ("BlkioDeviceReadBps", List(&Struct(&THROTTLE_DEVICE))),
+    ("BlkioDeviceWriteBps", List(&Struct(&THROTTLE_DEVICE))),
+    ("BlkioDeviceReadIOps", List(&Struct(&THROTTLE_DEVICE))),
+    ("BlkioDeviceWriteIOps", List(&Struct(&THROTTLE_DEVICE))),
+    ("CpuPeriod", I64),
+    ("CpuQuota", I64),
+    ("CpusetCpus", Text),
+    ("CpusetMems", Text),
+    ("Devices", List(&Struct(&DEVICE_MAPPING))),
+    ("DiskQuota", I64),
+    ("KernelMemory", I64),
+    ("MemoryReservation", I64),
+    ("MemorySwap", I64),
+    ("MemorySwappiness", I64),
+    ("OomKillDisable", Flag),
+    ("PidsLimit", I64),
+    ("Ulimits", List(&Struct(&ULIMIT))),
+    ("CpuCount", I64),
+    ("CpuPercent", I64),
+    ("IOMaximumIOps", U64),
+    ("IOMaximumBandwidth", U64),
+];
+
+static HEALTHCHECK: Table = Table {
+    name: "HealthConfig",
+    package: "container",
+    parts: &[&[
+        ("Test", TEXTS),
+        ("Interval", DURATION),
+        ("Timeout", DURATION),
+        ("StartPeriod", DURATION),
+        ("Retries", INT),
+    ]],
+};
+static NETWORKING: Table = Table {
+    name: "NetworkingConfig",
+    package: "network",
+    parts: &[&[("EndpointsConfig", Map(&Struct(&ENDPOINT_SETTINGS)))]],
+};
+static ENDPOINT_SETTINGS: Table = Table {
+    name: "EndpointSettings",
+    package: "network",
+    parts: &[&[
+        ("IPAMConfig", Struct(&ENDPOINT_IPAM)),
+        ("Links", TEXTS),
+        ("Aliases", TEXTS),
+        ("NetworkID", Text),
+        ("EndpointID", Text),
+        ("Gateway", Text),
+        ("IPAddress", Text),
+        ("IPPrefixLen", INT),
+        ("IPv6Gateway", Text),
+        ("GlobalIPv6Address", Text),
+        ("GlobalIPv6PrefixLen", INT),
+        ("MacAddress", Text),
+    ]],
+};
+static ENDPOINT_IPAM: Table = Table {
+    name: "EndpointIPAMConfig",
+    package: "network",
+    parts: &[&[("IPv4Address", Text), ("IPv6Address", Text), ("LinkLocalIPs", TEXTS)]],
+};
+static LOG_CONFIG: Table =
+    Table { name: "LogConfig", package: "container", parts: &[&[("Type", Text), ("Config", TEXT_MAP)]] };
+static PORT_BINDING: Table =
+    Table { name: "PortBinding", package: "nat", parts: &[&[("HostIp", Text), ("HostPort", Text)]] };
+static RESTART_POLICY: Table =
+    Table { name: "RestartPolicy", package: "container", parts: &[&[("Name", Text), ("MaximumRetryCount", INT)]] };
+static WEIGHT_DEVICE: Table =
+    Table { name: "WeightDevice", package: "blkiodev", parts: &[&[("Path", Text), ("Weight", U16)]] };
+static THROTTLE_DEVICE: Table =
+    Table { name: "ThrottleDevice", package: "blkiodev", parts: &[&[("Path", Text), ("Rate", U64)]] };
+static DEVICE_MAPPING: Table = Table {
+    name: "DeviceMapping",
+    package: "container",
+    parts: &[&[("PathOnHost", Text), ("PathInContainer", Text), ("CgroupPermissions", Text)]],
+};
+static ULIMIT: Table =
+    Table { name: "Ulimit", package: "units", parts: &[&[("Name", Text), ("Hard", I64), ("Soft", I64)]] };
+
+/// Reads `text` as an object of `table`: canonical names, checked types, without nulls and unknown fields.
+pub(crate) fn read(text: &[u8], table: &'static Table) -> Result<Node> {
+    let node = json::parse(text).map_err(Error::invalid)?;
+    if matches!(node, Node::Null) {
+        return Ok(Node::Object(Vec::new()));
+    }
+    Check { owner: None, path: Vec::new() }.value(node, &Struct(table))
+}
+
+/// A checked object as the typed request.
+pub(crate) fn typed<T: DeserializeOwned>(node: &Node) -> Result<T> {
+    serde_json::from_value(json::to_value(node)).map_err(|e| Error::invalid(e.to_string()))
+}
+
+struct Check {
+    owner: Option<&'static str>,
+    path: Vec<&'static str>,
+}
+
+impl Check {
+    fn value(&mut self, node: Node, shape: &Shape) -> Result<Node> {
+        Ok(match (shape, node) {
+            (_, Node::Null) => Node::Null,
+            (Text | Named(_) | TextOrNumber, node @ Node::Text(_)) => node,
+            (Words, word @ Node::Text(_)) => Node::List(vec![word]),
+            (Flag, node @ Node::Bool(_)) => node,
+            (TextOrNumber, Node::Number(n)) if n.parse::<u32>().is_ok() => Node::Text(n),
+            (Int(_, low, high), Node::Number(n)) => match n.parse::<i128>() {
+                Ok(i) if (*low..=*high).contains(&i) => Node::Number(i.to_string()),
+                _ => return self.mismatch(&format!("number {n}"), shape),
+            },
+            (Unit, Node::Object(_)) => Node::Object(Vec::new()),
+            (Words, Node::List(items)) => self.list(items, &Text)?,
+            (List(of), Node::List(items)) => self.list(items, of)?,
+            (Map(of), Node::Object(fields)) => {
+                let mut out = Vec::with_capacity(fields.len());
+                for (key, value) in fields {
+                    out.push((key, self.value(value, of)?));
+                }
+                Node::Object(out)
+            }
+            (Struct(table), Node::Object(fields)) => self.object(table, fields)?,
+            (_, node) => return self.mismatch(node.kind(), shape),
+        })
+    }
+    fn list(&mut self, items: Vec<Node>, of: &Shape) -> Result<Node> {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            // A null item is the item type's zero value: only texts and numbers occur in lists of plain values.
+            match (self.value(item, of)?, of) {
+                (Node::Null, Text) => out.push(Node::Text(String::new())),
+                (Node::Null, Int(..)) => out.push(Node::Number("0".into())),
+                (Node::Null, _) => {}
+                (item, _) => out.push(item),
+            }
+        }
+        Ok(Node::List(out))
+    }
+    fn object(&mut self, table: &'static Table, fields: Vec<(String, Node)>) -> Result<Node> {
+        let outer = self.owner.replace(table.name);
+        let mut out: Vec<(String, Node)> = Vec::with_capacity(fields.len());
+        for (key, value) in fields {
+            let known = table.parts.iter().flat_map(|part| part.iter()).find(|(n, _)| n.eq_ignore_ascii_case(&key));
+            let Some((name, shape)) = known else { continue };
+            self.path.push(name);
+            let value = self.value(value, shape)?;
+            self.path.pop();
+            // The last one said wins; a null leaves the field as it was.
+            if !matches!(value, Node::Null) {
+                out.retain(|(k, _)| k != name);
+                out.push(((*name).to_owned(), value));
+            }
+        }
+        self.owner = outer;
+        Ok(Node::Object(out))
+    }
+    fn mismatch<T>(&self, found: &str, shape: &Shape) -> Result<T> {
+        let place = match self.owner {
+            Some(owner) => format!("Go struct field {owner}.{}", self.path.join(".")),
+            None => "Go value".into(),
+        };
+        Err(Error::invalid(format!("json: cannot unmarshal {found} into {place} of type {}", type_name(shape))))
+    }
+}
+
+fn type_name(shape: &Shape) -> String {
+    match shape {
+        Text | TextOrNumber | Words => "string".into(),
+        Named(name) | Int(name, ..) => (*name).into(),
+        Flag => "bool".into(),
+        Unit => "struct {}".into(),
+        List(of) => format!("[]{}", type_name(of)),
+        Map(of) => format!("map[string]{}", type_name(of)),
+        Struct(table) => format!("{}.{}", table.package, table.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coracle::model::{ContainerConfig, CreateBody, HostConfig};
+    use serde_json::Value;
+
+    fn message(text: &str) -> String {
+        read(text.as_bytes(), &CREATE).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn wrong_types_are_named_as_clients_know_them() {
+        let field = |rest: &str| format!("json: cannot unmarshal {rest}");
+        for (body, text) in [
+            ("[]", "array into Go value of type runconfig.ContainerConfigWrapper"),
+            ("\"x\"", "string into Go value of type runconfig.ContainerConfigWrapper"),
+            ("{\"Cmd\":5}", "number into Go struct field ContainerConfigWrapper.Cmd of type string"),
+            ("{\"Env\":\"x\"}", "string into Go struct field ContainerConfigWrapper.Env of type []string"),
+            ("{\"Env\":[5]}", "number into Go struct field ContainerConfigWrapper.Env of type string"),
+            ("{\"Labels\":{\"a\":5}}", "number into Go struct field ContainerConfigWrapper.Labels of type string"),
+            ("{\"Memory\":\"x\"}", "string into Go struct field ContainerConfigWrapper.Memory of type int64"),
+            (
+                "{\"HostConfig\":[]}",
+                "array into Go struct field ContainerConfigWrapper.HostConfig of type container.HostConfig",
+            ),
+            (
+                "{\"HostConfig\":{\"memory\":1.5}}",
+                "number 1.5 into Go struct field HostConfig.HostConfig.Memory of type int64",
+            ),
+            (
+                "{\"HostConfig\":{\"BlkioWeight\":70000}}",
+                "number 70000 into Go struct field HostConfig.HostConfig.BlkioWeight of type uint16",
+            ),
+            (
+                "{\"HostConfig\":{\"IpcMode\":5}}",
+                "number into Go struct field HostConfig.HostConfig.IpcMode of type container.IpcMode",
+            ),
+            (
+                "{\"HostConfig\":{\"RestartPolicy\":{\"Name\":3}}}",
+                "number into Go struct field RestartPolicy.HostConfig.RestartPolicy.Name of type string",
+            ),
+            (
+                "{\"HostConfig\":{\"Ulimits\":[{\"Name\":3}]}}",
+                "number into Go struct field Ulimit.HostConfig.Ulimits.Name of type string",
+            ),
+            (
+                "{\"ExposedPorts\":{\"80\":5}}",
+                "number into Go struct field ContainerConfigWrapper.ExposedPorts of type struct {}",
+            ),
+            (
+                "{\"Healthcheck\":{\"Interval\":\"1s\"}}",
+                "string into Go struct field HealthConfig.Healthcheck.Interval of type time.Duration",
+            ),
+            (
+                "{\"HostConfig\":{\"PortBindings\":{\"80/tcp\":5}}}",
+                "number into Go struct field HostConfig.HostConfig.PortBindings of type []nat.PortBinding",
+            ),
+            (
+                "{\"NetworkingConfig\":{\"EndpointsConfig\":{\"a\":5}}}",
+                "number into Go struct field NetworkingConfig.NetworkingConfig.EndpointsConfig of type \
+                 network.EndpointSettings",
+            ),
+        ] {
+            let text = text.replace("                 ", "");
+            assert_eq!(message(body), field(&text), "{body}");
+        }
+    }
+
+    #[test]
+    fn names_match_without_case() {
+        let node = read(
+            b"{\"IMAGE\":\"a\",\"image\":\"b\",\"x\":1,\"hostconfig\":{\"dnsSearch\":[null]},\"tty\":null}",
+            &CREATE,
+        );
+        let value = json::to_value(&node.unwrap());
+        assert_eq!(value, serde_json::json!({"Image": "b", "HostConfig": {"DnsSearch": [""]}}));
+    }
+
+    /// Every field that the typed requests have must be in the tables, else it would be dropped on its way.
+    #[test]
+    fn tables_hold_every_field_of_the_model() {
+        let names = |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let full = ContainerConfig { stop_signal: "x".into(), mac_address: "x".into(), ..Default::default() };
+        for name in names(serde_json::to_value(full).unwrap()) {
+            assert!(CONFIG.iter().any(|(n, _)| *n == name), "{name}");
+        }
+        for name in names(serde_json::to_value(HostConfig::default()).unwrap()) {
+            assert!(HOST_FIELDS.iter().any(|(n, _)| *n == name), "{name}");
+        }
+    }
+
+    /// A body with every field of every table must become a typed request.
+    #[test]
+    fn checked_bodies_deserialise() {
+        fn sample(shape: &Shape) -> Node {
+            match shape {
+                Text | Named(_) | TextOrNumber => Node::Text("1".into()),
+                Words => Node::List(vec![Node::Text("word".into())]),
+                Flag => Node::Bool(true),
+                Int(..) => Node::Number("7".into()),
+                Unit => Node::Object(Vec::new()),
+                List(of) => Node::List(vec![sample(of), sample(of)]),
+                Map(of) => Node::Object(vec![("k".into(), sample(of))]),
+                Struct(table) => Node::Object(
+                    table.parts.iter().flat_map(|p| p.iter()).map(|(n, s)| ((*n).to_owned(), sample(s))).collect(),
+                ),
+            }
+        }
+        let config = Table { name: "", package: "", parts: &[CONFIG] };
+        let config: &'static Table = Box::leak(Box::new(config));
+        let body: CreateBody = typed(&sample(&Struct(config))).unwrap();
+        assert_eq!(body.config.cmd.unwrap(), ["word"]);
+        let host: HostConfig = typed(&sample(&Struct(&HOST_CONFIG))).unwrap();
+        assert_eq!(host.resources.memory, 7);
+        assert_eq!(host.console_size, [7, 7]);
+        let null = read(b"{\"HostConfig\":{\"Memory\":null,\"LogConfig\":{\"Type\":null}}}", &CREATE).unwrap();
+        typed::<CreateBody>(&null).unwrap();
+    }
+}

@@ -1,0 +1,327 @@
+//! A small blocking HTTP/1.1 server: a thread per connection, everything bounded.
+
+mod connection;
+mod head;
+mod inbound;
+mod listen;
+mod outbound;
+
+pub use listen::Address;
+
+use crate::router::Router;
+use crate::socket::{Socket, wait_many};
+use crate::{lock, message::Response};
+use connection::{Connection, Door};
+use coracle::{Error, Result};
+use listen::Listener;
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use outbound::Manner;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Bounds of a server.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at the same time. Above it the longest idle one is closed; where none is idle, the new one gets a 503.
+    pub connections: usize,
+    /// Bytes of a request's head; more is a 431.
+    pub head_bytes: usize,
+    /// Time from the first byte of a head to its last; more is a 408.
+    pub head_time: Duration,
+    /// Time that a connection may be silent between requests.
+    pub idle_time: Duration,
+    /// Silence inside the body of a document.
+    pub body_silence: Duration,
+    /// Time that an answer which is no stream may take to go out.
+    pub answer_time: Duration,
+    /// Bytes of a body that nobody asked for which are read away to keep the connection.
+    pub drain_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 1024,
+            head_bytes: 64 << 10,
+            head_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(300),
+            body_silence: Duration::from_secs(60),
+            answer_time: Duration::from_secs(60),
+            drain_bytes: 256 << 10,
+        }
+    }
+}
+
+/// How a server serves.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    /// Bounds.
+    pub limits: Limits,
+    /// Serve TCP addresses that other machines reach. Nothing authenticates them, and whoever reaches the engine is root
+    /// on this machine.
+    pub insecure_tcp: bool,
+    /// Names that requests over TCP may give as `Host`, besides IP addresses and `localhost`. Others are refused, so that
+    /// no web page can reach the engine by a name that it points here.
+    pub host_names: Vec<String>,
+}
+
+/// A server: bound, and serving once [`Server::run`] is called.
+pub struct Server {
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+}
+
+/// Ends a server from another thread. Clones end the same one.
+#[derive(Clone)]
+pub struct ServerHandle(Arc<Shared>);
+
+struct Shared {
+    router: Router,
+    options: ServerOptions,
+    wake: EventFd,
+    open: Mutex<Open>,
+    fewer: Condvar,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    connections: HashMap<u64, Seen>,
+    over: bool,
+}
+
+/// An open connection as the server sees it.
+struct Seen {
+    socket: Arc<Socket>,
+    /// Since when it waits for a request; absent: it answers one.
+    idle_since: Option<Instant>,
+}
+
+impl Server {
+    /// Binds every address. A Unix socket is made with mode 0660; one that a dead server left is replaced.
+    ///
+    /// Errors: a server listens there already, an address that is not loopback, a port in use.
+    pub fn bind(router: Router, addresses: &[Address], options: ServerOptions) -> Result<Server> {
+        if addresses.is_empty() {
+            return Err(Error::invalid("a server needs an address"));
+        }
+        let anywhere = options.insecure_tcp;
+        let listeners = addresses.iter().map(|a| Listener::bind(a, anywhere)).collect::<Result<_>>()?;
+        let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(|errno| Error::os("make an eventfd", errno as i32))?;
+        let shared = Shared { router, options, wake, open: Mutex::default(), fewer: Condvar::new() };
+        Ok(Server { listeners, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens, with the ports that were chosen.
+    pub fn addresses(&self) -> Result<Vec<Address>> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// What ends it.
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle(self.shared.clone())
+    }
+
+    /// Serves until the handle ends it. Connections that are open then go on until [`ServerHandle::shutdown`] has waited
+    /// for them.
+    pub fn run(self) {
+        while self.wait() {
+            for listener in &self.listeners {
+                self.accept(listener);
+            }
+        }
+    }
+
+    /// Waits for connections; false: the server is over.
+    fn wait(&self) -> bool {
+        let mut set = vec![(self.shared.wake.as_fd(), PollFlags::POLLIN)];
+        set.extend(self.listeners.iter().map(|l| (l.as_fd(), PollFlags::POLLIN)));
+        if wait_many(&set, None).is_err() {
+            std::thread::sleep(PAUSE);
+        }
+        !lock(&self.shared.open).over
+    }
+
+    fn accept(&self, listener: &Listener) {
+        match listener.accept() {
+            Ok(socket) => self.shared.serve(socket, listener.is_tcp()),
+            Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+                // Nothing can be accepted until something is closed; the waiting connection stays in the queue.
+                Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => std::thread::sleep(PAUSE),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// How long the server rests when the system has nothing left to accept with.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Shared {
+    fn serve(self: &Arc<Shared>, socket: OwnedFd, tcp: bool) {
+        let socket = Arc::new(Socket::new(socket));
+        let Some(key) = self.admit(&socket) else {
+            refuse(&socket);
+            return;
+        };
+        let (shared, served) = (self.clone(), socket.clone());
+        let thread = std::thread::Builder::new().name("coracle-http".into()).spawn(move || {
+            let _entry = Entry { shared: shared.clone(), key };
+            let door = ServerDoor { shared: shared.clone(), key, tcp };
+            Connection::new(shared.router.clone(), served, &shared.options.limits, &door).run();
+        });
+        if thread.is_err() {
+            self.forget(key);
+            refuse(&socket);
+        }
+    }
+
+    /// Enters a connection, closing the longest idle one where the room is full.
+    fn admit(&self, socket: &Arc<Socket>) -> Option<u64> {
+        let mut open = lock(&self.open);
+        if open.connections.len() >= self.options.limits.connections {
+            let idlest = open.connections.iter().filter_map(|(k, c)| c.idle_since.map(|since| (since, *k))).min()?;
+            open.connections.remove(&idlest.1)?.socket.cut();
+        }
+        open.next += 1;
+        let key = open.next;
+        open.connections.insert(key, Seen { socket: socket.clone(), idle_since: Some(Instant::now()) });
+        Some(key)
+    }
+
+    fn forget(&self, key: u64) {
+        lock(&self.open).connections.remove(&key);
+        self.fewer.notify_all();
+    }
+}
+
+/// A connection's place in the list; given back on every way out.
+struct Entry {
+    shared: Arc<Shared>,
+    key: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.shared.forget(self.key);
+    }
+}
+
+struct ServerDoor {
+    shared: Arc<Shared>,
+    key: u64,
+    tcp: bool,
+}
+
+impl Door for ServerDoor {
+    fn busy(&self, busy: bool) -> bool {
+        let mut open = lock(&self.shared.open);
+        if open.over && !busy {
+            return false;
+        }
+        match open.connections.get_mut(&self.key) {
+            Some(seen) => seen.idle_since = (!busy).then(Instant::now),
+            None => return false,
+        }
+        true
+    }
+    fn objection(&self, headers: &crate::message::Headers) -> Option<&'static str> {
+        if !self.tcp {
+            return None;
+        }
+        let named = headers.get("host").is_none_or(|host| allowed_host(host, &self.shared.options.host_names));
+        if !named {
+            return Some("the Host header names a host that is not served");
+        }
+        if headers.get("origin").is_some() && !self.shared.router.cors() {
+            return Some("requests of web pages are not served");
+        }
+        None
+    }
+}
+
+/// Whether `Host` is an IP address, `localhost` or one of `names`, whatever the port.
+fn allowed_host(host: &str, names: &[String]) -> bool {
+    if host.parse::<std::net::SocketAddr>().is_ok() || host.parse::<std::net::IpAddr>().is_ok() {
+        return true;
+    }
+    let bare = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bracketed = bare.strip_prefix('[').and_then(|b| b.strip_suffix(']'));
+    bracketed.is_some_and(|b| b.parse::<std::net::Ipv6Addr>().is_ok())
+        || bare.is_empty()
+        || bare.eq_ignore_ascii_case("localhost")
+        || names.iter().any(|name| name.eq_ignore_ascii_case(bare))
+}
+
+/// Tells a client that there is no room.
+fn refuse(socket: &Socket) {
+    let answer = Response::new(503, Vec::new()).with("Content-Type", "application/json");
+    let manner = Manner { old: false, head_only: false, keep_alive: false };
+    let body = b"{\"message\":\"too many connections\"}\n";
+    // It must not keep the server: what does not fit into the socket at once is not sent.
+    let _ = outbound::whole(socket, (503, None), &answer.headers, body, manner, Instant::now());
+}
+
+impl ServerHandle {
+    /// Ends the server: nothing is accepted any more, idle connections are closed, answers under way have `grace` to
+    /// finish, then what is left (streams, attached terminals) is cut. Returns when all connections are closed.
+    pub fn shutdown(&self, grace: Duration) {
+        let mut open = lock(&self.0.open);
+        open.over = true;
+        let _ = self.0.wake.write(1);
+        for seen in open.connections.values().filter(|c| c.idle_since.is_some()) {
+            seen.socket.cut();
+        }
+        for (limit, cut) in [(grace, true), (CUT_GRACE, false)] {
+            let waited = self.0.fewer.wait_timeout_while(open, limit, |o| !o.connections.is_empty());
+            open = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            if cut {
+                open.connections.values().for_each(|seen| seen.socket.cut());
+            }
+        }
+    }
+}
+
+/// How long connections that were cut may take to notice.
+const CUT_GRACE: Duration = Duration::from_secs(5);
+
+/// Serves one private connection until its other end closes.
+pub(crate) fn serve_private(router: Router, socket: OwnedFd) {
+    struct Private;
+    impl Door for Private {
+        fn busy(&self, _: bool) -> bool {
+            true
+        }
+        fn objection(&self, _: &crate::message::Headers) -> Option<&'static str> {
+            None
+        }
+    }
+    let limits = Limits { idle_time: Duration::from_secs(u32::MAX as u64), ..Limits::default() };
+    Connection::new(router, Arc::new(Socket::new(socket)), &limits, &Private).run();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let names = ["Engine.local".to_owned()];
+        for good in
+            ["127.0.0.1", "127.0.0.1:80", "[::1]:80", "[::1]", "localhost:1", "engine.LOCAL:5", "10.1.1.1:2", ""]
+        {
+            assert!(allowed_host(good, &names), "{good}");
+        }
+        for bad in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil:80"] {
+            assert!(!allowed_host(bad, &names), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! What flows over a connection beside documents: frames, progress messages, and the conversation of attach and exec.
+
+use crate::api::Call;
+use crate::detach::DetachKeys;
+use crate::json;
+use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
+use crate::socket::{recv_now, send_now, wait_many};
+use coracle::model::Progress;
+use coracle::{Channel, Error, Session};
+use nix::poll::PollFlags;
+use serde::Serialize;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// The media type of taken-over connections, as existing clients know it.
+pub(crate) const RAW_STREAM: &str = "application/vnd.docker.raw-stream";
+/// The same under the specification's name: for clients that ask for it (`Accept`).
+const RAW_STREAM_SPECIFIED: &str = "application/vnd.engine.raw-stream";
+
+/// How output of two streams shares one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frames {
+    /// A terminal's bytes as they are.
+    Raw,
+    /// Eight bytes before each piece: stream, three zeros, length in network order.
+    Multiplexed,
+}
+
+/// `data` of a stream as it goes out.
+pub(crate) fn frame(channel: Channel, data: &[u8], frames: Frames) -> Vec<u8> {
+    let mut out = Vec::with_capacity(data.len() + 8);
+    push_frame(&mut out, channel, data, frames);
+    out
+}
+
+fn push_frame(out: &mut Vec<u8>, channel: Channel, data: &[u8], frames: Frames) {
+    if frames == Frames::Multiplexed {
+        out.extend_from_slice(&[channel as u8, 0, 0, 0]);
+        out.extend_from_slice(&u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    out.extend_from_slice(data);
+}
+
+/// One progress message: a JSON object and CR LF.
+pub(crate) fn progress(message: &Progress) -> Vec<u8> {
+    object_line(message)
+}
+
+/// The message that ends a stream whose work failed.
+pub(crate) fn failure(error: &Error) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Detail<'a> {
+        message: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Failure<'a> {
+        #[serde(rename = "errorDetail")]
+        detail: Detail<'a>,
+        error: &'a str,
+    }
+    object_line(&Failure { detail: Detail { message: error.message() }, error: error.message() })
+}
+
+fn object_line(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = json::text(value);
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// Percent-encodes as in a query: what is not a letter, digit or `-_.~`; a space is `+`.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Decodes base64 (standard alphabet) up to the first character that is none.
+pub(crate) fn unbase64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut out, mut bits, mut held) = (Vec::new(), 0u32, 0);
+    for byte in text.bytes() {
+        let Some(six) = ALPHABET.iter().position(|a| *a == byte) else { break };
+        bits = bits << 6 | six as u32;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}
+
+/// The answer that takes the connection over: 101 where the client asked for an upgrade, else 200.
+pub(crate) fn takeover(call: &Call, marks: Option<&Headers>, take: Takeover) -> Response {
+    let headers = &call.request.headers;
+    let specified = headers.all("accept").any(|accept| accept.contains(RAW_STREAM_SPECIFIED));
+    let kind = if specified { RAW_STREAM_SPECIFIED } else { RAW_STREAM };
+    let mut answer = Response::new(200, Vec::new()).with("Content-Type", kind);
+    if headers.get("upgrade").is_some() {
+        answer.status = 101;
+        answer.reason = Some("UPGRADED");
+        answer = answer.with("Connection", "Upgrade").with("Upgrade", "tcp");
+    }
+    for (name, value) in marks.into_iter().flat_map(Headers::iter) {
+        answer.headers.add(name, value);
+    }
+    answer.body = BodyOut::Hijack(take);
+    answer
+}
+
+/// Sends all of `bytes`, waiting as long as the client takes.
+pub(crate) fn send(client: &Duplex, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match send_now(client.socket.as_fd(), bytes, false) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_many(&[(client.socket.as_fd(), PollFlags::POLLOUT)], None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// How a process's streams and a client's connection are joined.
+pub(crate) struct Plan {
+    pub(crate) frames: Frames,
+    /// The sequence that leaves: of terminals only.
+    pub(crate) keys: Option<DetachKeys>,
+}
+
+/// Joins client and process until the process's output has ended, the client is gone, or it typed the detach keys.
+///
+/// One thread does both directions. A client that stops sending ends the process's stdin and still gets the output.
+pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
+    let mut outputs = Vec::new();
+    for channel in [Channel::Stdout, Channel::Stderr] {
+        outputs.extend(session.take_fd(channel).map(|fd| (channel, fd)));
+    }
+    let mut pump = Pump {
+        stdin: session.take_fd(Channel::Stdin),
+        stdin_only: outputs.is_empty(),
+        outputs,
+        sending: true,
+        gone: None,
+        to_client: Pending::default(),
+        to_stdin: Pending::default(),
+        plan,
+        client,
+    };
+    let early = std::mem::take(&mut pump.client.early);
+    let mut end = pump.typed(&early);
+    while end.is_none() {
+        end = pump.turn();
+    }
+    if end == Some(End::Detached) {
+        // The client left on purpose; that the event is not told is no reason to stay.
+        let _ = session.detach();
+    }
+}
+
+/// Buffered bytes between two sockets; reading stops above this.
+const HIGH_WATER: usize = 256 << 10;
+/// How long what a vanished client had sent may take to reach a process that does not read.
+const LAST_INPUT: Duration = Duration::from_secs(10);
+
+struct Pump {
+    client: Duplex,
+    stdin: Option<OwnedFd>,
+    outputs: Vec<(Channel, OwnedFd)>,
+    /// No output was asked for: the conversation ends with the input.
+    stdin_only: bool,
+    /// Whether the client may still send.
+    sending: bool,
+    /// Set once nobody reads the client's end any more: when the last input must be through.
+    gone: Option<Instant>,
+    to_client: Pending,
+    to_stdin: Pending,
+    plan: Plan,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// All is said.
+    Done,
+    /// The client typed the detach keys.
+    Detached,
+}
+
+impl Pump {
+    /// Waits for the next thing to do and does all that can be done without waiting.
+    fn turn(&mut self) -> Option<End> {
+        if !self.sending && self.to_stdin.is_empty() {
+            self.end_stdin();
+        }
+        if let Some(end) = self.over() {
+            return Some(end);
+        }
+        let mut interest = PollFlags::empty();
+        if self.sending && self.to_stdin.len() < HIGH_WATER {
+            interest |= PollFlags::POLLIN;
+        }
+        if !self.to_client.is_empty() {
+            interest |= PollFlags::POLLOUT;
+        }
+        // A hang-up cannot be left out of a wait: a client that is gone is not asked any more.
+        let ask_client = self.gone.is_none() || self.sending;
+        let room = self.to_client.len() < HIGH_WATER;
+        let mut set: Vec<(BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(4);
+        if ask_client {
+            set.push((self.client.socket.as_fd(), interest));
+        }
+        if let Some(stdin) = &self.stdin {
+            let write = if self.to_stdin.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+            set.push((stdin.as_fd(), write));
+        }
+        if room {
+            set.extend(self.outputs.iter().map(|(_, fd)| (fd.as_fd(), PollFlags::POLLIN)));
+        }
+        let Ok(ready) = wait_many(&set, self.gone) else { return Some(End::Done) };
+        let mut ready = ready.into_iter();
+        let client = if ask_client { ready.next().unwrap_or(PollFlags::empty()) } else { PollFlags::empty() };
+        let stdin = if self.stdin.is_some() { ready.next().unwrap_or(PollFlags::empty()) } else { PollFlags::empty() };
+        let outputs: Vec<PollFlags> = ready.collect();
+        if room {
+            self.read_outputs(&outputs);
+        }
+        self.write_stdin(stdin);
+        self.write_client();
+        self.read_client(client)
+    }
+
+    fn over(&self) -> Option<End> {
+        let silent = self.outputs.is_empty() && self.to_client.is_empty();
+        let told = silent && (!self.stdin_only || self.stdin.is_none());
+        let lost = self.gone.is_some() && !self.sending && self.to_stdin.is_empty();
+        (told || lost).then_some(End::Done)
+    }
+
+    fn read_outputs(&mut self, ready: &[PollFlags]) {
+        let mut buffer = [0; 32 << 10];
+        let mut ended = Vec::new();
+        for (index, flags) in ready.iter().enumerate() {
+            if flags.is_empty() {
+                continue;
+            }
+            let (channel, fd) = &self.outputs[index];
+            match recv_now(fd.as_fd(), &mut buffer) {
+                Ok(n) if n > 0 => {
+                    if self.gone.is_none() {
+                        push_frame(&mut self.to_client.bytes, *channel, &buffer[..n], self.plan.frames);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // The end; a reset is one too.
+                _ => ended.push(index),
+            }
+        }
+        for index in ended.into_iter().rev() {
+            self.outputs.remove(index);
+        }
+    }
+
+    fn write_stdin(&mut self, ready: PollFlags) {
+        let Some(stdin) = &self.stdin else { return };
+        let closed = ready.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL);
+        if closed || self.to_stdin.send(stdin.as_fd()).is_err() {
+            // The process reads no more: what the client still types goes nowhere.
+            self.stdin = None;
+            self.to_stdin = Pending::default();
+        }
+    }
+
+    fn write_client(&mut self) {
+        if self.gone.is_none() && self.to_client.send(self.client.socket.as_fd()).is_err() {
+            self.lose_client();
+        }
+    }
+
+    fn read_client(&mut self, ready: PollFlags) -> Option<End> {
+        if ready.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR) && self.sending {
+            let mut buffer = [0; 16 << 10];
+            match recv_now(self.client.socket.as_fd(), &mut buffer) {
+                Ok(0) => self.sending = false,
+                Ok(n) => {
+                    if let Some(end) = self.typed(&buffer[..n]) {
+                        return Some(end);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => {
+                    self.sending = false;
+                    self.lose_client();
+                }
+            }
+        }
+        if ready.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
+            self.lose_client();
+        }
+        None
+    }
+
+    fn lose_client(&mut self) {
+        if self.gone.is_none() {
+            self.gone = Some(Instant::now() + LAST_INPUT);
+            self.to_client = Pending::default();
+        }
+    }
+
+    fn typed(&mut self, bytes: &[u8]) -> Option<End> {
+        if self.stdin.is_none() {
+            return None;
+        }
+        match &mut self.plan.keys {
+            None => self.to_stdin.bytes.extend_from_slice(bytes),
+            Some(keys) => {
+                if keys.feed(bytes, &mut self.to_stdin.bytes) {
+                    if let Some(stdin) = &self.stdin {
+                        let _ = self.to_stdin.send(stdin.as_fd());
+                    }
+                    return Some(End::Detached);
+                }
+            }
+        }
+        None
+    }
+
+    /// Tells the process that no more input comes. A shutdown, as the descriptor may be one of several on the socket.
+    fn end_stdin(&mut self) {
+        if let Some(stdin) = self.stdin.take() {
+            let _ = nix::sys::socket::shutdown(stdin.as_raw_fd(), nix::sys::socket::Shutdown::Write);
+        }
+    }
+}
+
+/// Bytes on their way: `bytes[at..]` is still to go.
+#[derive(Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Pending {
+    fn len(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Sends what goes without waiting.
+    fn send(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        while !self.is_empty() {
+            match send_now(fd, &self.bytes[self.at..], false) {
+                Ok(sent) => self.at += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.is_empty() {
+            self.bytes.clear();
+            self.at = 0;
+        } else if self.at > HIGH_WATER {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coracle::model::ProgressDetail;
+
+    #[test]
+    fn frames_carry_stream_and_length() {
+        assert_eq!(frame(Channel::Stderr, b"ab", Frames::Multiplexed), b"\x02\0\0\0\0\0\0\x02ab");
+        assert_eq!(frame(Channel::Stdout, b"ab", Frames::Raw), b"ab");
+        let long = frame(Channel::Stdout, &[7; 0x10203], Frames::Multiplexed);
+        assert_eq!(&long[..8], [1, 0, 0, 0, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn messages_end_with_cr_lf() {
+        let message = Progress {
+            status: "Loading layer".into(),
+            progress_detail: Some(ProgressDetail { current: 1, total: 2 }),
+            progress: "[=>]".into(),
+            id: "x".into(),
+            ..Default::default()
+        };
+        let text = "{\"status\":\"Loading layer\",\"progressDetail\":{\"current\":1,\"total\":2},\
+                    \"progress\":\"[=\\u003e]\",\"id\":\"x\"}\r\n";
+        assert_eq!(progress(&message), text.as_bytes());
+        let error = Error::internal("no \"luck\"");
+        assert_eq!(
+            failure(&error),
+            b"{\"errorDetail\":{\"message\":\"no \\\"luck\\\"\"},\"error\":\"no \\\"luck\\\"\"}\r\n"
+        );
+    }
+
+    #[test]
+    fn codings() {
+        assert_eq!(escape("a b,c=é~"), "a+b%2Cc%3D%C3%A9~");
+        assert_eq!(unbase64("EBE="), [16, 17]);
+        assert_eq!(unbase64(""), b"");
+        assert_eq!(unbase64("YWJj"), b"abc");
+    }
+}

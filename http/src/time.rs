@@ -1,0 +1,73 @@
+//! Times on the wire.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAY: i64 = 86_400;
+
+/// The present as an HTTP date: `Sat, 21 Nov 2026 12:11:15 GMT`.
+pub(crate) fn http_now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
+    http_date(seconds)
+}
+
+fn http_date(seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (year, month, day) = civil(seconds.div_euclid(DAY));
+    let clock = seconds.rem_euclid(DAY);
+    format!(
+        "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
+        DAYS[seconds.div_euclid(DAY).rem_euclid(7) as usize],
+        MONTHS[month as usize - 1],
+        clock / 3600,
+        clock / 60 % 60,
+        clock % 60
+    )
+}
+
+/// The present in nanoseconds since 1970.
+pub(crate) fn now_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Nanoseconds since 1970 as `2006-01-02T15:04:05.000000000Z`, always nine digits.
+pub(crate) fn rfc3339_nano(ns: i64) -> String {
+    let seconds = ns.div_euclid(1_000_000_000);
+    let (year, month, day) = civil(seconds.div_euclid(DAY));
+    let clock = seconds.rem_euclid(DAY);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",
+        clock / 3600,
+        clock / 60 % 60,
+        clock % 60,
+        ns.rem_euclid(1_000_000_000)
+    )
+}
+
+/// Year, month and day of a day number since 1970-01-01 in the Gregorian calendar (years count from March here, so that
+/// the leap day is a year's last).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(1_795_263_075), "Sat, 21 Nov 2026 12:11:15 GMT");
+        assert_eq!(http_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(rfc3339_nano(951_782_400_000_000_005), "2000-02-29T00:00:00.000000005Z");
+        assert_eq!(rfc3339_nano(-1), "1969-12-31T23:59:59.999999999Z");
+    }
+}

@@ -1,0 +1,273 @@
+//! The one place that knows API versions.
+//!
+//! The engine speaks the newest shapes. The ladder below lists, oldest first, what each version changed: a request that
+//! is older than a rung is lifted by it, an answer to it is lowered. Nothing else in the project compares versions.
+
+use crate::json::Node;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+/// A version as the path gave it: dotted numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    text: String,
+    number: (u64, u64),
+}
+
+/// The newest version, which requests without a version get too.
+pub(crate) const NEWEST: &str = "1.24";
+/// The oldest version that is answered. Versions before 1.18, the first that is specified, get the shapes of 1.18.
+pub(crate) const OLDEST: &str = "1.12";
+
+impl Version {
+    pub(crate) fn newest() -> Version {
+        Version::parse(NEWEST)
+    }
+    /// `text`: digits and dots; an empty part is 0. Parts after the second do not count.
+    pub(crate) fn parse(text: &str) -> Version {
+        let mut parts = text.split('.').map(|p| if p.is_empty() { 0 } else { p.parse().unwrap_or(u64::MAX) });
+        let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        Version { text: text.to_owned(), number }
+    }
+    /// Why the version is not served, if it is not.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if self.number > Version::parse(NEWEST).number {
+            return Some(format!("client version {self} is too new. Maximum supported API version is {NEWEST}"));
+        }
+        (self.number < Version::parse(OLDEST).number).then(|| {
+            format!(
+                "client version {self} is too old. Minimum supported API version is {OLDEST}, please upgrade your \
+                 client to a newer version"
+            )
+        })
+    }
+    /// Whether the version has what `gate` names.
+    pub(crate) fn has(&self, gate: Gate) -> bool {
+        GATES.iter().any(|(since, g)| *g == gate && self.number >= (1, *since))
+    }
+    /// Brings a create body (canonical names) to the newest shape.
+    pub(crate) fn lift_create(&self, body: &mut Vec<(String, Node)>) {
+        for change in LADDER.iter().filter(|c| self.number < (1, c.since)) {
+            if let Some(lift) = change.create {
+                lift(body);
+            }
+        }
+    }
+    /// Brings an inspect answer to the version's shape.
+    pub(crate) fn lower_inspect(&self, answer: &mut Map<String, Value>) {
+        for change in LADDER.iter().rev().filter(|c| self.number < (1, c.since)) {
+            if let Some(lower) = change.inspect {
+                lower(answer);
+            }
+        }
+    }
+    /// Brings an info answer to the version's shape.
+    pub(crate) fn lower_info(&self, answer: &mut Map<String, Value>) {
+        for change in LADDER.iter().rev().filter(|c| self.number < (1, c.since)) {
+            if let Some(lower) = change.info {
+                lower(answer);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A behaviour that begins with a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Killing a container that does not run is an error.
+    KillNeedsRunning,
+    /// Inspect takes `size`.
+    InspectSize,
+    /// A body of exec start must be called JSON.
+    ExecStartJson,
+    /// Errors are JSON documents, not text.
+    JsonErrors,
+    /// Start takes no host configuration any more.
+    StartWithoutBody,
+    /// The copy endpoint is gone.
+    NoCopy,
+}
+
+/// (minor version that begins it, behaviour).
+const GATES: &[(u64, Gate)] = &[
+    (20, Gate::KillNeedsRunning),
+    (21, Gate::InspectSize),
+    (22, Gate::ExecStartJson),
+    (24, Gate::JsonErrors),
+    (24, Gate::StartWithoutBody),
+    (24, Gate::NoCopy),
+];
+
+/// One rung: what version 1.`since` changed, as the way back for requests and answers older than it.
+struct Change {
+    since: u64,
+    create: Option<fn(&mut Vec<(String, Node)>)>,
+    inspect: Option<fn(&mut Map<String, Value>)>,
+    info: Option<fn(&mut Map<String, Value>)>,
+}
+
+const LADDER: &[Change] = &[
+    Change { since: 19, create: Some(clamp_cpu_shares), inspect: None, info: None },
+    Change { since: 20, create: None, inspect: Some(volumes_for_mounts), info: None },
+    Change { since: 21, create: None, inspect: Some(without_networks), info: None },
+    // The client removes the container by itself before 1.25, so the engine must not.
+    Change { since: 25, create: Some(no_auto_remove), inspect: None, info: Some(execution_driver) },
+];
+
+fn field<'a>(fields: &'a mut [(String, Node)], name: &str) -> Option<&'a mut Node> {
+    fields.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
+}
+
+fn host_config(body: &mut [(String, Node)]) -> Option<&mut Vec<(String, Node)>> {
+    match field(body, "HostConfig") {
+        Some(Node::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+fn clamp_cpu_shares(body: &mut Vec<(String, Node)>) {
+    let Some(Node::Number(shares)) = host_config(body).and_then(|host| field(host, "CpuShares")) else { return };
+    match shares.parse::<i64>() {
+        Ok(n) if n > 0 => *shares = n.clamp(2, 262_144).to_string(),
+        _ => {}
+    }
+}
+
+fn no_auto_remove(body: &mut Vec<(String, Node)>) {
+    if let Some(host) = host_config(body) {
+        host.retain(|(name, _)| name != "AutoRemove");
+    }
+}
+
+/// 1.20 brought `Mounts` for `Volumes` and `VolumesRW`, and took the limits out of `Config`.
+fn volumes_for_mounts(answer: &mut Map<String, Value>) {
+    let mounts = answer.remove("Mounts").unwrap_or_default();
+    let (mut volumes, mut writable) = (Map::new(), Map::new());
+    for mount in mounts.as_array().into_iter().flatten() {
+        let Some(destination) = mount["Destination"].as_str() else { continue };
+        volumes.insert(destination.to_owned(), mount["Source"].clone());
+        writable.insert(destination.to_owned(), mount["RW"].clone());
+    }
+    answer.insert("Volumes".into(), volumes.into());
+    answer.insert("VolumesRW".into(), writable.into());
+    let host = answer.get("HostConfig").cloned().unwrap_or_default();
+    if let Some(Value::Object(config)) = answer.get_mut("Config") {
+        for (name, source) in
+            [("Memory", "Memory"), ("MemorySwap", "MemorySwap"), ("CpuShares", "CpuShares"), ("Cpuset", "CpusetCpus")]
+        {
+            config.insert(name.into(), host[source].clone());
+        }
+    }
+}
+
+/// 1.21 brought `NetworkSettings.Networks`, took the volume driver out of `Config` and left empty options out.
+fn without_networks(answer: &mut Map<String, Value>) {
+    if let Some(Value::Object(settings)) = answer.get_mut("NetworkSettings") {
+        settings.remove("Networks");
+    }
+    let driver = answer.get("HostConfig").map(|host| host["VolumeDriver"].clone()).unwrap_or_default();
+    if let Some(Value::Object(config)) = answer.get_mut("Config") {
+        for (name, empty) in
+            [("MacAddress", json!("")), ("NetworkDisabled", json!(false)), ("ExposedPorts", Value::Null)]
+        {
+            config.entry(name).or_insert(empty);
+        }
+        config.insert("VolumeDriver".into(), driver);
+    }
+}
+
+/// Clients before 1.25 expect the name of an execution driver, and security options as bare names.
+fn execution_driver(answer: &mut Map<String, Value>) {
+    answer.entry("ExecutionDriver").or_insert_with(|| json!("<not supported>"));
+    if let Some(Value::Array(options)) = answer.get_mut("SecurityOptions") {
+        for option in options {
+            let bare = option.as_str().map(|text| {
+                let first = text.split(',').next().unwrap_or(text);
+                first.strip_prefix("name=").unwrap_or(first).to_owned()
+            });
+            if let Some(bare) = bare {
+                *option = bare.into();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema;
+
+    fn v(text: &str) -> Version {
+        Version::parse(text)
+    }
+
+    #[test]
+    fn range() {
+        for good in ["1.12", "1.18", "1.24", "1.24.1", "01.018"] {
+            assert_eq!(v(good).refusal(), None, "{good}");
+        }
+        assert_eq!(
+            v("1.99").refusal().unwrap(),
+            "client version 1.99 is too new. Maximum supported API version is 1.24"
+        );
+        let old = "is too old. Minimum supported API version is 1.12, please upgrade your client to a newer version";
+        for bad in ["1", "1.11", "1..2", "0.99", "..."] {
+            assert_eq!(v(bad).refusal().unwrap(), format!("client version {bad} {old}"));
+        }
+        assert!(v("99999999999999999999999.1").refusal().is_some());
+    }
+
+    #[test]
+    fn gates_open_at_their_version() {
+        assert!(!v("1.23").has(Gate::JsonErrors) && v("1.24").has(Gate::JsonErrors));
+        assert!(!v("1.21").has(Gate::ExecStartJson) && v("1.22").has(Gate::ExecStartJson));
+        assert!(v("1.24").has(Gate::NoCopy) && !v("1.18").has(Gate::InspectSize));
+    }
+
+    fn lifted(version: &str, text: &str) -> Value {
+        let Node::Object(mut body) = schema::read(text.as_bytes(), &schema::CREATE).unwrap() else { panic!() };
+        v(version).lift_create(&mut body);
+        crate::json::to_value(&Node::Object(body))
+    }
+
+    #[test]
+    fn create_is_lifted() {
+        let text = "{\"HostConfig\":{\"CpuShares\":1,\"AutoRemove\":true}}";
+        assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2}}));
+        assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1}}));
+    }
+
+    fn inspected(version: &str) -> Value {
+        let answer = json!({
+            "Mounts": [{"Source": "/a", "Destination": "/b", "RW": true}],
+            "HostConfig": {"Memory": 5, "MemorySwap": 6, "CpuShares": 7, "CpusetCpus": "0", "VolumeDriver": "d"},
+            "Config": {"Image": "i"},
+            "NetworkSettings": {"Networks": {}, "Gateway": ""},
+        });
+        let Value::Object(mut answer) = answer else { panic!() };
+        v(version).lower_inspect(&mut answer);
+        Value::Object(answer)
+    }
+
+    #[test]
+    fn inspect_is_lowered() {
+        assert_eq!(inspected("1.21")["Config"], json!({"Image": "i"}));
+        let twenty = inspected("1.20");
+        assert!(twenty["Mounts"].is_array() && twenty["NetworkSettings"].get("Networks").is_none());
+        assert_eq!(
+            twenty["Config"],
+            json!({"Image": "i", "MacAddress": "", "NetworkDisabled": false, "ExposedPorts": null, "VolumeDriver": "d"})
+        );
+        let nineteen = inspected("1.19");
+        assert!(nineteen.get("Mounts").is_none());
+        assert_eq!((&nineteen["Volumes"], &nineteen["VolumesRW"]), (&json!({"/b": "/a"}), &json!({"/b": true})));
+        assert_eq!(nineteen["Config"]["Cpuset"], json!("0"));
+        assert_eq!(nineteen["Config"]["Memory"], json!(5));
+    }
+}
