@@ -29,7 +29,11 @@ class Driver:
 
     def __init__(self, work):
         self.process = subprocess.Popen(
-            [work / "driver", work / "root", work / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [work / "driver", work / "root", work / "run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "DOCKER_API_VERSION": "1.24"},
         )
 
     def ask(self, *words):
@@ -190,17 +194,21 @@ def whole_life(rounds, driver, docker, bundle):
 
     def runtime(program, kind):
         state = bundle[kind].parent / f"state-{program}"
-        return lambda: timed(lambda: quiet(program, "--root", str(state), "run", "--bundle", str(bundle[kind]), "life"))
+        return spawned(program, "--root", str(state), "run", "--bundle", str(bundle[kind]), "life")
 
-    cli = ["docker", "-H", sock, "run", "--rm", "--network", "none", "busybox", "/bin/true"]
+    def spawned(*command):
+        return lambda: driver.ask("spawn", *command)[0]
+
     return interleaved(rounds, {
         "coracle": lambda: driver.ask("life", life)[0],
-        "posix_spawn of true": lambda: driver.ask("spawn", "/bin/true")[0],
+        "posix_spawn of busybox true": spawned("busybox", "true"),
         "crun run, no seccomp profile": runtime("crun", "plain"),
         "crun run, Docker's profile": runtime("crun", "seccomp"),
         "runc run, Docker's profile": runtime("runc", "seccomp"),
         "dockerd's socket, four calls": lambda: timed(over_socket),
-        "docker run --rm --network none": lambda: timed(lambda: quiet(*cli, env={**os.environ, "DOCKER_API_VERSION": "1.24"})),
+        "docker run --rm --network none": spawned(
+            "docker", "-H", sock, "run", "--rm", "--network", "none", "busybox", "/bin/true"
+        ),
     })
 
 
@@ -215,7 +223,7 @@ def execs(rounds, driver, docker, bundle, ours, theirs):
 
     return interleaved(rounds, {
         "coracle": lambda: driver.ask("exec", ours, order)[0],
-        "crun exec": lambda: timed(lambda: quiet("crun", "--root", state, "exec", "long", "/bin/true")),
+        "crun exec": lambda: driver.ask("spawn", "crun", "--root", state, "exec", "long", "/bin/true")[0],
         "dockerd's socket, three calls": lambda: timed(over_socket),
     })
 
