@@ -88,6 +88,7 @@ impl Engine {
 
     /// Opens a root with options: see [`Engine::open`].
     pub fn open_with(options: Options) -> Result<Engine> {
+        crate::kernel::probe::check()?;
         let root = dirs::root(&options)?;
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);

@@ -6,6 +6,8 @@ pub(crate) mod file;
 #[allow(unsafe_code)]
 pub(crate) mod path;
 #[allow(unsafe_code)]
+pub(crate) mod probe;
+#[allow(unsafe_code)]
 pub(crate) mod thread;
 #[allow(unsafe_code)]
 pub(crate) mod tree;

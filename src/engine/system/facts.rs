@@ -114,7 +114,7 @@ pub(super) fn file_system(path: &Path) -> String {
         (0x6573_5546, "fuse"),
     ];
     let Ok(facts) = statfs(path) else { return "<unknown>".into() };
-    let kind = facts.filesystem_type().0 as i64;
+    let kind = facts.filesystem_type().0;
     NAMES.iter().find(|(magic, _)| *magic == kind).map_or("<unknown>", |(_, name)| name).into()
 }
 

@@ -1,0 +1,187 @@
+//! What this library cannot do without, asked of the kernel before anything is touched.
+//!
+//! A call is probed with arguments that it refuses before it acts, so a probe changes nothing and costs a fraction of a
+//! microsecond: only `ENOSYS` means that the call is not there.
+
+use super::fd::errno;
+use crate::error::{Error, ErrorKind, Result};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// Capabilities that creating and running containers takes, by their kernel numbers.
+const CAPABILITIES: [(u32, &str); 13] = [
+    (0, "CAP_CHOWN"),
+    (1, "CAP_DAC_OVERRIDE"),
+    (3, "CAP_FOWNER"),
+    (4, "CAP_FSETID"),
+    (5, "CAP_KILL"),
+    (6, "CAP_SETGID"),
+    (7, "CAP_SETUID"),
+    (8, "CAP_SETPCAP"),
+    (12, "CAP_NET_ADMIN"),
+    (18, "CAP_SYS_CHROOT"),
+    (21, "CAP_SYS_ADMIN"),
+    (27, "CAP_MKNOD"),
+    (31, "CAP_SETFCAP"),
+];
+
+/// A system call: its name, the release that brought it, and arguments that it refuses.
+type Call = (&'static str, libc::c_long, (u32, u32), [libc::c_long; 5]);
+
+/// An argument that is no descriptor, and all flags at once.
+const NO: libc::c_long = -1;
+
+const CALLS: [Call; 10] = [
+    ("memfd_create", libc::SYS_memfd_create, (3, 17), [0, NO, 0, 0, 0]),
+    ("open_tree", libc::SYS_open_tree, (5, 2), [NO, 0, NO, 0, 0]),
+    ("move_mount", libc::SYS_move_mount, (5, 2), [NO, 0, NO, 0, NO]),
+    ("fsopen", libc::SYS_fsopen, (5, 2), [0, NO, 0, 0, 0]),
+    ("fsmount", libc::SYS_fsmount, (5, 2), [NO, NO, 0, 0, 0]),
+    ("pidfd_open", libc::SYS_pidfd_open, (5, 3), [NO, 0, 0, 0, 0]),
+    // No arguments, of size zero.
+    ("clone3", libc::SYS_clone3, (5, 3), [0, 0, 0, 0, 0]),
+    ("openat2", libc::SYS_openat2, (5, 6), [NO, 0, 0, 0, 0]),
+    // From 1 down to 0.
+    ("close_range", libc::SYS_close_range, (5, 9), [1, 0, 0, 0, 0]),
+    ("mount_setattr", libc::SYS_mount_setattr, (5, 12), [NO, 0, NO, 0, 0]),
+];
+
+/// Checks that the calling thread may do and this kernel can do what the library needs.
+///
+/// Errors: [`ErrorKind::Forbidden`] names the capabilities that are missing; [`ErrorKind::Unsupported`] names a call or
+/// file system that the kernel does not have.
+pub(crate) fn check() -> Result<()> {
+    check_capabilities(effective_capabilities()?)?;
+    for (name, number, since, arguments) in &CALLS {
+        if !is_there(*number, arguments) {
+            return Err(missing_call(name, *since, release()));
+        }
+    }
+    check_overlay()
+}
+
+fn check_capabilities(effective: u64) -> Result<()> {
+    let missing: Vec<&str> =
+        CAPABILITIES.iter().filter(|(number, _)| effective & (1 << number) == 0).map(|(_, name)| *name).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        [one] => Err(forbidden(format!("{one} is missing"))),
+        many => Err(forbidden(format!("{} are missing", many.join(", ")))),
+    }
+}
+
+fn forbidden(what: String) -> Error {
+    Error::new(ErrorKind::Forbidden, format!("not enough privilege: {what}"))
+}
+
+fn missing_call(name: &str, since: (u32, u32), release: (u32, u32)) -> Error {
+    let (major, minor) = since;
+    Error::unsupported(if release < since {
+        format!("kernel too old: {name}(2) needs Linux {major}.{minor}")
+    } else {
+        format!("{name}(2) is not available here: a seccomp filter may hide it, as the kernel is new enough")
+    })
+}
+
+/// The kernel's release by its first two numbers.
+fn release() -> (u32, u32) {
+    let name = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn is_there(number: libc::c_long, arguments: &[libc::c_long; 5]) -> bool {
+    let [a, b, c, d, e] = *arguments;
+    // SAFETY: every call of the table refuses these arguments: pointers are null, descriptors are none, flags unknown.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e) };
+    result >= 0 || errno() != libc::ENOSYS
+}
+
+/// The calling thread's effective capabilities as a set of bits.
+fn effective_capabilities() -> Result<u64> {
+    /// `_LINUX_CAPABILITY_VERSION_3`: two words per set.
+    const VERSION: u32 = 0x2008_0522;
+    // Header: version and thread (0 is the caller). Data: effective, permitted, inheritable; twice.
+    let mut header = [VERSION, 0];
+    let mut data = [0u32; 6];
+    // SAFETY: both arrays have the layout of the kernel's structures and live over the call.
+    if unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) } < 0 {
+        return Err(Error::os("read the capabilities", errno()));
+    }
+    Ok(u64::from(data[0]) | u64::from(data[3]) << 32)
+}
+
+/// Asks for an overlay that is not mounted: this loads the module where there is one.
+fn check_overlay() -> Result<()> {
+    const FSOPEN_CLOEXEC: libc::c_long = 1;
+    // SAFETY: the name is a constant that ends with a NUL.
+    let fd = unsafe { libc::syscall(libc::SYS_fsopen, c"overlay".as_ptr(), FSOPEN_CLOEXEC) };
+    if fd >= 0 {
+        // SAFETY: the kernel just gave us this descriptor; dropping it gives it back.
+        drop(unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
+        return Ok(());
+    }
+    match errno() {
+        libc::ENODEV => Err(Error::unsupported("this kernel has no overlay file system (module overlay)")),
+        errno => Err(Error::os("open the overlay file system", errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn missing_capabilities_are_named() {
+        assert!(check_capabilities(u64::MAX).is_ok());
+        let error = check_capabilities(!(1 << 21)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Forbidden, "not enough privilege: CAP_SYS_ADMIN is missing")
+        );
+        let error = check_capabilities(!(1 | 1 << 27)).unwrap_err();
+        assert_eq!(error.message(), "not enough privilege: CAP_CHOWN, CAP_MKNOD are missing");
+        for (number, name) in CAPABILITIES {
+            assert_eq!(name.parse::<caps::Capability>().unwrap().index(), number as u8);
+        }
+    }
+
+    #[test]
+    fn a_missing_call_is_named_with_its_reason() {
+        assert!(!is_there(100_000, &[0; 5]));
+        let text = |release| missing_call("mount_setattr", (5, 12), release).message().to_owned();
+        assert_eq!(text((5, 10)), "kernel too old: mount_setattr(2) needs Linux 5.12");
+        assert!(text((6, 1)).contains("seccomp"));
+        assert!(release() > (3, 0));
+    }
+
+    #[test]
+    fn the_probe_is_quick() {
+        if effective_capabilities().unwrap() & (1 << 21) == 0 {
+            return;
+        }
+        check().unwrap();
+        let best = (0..50).map(|_| {
+            let began = Instant::now();
+            check().unwrap();
+            began.elapsed()
+        });
+        let best = best.min().unwrap();
+        assert!(best < Duration::from_micros(200), "{best:?}");
+    }
+
+    #[test]
+    fn a_thread_without_the_right_is_told() {
+        let answer = std::thread::spawn(|| {
+            let one = caps::Capability::CAP_SYS_ADMIN;
+            if caps::drop(None, caps::CapSet::Effective, one).is_err() {
+                return None;
+            }
+            Some(check().unwrap_err().message().to_owned())
+        });
+        if let Some(text) = answer.join().unwrap() {
+            assert!(text.contains("CAP_SYS_ADMIN"), "{text}");
+        }
+    }
+}
