@@ -4,3 +4,4 @@ pub(crate) mod capability;
 pub(crate) mod cgroup;
 pub(crate) mod devices;
 pub(crate) mod release;
+pub(crate) mod seccomp;

@@ -60,7 +60,7 @@ impl Plan {
             write_all(&group.mount, &group.parent_writes)?;
             match fs::create_dir(&group.dir) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::io(format!("mkdir {}", group.dir.display()), &error));
+                    Err(Error::io(format!("mkdir {}", group.dir.display()), &error))
                 }
                 _ => write_all(&group.dir, &group.writes),
             }

@@ -279,6 +279,9 @@ fn number_of(path: &str) -> Result<(u32, u32)> {
     Ok((libc::major(found.rdev()), libc::minor(found.rdev())))
 }
 
+/// Fields of the request, and whether each was given.
+type Asked<'a> = &'a [(&'a str, bool)];
+
 /// Refuses a limit whose controller this host lacks.
 fn demand_controllers(host: &Hierarchies, limits: &Limits) -> Result<()> {
     let memory = [
@@ -304,7 +307,7 @@ fn demand_controllers(host: &Hierarchies, limits: &Limits) -> Result<()> {
         ("BlkioDeviceWriteIOps", !limits.write_iops.is_empty()),
     ];
     let pids = [("PidsLimit", limits.pids.is_some_and(|limit| limit > 0))];
-    let lists: [(&[&str], &[(&str, bool)]); 5] = [
+    let lists: [(&[&str], Asked<'_>); 5] = [
         (&["memory"], &memory),
         (&["cpu"], &cpu),
         (&["cpuset"], &cpuset),
