@@ -87,7 +87,7 @@ impl Router {
 
     /// The header fields of every routed answer.
     pub(crate) fn mark(&self, answer: Response) -> Response {
-        self.identify(answer).with("Docker-Experimental", "false")
+        self.identify(answer.with("Docker-Experimental", "false"))
     }
 
     fn identify(&self, mut answer: Response) -> Response {

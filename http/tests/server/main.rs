@@ -1,0 +1,7 @@
+//! The server and the router against a real engine root, spoken to over raw sockets.
+
+mod doors;
+mod hostile;
+mod protocol;
+mod routing;
+mod support;

@@ -1,0 +1,214 @@
+//! Paths, versions, header fields and error bodies: what dockerd 20.10 answers to the same requests.
+
+use crate::support::{serve, serve_with};
+use coracle_http::{RouterOptions, ServerOptions};
+
+const ROUTED: [&str; 5] = ["Api-Version", "Content-Type", "Docker-Experimental", "Ostype", "Server"];
+
+#[test]
+fn ping() {
+    let server = serve();
+    let answer = server.get("GET", "/v1.24/_ping");
+    assert_eq!((answer.line.as_str(), answer.body.as_str()), ("HTTP/1.1 200 OK", "OK"));
+    let names = ["Api-Version", "Cache-Control", "Content-Type", "Docker-Experimental", "Ostype", "Pragma", "Server"];
+    assert_eq!(answer.names(), names);
+    for (name, value) in [
+        ("Api-Version", "1.24"),
+        ("Cache-Control", "no-cache, no-store, must-revalidate"),
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Docker-Experimental", "false"),
+        ("Ostype", "linux"),
+        ("Pragma", "no-cache"),
+        ("Content-Length", "2"),
+    ] {
+        assert_eq!(answer.field(name), Some(value), "{name}");
+    }
+    assert!(answer.field("Server").unwrap().ends_with(" (linux)"));
+    let head = server.get("HEAD", "/v1.18/_ping");
+    assert_eq!((head.status, head.body.as_str(), head.field("Content-Length")), (200, "", Some("0")));
+}
+
+#[test]
+fn every_version_and_none() {
+    let server = serve();
+    for prefix in ["", "/v1.12", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.24.1"] {
+        assert_eq!(server.get("GET", &format!("{prefix}/_ping")).body, "OK", "{prefix}");
+    }
+}
+
+#[test]
+fn versions_out_of_range() {
+    let server = serve();
+    let new = server.get("GET", "/v1.99/_ping");
+    assert_eq!(new.status, 400);
+    assert_eq!(new.body, "{\"message\":\"client version 1.99 is too new. Maximum supported API version is 1.24\"}\n");
+    assert_eq!(new.names(), ["Api-Version", "Content-Type", "Ostype", "Server"]);
+    for old in ["1", "1.11", "1..2"] {
+        let answer = server.get("GET", &format!("/v{old}/info"));
+        assert_eq!(answer.status, 400);
+        let text = "is too old. Minimum supported API version is 1.12, please upgrade your client to a newer version\n";
+        assert_eq!(answer.body, format!("client version {old} {text}"));
+        assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"));
+    }
+}
+
+#[test]
+fn unknown_pages() {
+    let server = serve();
+    for (method, path) in [
+        ("GET", "/v1.24/nope"),
+        ("GET", "/nope"),
+        ("PUT", "/v1.24/_ping"),
+        ("GET", "/v1.24/_ping/"),
+        ("GET", "/v1.99/nope"),
+        ("GET", "/vx/_ping"),
+        ("GET", "/v1.24"),
+        ("GET", "/"),
+        ("GET", "/v1.24/containers/a/b/nope"),
+        ("FETCH", "/_ping"),
+    ] {
+        let answer = server.get(method, path);
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (404, "{\"message\":\"page not found\"}\n"),
+            "{method} {path}"
+        );
+        assert_eq!(answer.names(), ["Content-Type"], "{method} {path}");
+    }
+    let head = server.get("HEAD", "/v1.24/version");
+    assert_eq!((head.status, head.body.as_str(), head.field("Content-Length")), (404, "", Some("29")));
+    let old = server.get("GET", "/v1.23/nope");
+    assert_eq!((old.status, old.body.as_str()), (404, "page not found\n"));
+    assert_eq!(old.field("Content-Type"), Some("text/plain; charset=utf-8"));
+}
+
+#[test]
+fn paths_are_cleaned_by_redirect() {
+    let server = serve();
+    for (path, location) in [
+        ("//v1.24//_ping", "/v1.24/_ping"),
+        ("/v1.24/images/a%2F%2Fb/json", "/v1.24/images/a/b/json"),
+        ("/v1.24/../version", "/version"),
+        ("/v1.24/containers//json?all=1", "/v1.24/containers/json?all=1"),
+    ] {
+        let answer = server.get("GET", path);
+        assert_eq!((answer.status, answer.field("Location")), (301, Some(location)), "{path}");
+        assert_eq!(answer.field("Content-Length"), Some("0"));
+        assert_eq!(answer.field("Server"), None);
+    }
+    let answer = server.get("GET", "/v1.24/containers/%zz/json");
+    assert_eq!((answer.status, answer.body.as_str()), (400, "400 Bad Request"));
+}
+
+#[test]
+fn options_and_cross_origin() {
+    let server = serve();
+    let answer = server.get("OPTIONS", "/v1.24/whatever");
+    assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    assert_eq!(answer.names(), ["Api-Version", "Docker-Experimental", "Ostype", "Server"]);
+    let options = RouterOptions { api_cors_header: Some("http://a.example".into()) };
+    let server = serve_with(options, ServerOptions::default(), &[]);
+    for answer in [server.get("OPTIONS", "/x"), server.get("GET", "/_ping"), server.get("GET", "/v1.99/_ping")] {
+        assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("http://a.example"));
+        assert_eq!(answer.field("Access-Control-Allow-Methods"), Some("HEAD, GET, POST, DELETE, PUT, OPTIONS"));
+        let fields = "Origin, X-Requested-With, Content-Type, Accept, X-Registry-Auth";
+        assert_eq!(answer.field("Access-Control-Allow-Headers"), Some(fields));
+    }
+    assert_eq!(server.get("GET", "/nope").field("Access-Control-Allow-Origin"), None);
+}
+
+#[test]
+fn what_is_not_built_says_so() {
+    let server = serve();
+    for (method, path) in [
+        ("GET", "/volumes"),
+        ("POST", "/networks/create"),
+        ("DELETE", "/networks/x"),
+        ("POST", "/build"),
+        ("POST", "/commit"),
+        ("POST", "/images/a/b/push"),
+        ("POST", "/images/create?fromImage=busybox"),
+        ("GET", "/containers/x/stats"),
+        ("PUT", "/containers/x/archive"),
+        ("GET", "/containers/x/attach/ws"),
+        ("POST", "/swarm/init"),
+        ("POST", "/auth"),
+        ("GET", "/plugins"),
+    ] {
+        let answer = server.get(method, &format!("/v1.24{path}"));
+        assert_eq!(answer.status, 501, "{method} {path}");
+        assert!(answer.body.ends_with("not supported yet\"}\n"), "{}", answer.body);
+        assert_eq!(answer.names(), ROUTED, "{method} {path}");
+    }
+    let copy = server.get("POST", "/v1.24/containers/x/copy");
+    assert_eq!((copy.status, copy.body.as_str(), copy.field("Content-Type")), (404, "", None));
+    assert_eq!(server.get("POST", "/v1.23/containers/x/copy").status, 501);
+}
+
+#[test]
+fn bad_documents() {
+    let server = serve();
+    for (body, message) in [
+        ("", "EOF"),
+        ("{", "unexpected EOF"),
+        ("{a", "invalid character 'a' looking for beginning of object key string"),
+        ("{}", "Config cannot be empty in order to create a container"),
+        ("null", "Config cannot be empty in order to create a container"),
+        ("[]", "json: cannot unmarshal array into Go value of type runconfig.ContainerConfigWrapper"),
+        (
+            "{\"Image\":5}",
+            "json: cannot unmarshal number into Go struct field ContainerConfigWrapper.Image of type string",
+        ),
+    ] {
+        let answer = server.json("POST", "/v1.24/containers/create", body);
+        assert_eq!((answer.status, answer.body), (400, format!("{{\"message\":\"{message}\"}}\n")), "{body}");
+        assert_eq!(server.json("POST", "/v1.23/containers/create", body).body, format!("{message}\n"));
+    }
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let text = "Content-Type specified (application/x-www-form-urlencoded) must be 'application/json'";
+    for path in ["/v1.24/containers/create", "/v1.24/containers/x/exec", "/v1.22/exec/x/start"] {
+        let answer = server.ask("POST", path, form, "{}");
+        assert!(answer.status == 400 && answer.body.contains(text), "{path} {answer:?}");
+    }
+    let none = server.ask("POST", "/v1.24/containers/create", "", "{}");
+    assert_eq!(none.body, "{\"message\":\"Content-Type specified () must be 'application/json'\"}\n");
+    for path in ["/containers/x/exec", "/exec/x/start"] {
+        let answer = server.json("POST", path, "");
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (400, "{\"message\":\"got EOF while reading request body\"}\n")
+        );
+        assert_eq!(server.json("POST", path, "{").body, "{\"message\":\"unexpected EOF\"}\n");
+    }
+    let late = "{\"message\":\"starting container with non-empty request body was deprecated since API v1.22 and removed \
+                in v1.24\"}\n";
+    let answer = server.json("POST", "/v1.24/containers/x/start", "{\"Binds\":[]}");
+    assert_eq!((answer.status, answer.body.as_str()), (400, late));
+    let answer = server.ask("POST", "/v1.23/containers/x/start", form, "{\"Binds\":[]}");
+    assert_eq!((answer.status, answer.body), (400, format!("{text}\n")));
+}
+
+#[test]
+fn bad_parameters() {
+    let server = serve();
+    for (method, target, message) in [
+        ("GET", "/containers/json?limit=a", "strconv.Atoi: parsing \\\"a\\\": invalid syntax"),
+        ("GET", "/containers/json?filters=x", "invalid character 'x' looking for beginning of value"),
+        ("GET", "/containers/json?a=%zz", "invalid URL escape \\\"%zz\\\""),
+        ("POST", "/containers/x/stop?t=x", "strconv.Atoi: parsing \\\"x\\\": invalid syntax"),
+        ("POST", "/containers/x/resize?h=20", "strconv.Atoi: parsing \\\"\\\": invalid syntax"),
+        ("POST", "/exec/x/resize?h=a", "strconv.Atoi: parsing \\\"a\\\": invalid syntax"),
+        ("GET", "/containers/x/logs", "Bad parameters: you must choose at least one stream"),
+        ("GET", "/containers/x/logs?stdout=1&since=x", "strconv.ParseInt: parsing \\\"x\\\": invalid syntax"),
+        ("GET", "/events?since=x", "strconv.ParseInt: parsing \\\"x\\\": invalid syntax"),
+        ("GET", "/events?since=100&until=50", "`since` time (100) cannot be after `until` time (50)"),
+        ("DELETE", "/images/", "image name cannot be blank"),
+    ] {
+        let answer = server.get(method, target);
+        assert_eq!((answer.status, answer.body), (400, format!("{{\"message\":\"{message}\"}}\n")), "{target}");
+        assert_eq!(answer.head.matches("Docker-Experimental").count(), 1);
+    }
+    let attach = server.get("POST", "/v1.18/containers/x/attach?stream=1&detachKeys=foo");
+    assert_eq!((attach.status, attach.body.as_str()), (400, "Invalid detach keys (foo) provided\r\n"));
+    assert_eq!(attach.head, "Content-Type: application/vnd.docker.raw-stream\r\n");
+}
