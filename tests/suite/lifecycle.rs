@@ -68,7 +68,7 @@ fn a_megabyte_each_way_arrives_whole() {
         use std::io::Write;
         std::fs::File::from(stdin).write_all(&copy).expect("write to stdin");
     });
-    let output = read_output(&mut session);
+    let output = read_output(&session);
     writer.join().expect("the writer");
     assert!(output.stdout == data, "{} bytes came back changed", output.stdout.len());
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 0);
@@ -375,14 +375,14 @@ fn attach_before_start_and_again_later() {
     let script = "echo first; read line; echo \"got $line\"; sleep 0.2; echo last";
     let id = root.create("two-views", body(&["sh", "-c", script], json!({ "OpenStdin": true })));
     let how = AttachOptions { wait_for_start: true, ..AttachOptions::default() };
-    let mut early = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach before start");
+    let early = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach before start");
     root.start(&id);
-    read_until(&mut early, "first\n");
+    read_until(&early, "first\n");
     let how = AttachOptions::default();
-    let mut late = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach while it runs");
+    let late = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach while it runs");
     late.write(b"word\n", Some(&soon())).expect("write");
-    assert_eq!(read_output(&mut late).out(), "got word\nlast");
-    assert_eq!(read_output(&mut early).out(), "got word\nlast");
+    assert_eq!(read_output(&late).out(), "got word\nlast");
+    assert_eq!(read_output(&early).out(), "got word\nlast");
     assert_eq!(early.wait(Some(&soon())).expect("wait"), 0);
 }
 
@@ -392,9 +392,9 @@ fn attach_chooses_its_streams() {
     let id = root.create("partly", body(&["sh", "-c", "echo out; echo err >&2"], json!({})));
     let streams = AttachStreams { stdin: false, stdout: false, stderr: true };
     let how = AttachOptions { streams, wait_for_start: true };
-    let mut session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
+    let session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
     root.start(&id);
-    let output = read_output(&mut session);
+    let output = read_output(&session);
     assert_eq!((output.out().as_str(), output.err().as_str()), ("", "err"));
 }
 
@@ -431,13 +431,13 @@ fn a_terminal_has_a_size_and_one_stream() {
         root.create("term", body(&["sh", "-c", script], json!({ "Tty": true, "OpenStdin": true, "StdinOnce": true })));
     let io = Io { rows: 33, cols: 101, ..Io::default() };
     let started = root.engine.container_start(&id, Some(io), Some(&soon())).expect("start");
-    let mut session = started.session.expect("a session");
+    let session = started.session.expect("a session");
     assert!(session.tty());
-    let text = read_until(&mut session, "33 101\r\n");
+    let text = read_until(&session, "33 101\r\n");
     assert!(text.contains("tty\r\n"), "{text:?}");
     root.engine.container_resize(&id, 40, 120).expect("resize");
     session.write(b"\n", Some(&soon())).expect("write");
-    let text = read_until(&mut session, "err\r\n");
+    let text = read_until(&session, "err\r\n");
     assert!(text.contains("40 120\r\n"), "{text:?}");
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 0);
     // The log has the terminal's line ends, on standard output only.
@@ -586,12 +586,12 @@ fn exec_on_a_terminal() {
     let exec = root.engine.exec_create(&id, &config).expect("exec create");
     let io = Io { rows: 20, cols: 60, ..Io::default() };
     let session = root.engine.exec_start(&exec, Some(io), Some(&soon())).expect("exec start");
-    let mut session = session.expect("a session");
-    let text = read_until(&mut session, "20 60\r\n");
+    let session = session.expect("a session");
+    let text = read_until(&session, "20 60\r\n");
     assert!(text.starts_with("/dev/pts/"), "{text:?}");
     root.engine.exec_resize(&exec, 21, 61).expect("exec resize");
     session.write(b"\n", Some(&soon())).expect("write");
-    read_until(&mut session, "21 61\r\n");
+    read_until(&session, "21 61\r\n");
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 4);
 }
 
@@ -617,8 +617,8 @@ fn exec_ends_with_its_container() {
     let exec = root.engine.exec_create(&id, &config).expect("exec create");
     let session = root.engine.exec_start(&exec, Some(Io::default()), Some(&soon())).expect("exec start");
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
-    let mut session = session.expect("a session");
-    assert_eq!(read_output(&mut session), Output::default());
+    let session = session.expect("a session");
+    assert_eq!(read_output(&session), Output::default());
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 137);
 }
 
@@ -789,7 +789,7 @@ fn a_blocked_call_can_be_cancelled_and_bounded() {
     fails(root.engine.container_wait(&id, Some(&op)), ErrorKind::Cancelled, "cancelled");
     canceller.join().expect("the canceller");
     let how = AttachOptions::default();
-    let mut session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
+    let session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
     let op = coracle::Op::new().expect("op");
     op.set_timeout(Some(Duration::from_millis(100)));
     fails(session.read(&mut [0; 10], Some(&op)).map(|_: SessionRead| ()), ErrorKind::Timeout, "deadline");

@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod cli;
 mod config;
 mod isolation;
 mod lifecycle;

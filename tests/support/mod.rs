@@ -235,7 +235,7 @@ pub fn body(command: &[&str], more: Value) -> Value {
 }
 
 /// Writes `stdin`, ends it, reads all output, waits for the end.
-pub fn finish(mut session: Session, stdin: &[u8]) -> Output {
+pub fn finish(session: Session, stdin: &[u8]) -> Output {
     let op = soon();
     let mut sent = 0;
     while sent < stdin.len() {
@@ -244,13 +244,13 @@ pub fn finish(mut session: Session, stdin: &[u8]) -> Output {
     if session.fd(Channel::Stdin).is_some() {
         session.close_stdin().expect("end stdin");
     }
-    let mut output = read_output(&mut session);
+    let mut output = read_output(&session);
     output.code = session.wait(Some(&op)).expect("wait for the end");
     output
 }
 
 /// Reads both streams of a session to their end; the code stays 0.
-pub fn read_output(session: &mut Session) -> Output {
+pub fn read_output(session: &Session) -> Output {
     let mut output = Output::default();
     let mut buffer = vec![0; 65536];
     loop {
@@ -263,7 +263,7 @@ pub fn read_output(session: &mut Session) -> Output {
 }
 
 /// Reads a session until its standard output has `needle` in it; answers what came.
-pub fn read_until(session: &mut Session, needle: &str) -> String {
+pub fn read_until(session: &Session, needle: &str) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     let op = soon();

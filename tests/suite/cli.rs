@@ -1,0 +1,190 @@
+//! The command `coracle`, run as a user does.
+
+use crate::support::*;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The command on a test's root.
+fn coracle(root: &Path) -> Command {
+    let mut command = Command::new(built("coracle"));
+    command.args(["--root".as_ref(), root.join("root").as_os_str()]);
+    command.args(["--run".as_ref(), root.join("run").as_os_str()]).stdin(Stdio::null());
+    command
+}
+
+fn run(root: &Root, words: &[&str]) -> Output {
+    coracle(&root.dir).args(words).output().expect("run coracle")
+}
+
+/// Its standard output; fails the test if it failed.
+#[track_caller]
+fn ok(root: &Root, words: &[&str]) -> String {
+    let output = run(root, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Exit code and standard error.
+fn failed(root: &Root, words: &[&str]) -> (i32, String) {
+    let output = run(root, words);
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
+}
+
+#[test]
+fn a_life_by_hand() {
+    let root = Root::empty();
+    let archive = busybox_archive().display().to_string();
+    assert_eq!(ok(&root, &["load", "-i", &archive]), "Loaded image: busybox:latest");
+    assert!(ok(&root, &["images"]).lines().nth(1).is_some_and(|l| l.starts_with("busybox      latest")));
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let id = ok(&root, &["run", "-d", "--name", "boat", "--network", "none", "busybox", "sh", "-c", script]);
+    assert_eq!(ok(&root, &["ps", "-q", "--no-trunc"]), id);
+    wait_for("its output", || ok(&root, &["logs", "boat"]) == "ready");
+    assert_eq!(ok(&root, &["exec", "boat", "echo", "inside"]), "inside");
+    assert_eq!(ok(&root, &["exec", "-w", "/tmp", "boat", "pwd"]), "/tmp");
+    assert!(ok(&root, &["top", "boat"]).contains("sleep 0.05"));
+    ok(&root, &["pause", "boat"]);
+    assert_eq!(ok(&root, &["inspect", "-f", "{{.State.Status}}", "boat"]), "paused");
+    ok(&root, &["unpause", "boat"]);
+    ok(&root, &["rename", "boat", "ship"]);
+    assert_eq!(ok(&root, &["stop", "-t", "5", "ship"]), "ship");
+    assert_eq!(ok(&root, &["wait", "ship"]), "0");
+    let times = ok(&root, &["logs", "-t", "ship"]);
+    assert!(times.ends_with("Z ready") && times.len() == "2026-01-02T03:04:05.123456789Z ready".len(), "{times}");
+    assert_eq!(ok(&root, &["ps", "-a", "--format", "{{.Names}} {{.State}}"]), "ship exited");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("the time").as_secs() + 1;
+    let events = ok(&root, &["events", "--since", "0", "--until", &now.to_string(), "--format", "{{.Action}}"]);
+    let kill = events.lines().position(|e| e == "kill");
+    assert!(kill.is_some() && events.lines().last() == Some("stop"), "{events}");
+    assert_eq!(ok(&root, &["rm", "ship"]), "ship");
+    assert_eq!(ok(&root, &["ps", "-aq"]), "");
+}
+
+#[test]
+fn run_ends_with_the_container_s_code() {
+    let root = Root::new();
+    let run_rm = |words: &[&str]| failed(&root, &[&["run", "--rm", "--network", "none", "busybox"], words].concat());
+    assert_eq!(run_rm(&["true"]).0, 0);
+    assert_eq!(run_rm(&["sh", "-c", "exit 42"]).0, 42);
+    let (code, text) = run_rm(&["no-such-program"]);
+    assert_eq!(code, 127, "{text}");
+    assert!(text.contains("executable file not found"), "{text}");
+    assert_eq!(run_rm(&["/etc"]).0, 126);
+    let (code, text) = failed(&root, &["run", "--rm", "--network", "none", "nosuch", "true"]);
+    assert_eq!((code, text.as_str()), (125, "coracle: No such image: nosuch:latest"));
+    assert_eq!(failed(&root, &["run", "--rm", "busybox", "true"]).0, 125, "no network is built");
+    wait_for("all of them to be removed", || ok(&root, &["ps", "-aq"]).is_empty());
+}
+
+#[test]
+fn streams_pass_through() {
+    let root = Root::new();
+    let script = "while read line; do echo \"out $line\"; echo \"err $line\" >&2; done";
+    let mut child = coracle(&root.dir)
+        .args(["run", "--rm", "-i", "--network", "none", "busybox", "sh", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run coracle");
+    child.stdin.take().expect("stdin").write_all(b"one\ntwo\n").expect("write");
+    let output = child.wait_with_output().expect("its end");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "out one\nout two\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "err one\nerr two\n");
+    assert!(output.status.success());
+}
+
+#[test]
+fn signals_go_to_the_container() {
+    let root = Root::new();
+    let script = "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    let child = coracle(&root.dir)
+        .args(["run", "--name", "target", "--network", "none", "busybox", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("run coracle");
+    wait_for("its output", || {
+        root.engine.container_inspect("target", false).is_ok() && root.logs("target").out() == "ready"
+    });
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
+    let output = child.wait_with_output().expect("its end");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(9), b"ready\ngot\n".as_slice()));
+}
+
+#[test]
+fn an_attached_client_that_is_killed_leaves_it_running() {
+    let root = Root::new();
+    let id = root.sleeper("stays");
+    let mut child: Child = coracle(&root.dir).args(["attach", "stays"]).spawn().expect("run coracle");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    child.kill().expect("kill");
+    child.wait().expect("its end");
+    assert_eq!(root.status(&id), "running");
+}
+
+#[test]
+fn usage_errors_are_told() {
+    let root = Root::empty();
+    let (code, text) = failed(&root, &["run", "--colour", "blue", "busybox"]);
+    assert_eq!((code, text.as_str()), (125, "coracle: unknown flag: --colour\nSee 'coracle run --help'."));
+    let (code, text) = failed(&root, &["sail"]);
+    assert_eq!(code, 125);
+    assert!(text.starts_with("coracle: 'sail' is not a command"), "{text}");
+    for words in [&["start"][..], &["exec", "x"], &["tag", "x"], &["logs"], &["serve"], &["run"]] {
+        let (code, text) = failed(&root, words);
+        assert_eq!(code, 125, "{words:?}");
+        assert!(text.contains("needed"), "{words:?}: {text}");
+    }
+    let (code, text) = failed(&root, &["rm", "nobody", "nothing"]);
+    assert_eq!((code, text.as_str()), (1, "coracle: No such container: nobody\ncoracle: No such container: nothing"));
+    assert!(ok(&root, &["--help"]).contains("Commands:"));
+    assert!(ok(&root, &["run", "--help"]).contains("--memory"));
+}
+
+#[test]
+fn save_and_load_and_import_by_hand() {
+    let root = Root::new();
+    let file = root.dir.join("saved.tar").display().to_string();
+    ok(&root, &["tag", "busybox", "harbour/box:v1"]);
+    ok(&root, &["save", "-o", &file, "harbour/box:v1"]);
+    assert!(ok(&root, &["rmi", "harbour/box:v1"]).contains("Untagged: harbour/box:v1"));
+    assert_eq!(ok(&root, &["load", "-q", "-i", &file]), "Loaded image: harbour/box:v1");
+    let (code, _) = failed(&root, &["save", "-o", &file, "nosuch"]);
+    assert_eq!(code, 1);
+    assert!(std::fs::metadata(&file).is_ok_and(|m| m.len() > 1_000_000), "a wrong name cost the archive");
+    let rootfs = root.dir.join("rootfs.tar").display().to_string();
+    let made = Command::new("tar").args(["-C", "/etc", "-cf", &rootfs, "hostname", "passwd"]).status();
+    assert!(made.expect("run tar").success());
+    let id = ok(&root, &["import", "-c", "CMD [\"x\"]", &rootfs, "flat:one"]);
+    assert!(id.starts_with("sha256:"), "{id}");
+    assert_eq!(ok(&root, &["inspect", "-f", "{{json .Config.Cmd}}", "flat:one"]), "[\"x\"]");
+}
+
+#[test]
+fn serve_answers_and_ends_by_signal() {
+    let root = Root::new();
+    let socket = root.dir.join("api.sock");
+    let mut server = coracle(&root.dir)
+        .args(["serve", "-H", &format!("unix://{}", socket.display()), "--api-cors-header", "*"])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run coracle");
+    wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    let get = |path: &str| {
+        let url = format!("http://coracle{path}");
+        let output = Command::new("curl").args(["-s", "-i", "--unix-socket"]).arg(&socket).arg(url).output();
+        String::from_utf8_lossy(&output.expect("run curl").stdout).into_owned()
+    };
+    let ping = get("/_ping");
+    assert!(ping.starts_with("HTTP/1.1 200 OK") && ping.ends_with("OK"), "{ping}");
+    let images = get("/v1.24/images/json");
+    assert!(images.contains("busybox:latest"), "{images}");
+    assert!(images.to_lowercase().contains("access-control-allow-origin: *"), "{images}");
+    assert!(get("/v1.99/_ping").starts_with("HTTP/1.1 400"));
+    let pid = nix::unistd::Pid::from_raw(server.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
+    assert!(server.wait().expect("its end").success());
+    assert!(!socket.exists(), "the socket's file is left");
+}
