@@ -225,6 +225,46 @@ fn a_small_journal_stays_small_and_says_what_it_dropped() {
     assert!(follow(&journal, stale).next(None, None).is_err());
 }
 
+/// Runs `work` in a mount namespace of its own, with a tmpfs of so many bytes on `dir`; not at all without the right.
+fn on_small_tmpfs(dir: &Path, size: u32, work: impl FnOnce() + Send) {
+    use nix::mount::{MsFlags, mount};
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).is_err() {
+                return;
+            }
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            let size = format!("size={size}");
+            mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
+            work();
+        });
+    });
+}
+
+#[test]
+fn a_full_run_directory_drops_old_events_rather_than_new_ones() {
+    let dir = Dir::new();
+    on_small_tmpfs(&dir.0, 64 << 10, || {
+        let journal = dir.journal();
+        let mut stream = follow(&journal, EventQuery::default());
+        for n in 0..1000 {
+            journal.append(&event(&n.to_string())).unwrap();
+            assert_eq!(take(&mut stream), [n.to_string()]);
+        }
+        assert!(journal.start().unwrap() > journal::HEADER);
+        // Filled by somebody else, it says so.
+        let big = vec![0; 1 << 20];
+        let _ = std::fs::write(dir.0.join("filler"), &big);
+        let failed = (0..2000).find_map(|_| journal.append(&event("more")).err());
+        assert!(failed.is_none_or(|e| e.raw_os_error() == Some(libc::ENOSPC)));
+        std::fs::remove_file(dir.0.join("filler")).unwrap();
+        journal.append(&event("last")).unwrap();
+        assert!(stream.next(None, None).unwrap_err().message().starts_with("events were lost"));
+        assert_eq!(take(&mut stream).last().map(String::as_str), Some("last"));
+    });
+}
+
 #[test]
 fn followers_keep_a_journal_small_that_only_monitors_write() {
     const LIMIT: u64 = 64 << 10;

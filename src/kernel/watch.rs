@@ -48,13 +48,15 @@ impl Watch {
         use nix::errno::Errno;
         match self.add_inotify(path, mask) {
             Ok(()) => Ok(()),
-            Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOSPC | Errno::ENOMEM) => {
-                self.beat(TICK)?;
-                self.polling = true;
-                Ok(())
-            }
+            Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOSPC | Errno::ENOMEM) => self.poll_instead(),
             Err(errno) => Err(Error::os(format_args!("watch {}", path.display()), errno as i32)),
         }
+    }
+
+    fn poll_instead(&mut self) -> Result<()> {
+        self.beat(TICK)?;
+        self.polling = true;
+        Ok(())
     }
 
     fn add_inotify(&mut self, path: &Path, mask: AddWatchFlags) -> nix::Result<()> {
@@ -145,4 +147,59 @@ impl Watch {
 fn timer(clock: ClockId) -> Result<TimerFd> {
     TimerFd::new(clock, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
         .map_err(|e| Error::os("timerfd_create", e as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Ready, wait_fd};
+
+    fn readable(watch: &Watch, millis: u64) -> bool {
+        wait_fd(watch.fd(), Ready::Read, Some(Duration::from_millis(millis)), None).unwrap()
+    }
+
+    fn looked(watch: &mut Watch) -> bool {
+        let changed = watch.drain();
+        watch.set_pending(false);
+        changed
+    }
+
+    #[test]
+    fn a_watch_is_readable_at_first_and_after_each_change() {
+        let path = std::env::temp_dir().join(format!("coracle-watch-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        let mut watch = Watch::new().unwrap();
+        watch.path(&path, AddWatchFlags::IN_MODIFY).unwrap();
+        assert!(readable(&watch, 0));
+        assert!(!looked(&mut watch) && !readable(&watch, 0));
+        std::fs::write(&path, "x").unwrap();
+        assert!(readable(&watch, 1000) && looked(&mut watch) && !readable(&watch, 0));
+        watch.set_pending(true);
+        assert!(readable(&watch, 0) && readable(&watch, 0));
+        std::fs::remove_file(&path).unwrap();
+        assert!(watch.path(&path, AddWatchFlags::IN_MODIFY).is_err());
+    }
+
+    #[test]
+    fn without_inotify_a_beat_wakes_the_reader() {
+        let mut watch = Watch::new().unwrap();
+        watch.poll_instead().unwrap();
+        watch.beat(Duration::from_secs(3600)).unwrap();
+        for _ in 0..3 {
+            looked(&mut watch);
+            assert!(readable(&watch, 2000));
+        }
+    }
+
+    #[test]
+    fn an_end_makes_it_readable_for_good() {
+        let mut watch = Watch::new().unwrap();
+        watch.end_at(-5).unwrap();
+        looked(&mut watch);
+        assert!(readable(&watch, 1000) && !looked(&mut watch) && readable(&watch, 0));
+        let mut later = Watch::new().unwrap();
+        later.end_at(i64::MAX).unwrap();
+        looked(&mut later);
+        assert!(!readable(&later, 0));
+    }
 }
