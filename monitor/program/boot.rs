@@ -126,19 +126,7 @@ fn reset_process() {
 /// Tells the library that the start failed before anything ran.
 pub fn answer_boot(failure: Failure) {
     let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: failure.errno.max(1), failure, ..Answer::default() };
-    let _ = sys::send(BOOT, &answer_bytes(answer));
-}
-
-pub fn answer_bytes(answer: Answer) -> [u8; ANSWER_LEN] {
-    // SAFETY: Answer is repr(C), of integers, without padding.
-    unsafe { core::mem::transmute(answer) }
-}
-
-pub fn request_of(bytes: &[u8]) -> Option<Request> {
-    let bytes: &[u8; REQUEST_LEN] = bytes.get(..REQUEST_LEN)?.try_into().ok()?;
-    // SAFETY: every bit pattern is a valid Request.
-    let request: Request = unsafe { core::mem::transmute(*bytes) };
-    (request.magic == MESSAGE_MAGIC).then_some(request)
+    let _ = sys::send(BOOT, &answer.to_bytes());
 }
 
 fn broken(errno: i32) -> Failure {
@@ -151,7 +139,7 @@ impl Monitor {
         let mut fds = [-1i32; MAX_FDS];
         let mut bytes = [0u8; REQUEST_LEN];
         let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
-        let request = request_of(&bytes[..got]).ok_or(broken(EINVAL))?;
+        let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
         if count < BOOT_FDS || request.version != VERSION {
             return Err(broken(EINVAL));
         }
@@ -160,7 +148,7 @@ impl Monitor {
         self.prepare(request)?;
         loop {
             let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
-            let request = request_of(&bytes[..got]).ok_or(broken(EINVAL))?;
+            let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
             match request.what {
                 DO_ATTACH => {
                     let _ = self.attach(request.a, &fds[..count]);

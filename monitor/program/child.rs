@@ -104,6 +104,7 @@ impl<'a> Child<'a> {
             OP_JOIN_NS => self.join(p),
             OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
             OP_ENTER => self.enter(p.u32()),
+            OP_SHARED_SHM => self.shared_shm(p.u32()),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
@@ -217,11 +218,30 @@ impl<'a> Child<'a> {
             }
             other => os(other)?,
         };
-        if set | clear != 0 || propagation != 0 {
-            ok(sys::mount_setattr(tree, recursive, set, clear, u64::from(propagation)))?;
+        if set | clear != 0 {
+            ok(sys::mount_setattr(tree, false, set, clear, 0))?;
+        }
+        if propagation != 0 {
+            ok(sys::mount_setattr(tree, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
         }
         let directory = os(sys::fstat(tree))?.mode & S_IFMT == S_IFDIR;
         let at = if directory { self.make_dirs(self.root, target, 0o755, IN_ROOT)? } else { self.make_file(target)? };
+        ok(sys::move_mount(tree, at))?;
+        sys::close(at);
+        sys::close(tree);
+        Ok(())
+    }
+
+    /// `/dev/shm` of another container: cloned in its mount namespace, put into this one.
+    fn shared_shm(&mut self, index: u32) -> Step {
+        let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
+        let other = self.launch.namespaces.get(index as usize).copied().unwrap_or(-1);
+        ok(sys::setns(other, CLONE_NEWNS))?;
+        let tree = sys::open_tree(AT_FDCWD, b"/dev/shm\0", 1);
+        ok(sys::setns(own, CLONE_NEWNS))?;
+        sys::close(own);
+        let tree = os(tree)?;
+        let at = self.make_dirs(self.root, b"/dev/shm\0", 0o1777, FIXED)?;
         ok(sys::move_mount(tree, at))?;
         sys::close(at);
         sys::close(tree);

@@ -1,6 +1,6 @@
 //! The control socket: one request a message, one answer (an exec gives two).
 
-use crate::boot::{MAX_CLIENTS, Monitor, answer_bytes, request_of};
+use crate::boot::{MAX_CLIENTS, Monitor};
 use crate::life::{CLIENT, token};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -39,7 +39,7 @@ impl Monitor {
             Ok((got, count)) if got > 0 => (got, count),
             _ => return self.drop_client(slot),
         };
-        match request_of(&bytes[..got]) {
+        match Request::from_bytes(&bytes[..got]) {
             Some(request) => self.serve(slot, request, &bytes[REQUEST_LEN..got], &fds[..count]),
             None => {
                 fds[..count].iter().copied().for_each(sys::close);
@@ -95,7 +95,7 @@ impl Monitor {
         let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno, value, flags, reserved: 0, failure };
         let fd = self.clients[slot].fd;
         if fd > 0 {
-            let _ = sys::send(fd, &answer_bytes(answer));
+            let _ = sys::send(fd, &answer.to_bytes());
         }
     }
 

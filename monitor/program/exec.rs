@@ -260,9 +260,7 @@ impl Monitor {
     fn write_exec(&self, index: usize, phase: u32, exit_code: i32) {
         let exec = &self.execs[index];
         let state = ExecState { version: VERSION, phase, pid: exec.pid, exit_code, monitor_pid: self.state.monitor_pid, reserved: 0 };
-        // SAFETY: ExecState is repr(C), of integers, without padding.
-        let bytes: [u8; EXEC_STATE_LEN] = unsafe { core::mem::transmute(state) };
-        let _ = sys::pwrite(exec.state_file, &bytes, 0);
+        let _ = sys::pwrite(exec.state_file, &state.to_bytes(), 0);
     }
 
     pub fn exec_master(&self, pid: i32) -> Option<i32> {

@@ -1,6 +1,6 @@
 //! A container's life: start, event loop, end, restart.
 
-use crate::boot::{Monitor, answer_bytes};
+use crate::boot::Monitor;
 use crate::child::{self, Launch};
 use crate::streams::{CONTAINER, STDERR, STDOUT};
 use crate::sys::{self, *};
@@ -199,7 +199,7 @@ impl Monitor {
                 failure,
                 ..Answer::default()
             };
-            let _ = sys::send(self.boot, &answer_bytes(answer));
+            let _ = sys::send(self.boot, &answer.to_bytes());
             sys::close(self.boot);
             self.boot = -1;
         }

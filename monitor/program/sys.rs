@@ -128,6 +128,7 @@ pub const SIGCHLD: u32 = 17;
 pub const SIGPIPE: u32 = 13;
 pub const SIGKILL: u32 = 9;
 
+pub const CLONE_NEWNS: u64 = 0x0002_0000;
 pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub const CLONE_NEWPID: u64 = 0x2000_0000;
 pub const CLONE_PIDFD: u64 = 0x1000;

@@ -130,6 +130,9 @@ pub const OP_ATTR: u16 = 25;
 /// u32 namespaces (`CLONE_NEW*`): enters the container's namespaces (exec).
 pub const OP_ENTER: u16 = 26;
 
+/// u32 index of a mount namespace among the boot message's: its `/dev/shm` becomes this container's too.
+pub const OP_SHARED_SHM: u16 = 27;
+
 // Operations of the monitor.
 
 /// u32 kind (`STRING_*`), str.
@@ -170,6 +173,9 @@ pub const SPECIAL_FIXED: u32 = 1 << 31;
 pub const BIND_RECURSIVE: u32 = 1;
 /// The source is made as a directory when it is missing.
 pub const BIND_MAKE_SOURCE: u32 = 2;
+
+/// The propagation holds for the mounts below too; the attributes are the top mount's alone, as the field has it.
+pub const BIND_PROPAGATE_BELOW: u32 = 4;
 
 /// No new privileges.
 pub const ID_NO_NEW_PRIVS: u32 = 1;
@@ -446,6 +452,52 @@ pub struct Answer {
 pub const ANSWER_LEN: usize = size_of::<Answer>();
 /// Bytes of a [`Request`].
 pub const REQUEST_LEN: usize = size_of::<Request>();
+
+impl Request {
+    /// The request as bytes.
+    pub fn to_bytes(self) -> [u8; REQUEST_LEN] {
+        // SAFETY: Request is repr(C), of integers, without padding.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// Reads a request; `None` when it is none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Request> {
+        let bytes: &[u8; REQUEST_LEN] = bytes.get(..REQUEST_LEN)?.try_into().ok()?;
+        // SAFETY: every bit pattern is a valid Request: it holds integers only.
+        let request: Request = unsafe { core::mem::transmute(*bytes) };
+        (request.magic == MESSAGE_MAGIC).then_some(request)
+    }
+}
+
+impl Answer {
+    /// The answer as bytes.
+    pub fn to_bytes(self) -> [u8; ANSWER_LEN] {
+        // SAFETY: Answer is repr(C), of integers, without padding.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// Reads an answer; `None` when it is none.
+    pub fn from_bytes(bytes: &[u8; ANSWER_LEN]) -> Option<Answer> {
+        // SAFETY: every bit pattern is a valid Answer: it holds integers only.
+        let answer: Answer = unsafe { core::mem::transmute(*bytes) };
+        (answer.magic == MESSAGE_MAGIC).then_some(answer)
+    }
+}
+
+impl ExecState {
+    /// The state as bytes.
+    pub fn to_bytes(self) -> [u8; EXEC_STATE_LEN] {
+        // SAFETY: ExecState is repr(C), of integers, without padding.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// Reads a state; `None` when nothing is written yet.
+    pub fn from_bytes(bytes: &[u8; EXEC_STATE_LEN]) -> Option<ExecState> {
+        // SAFETY: every bit pattern is a valid ExecState: it holds integers only.
+        let state: ExecState = unsafe { core::mem::transmute(*bytes) };
+        (state.version == VERSION).then_some(state)
+    }
+}
 
 /// Reads the operations of a plan.
 #[derive(Clone, Copy)]

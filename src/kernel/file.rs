@@ -52,6 +52,37 @@ pub(crate) fn unlock(file: impl AsFd, length: i64) -> Result<()> {
         .map_err(|errno| Error::os("unlock", errno as i32))
 }
 
+/// How [`lock_byte`] takes a lock that another holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contended {
+    /// Answer false at once.
+    Fail,
+    /// Wait until it is free.
+    Wait,
+}
+
+/// Takes the exclusive lock on byte `at` of `file`, owned by its open file description.
+pub(crate) fn lock_byte(file: impl AsFd, at: u64, contended: Contended) -> Result<bool> {
+    let lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
+    let file = file.as_fd();
+    loop {
+        let how = if contended == Contended::Wait { FcntlArg::F_OFD_SETLKW(&lock) } else { FcntlArg::F_OFD_SETLK(&lock) };
+        match fcntl(file, how) {
+            Ok(_) => return Ok(true),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => return Ok(false),
+            Err(errno) => return Err(Error::os("lock", errno as i32)),
+        }
+    }
+}
+
+/// Whether another open file description holds byte `at` locked.
+pub(crate) fn byte_is_locked(file: impl AsFd, at: u64) -> Result<bool> {
+    let mut lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
+    Ok(lock.l_type != libc::F_UNLCK as i16)
+}
+
 fn range(kind: i32, length: i64) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: length, l_pid: 0 }
 }

@@ -8,6 +8,10 @@ pub(crate) mod path;
 #[allow(unsafe_code)]
 pub(crate) mod probe;
 #[allow(unsafe_code)]
+pub(crate) mod process;
+#[allow(unsafe_code)]
+pub(crate) mod socket;
+#[allow(unsafe_code)]
 pub(crate) mod thread;
 #[allow(unsafe_code)]
 pub(crate) mod tree;

@@ -1,7 +1,9 @@
-//! To be written.
+//! Spec → plan → bytes → monitor: compiling a start, starting the monitor, talking to it.
 
 pub(crate) mod capability;
 pub(crate) mod cgroup;
 pub(crate) mod devices;
+pub(crate) mod monitor;
+pub(crate) mod plan;
 pub(crate) mod release;
 pub(crate) mod seccomp;

@@ -1,0 +1,171 @@
+//! Processes: starting the monitor without the host program noticing, and pidfds.
+
+use super::fd::{cstr, errno};
+use crate::error::{Error, Result};
+use std::ffi::c_void;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A sealed memfd with `content`: nobody can change it any more.
+pub(crate) fn sealed_memfd(name: &str, content: &[u8]) -> Result<OwnedFd> {
+    let name = cstr(name)?;
+    // SAFETY: the name lives over the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(Error::os("memfd_create", errno()));
+    }
+    // SAFETY: the kernel just gave us this descriptor.
+    let memfd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut rest = content;
+    while !rest.is_empty() {
+        // SAFETY: the slice is valid for its length.
+        let wrote = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+        if wrote < 0 {
+            return Err(Error::os("write a memfd", errno()));
+        }
+        rest = &rest[wrote as usize..];
+    }
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: no pointers.
+    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(Error::os("seal a memfd", errno()));
+    }
+    Ok(memfd)
+}
+
+/// What the two short-lived children share with the starting thread.
+struct Start {
+    program: RawFd,
+    boot: RawFd,
+    stack: *mut u8,
+    error: i32,
+}
+
+const STACK: usize = 32 * 1024;
+/// Where the program finds its one descriptor.
+const BOOT: RawFd = 3;
+
+/// Starts the program in `program` (a memfd) with `boot` as its descriptor 3, as nobody's child.
+///
+/// Two nested clones share the caller's memory (so its size does not matter) and suspend the caller (so nothing of it is
+/// seen changing): the first ends without executing anything and is reaped here; it makes the second, which executes the
+/// program. The host program gets no SIGCHLD and sees no child. All signals are blocked meanwhile: a handler of the
+/// host must not run in a child that shares its memory.
+pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> Result<()> {
+    let mut stacks = vec![0u8; 2 * STACK];
+    let mut start = Start { program: program.as_raw_fd(), boot: boot.as_raw_fd(), stack: std::ptr::null_mut(), error: 0 };
+    // SAFETY: both stacks lie in the vector, which outlives the children (the caller is suspended until they are done
+    // with its memory); stacks grow down from an aligned end.
+    let (first, second) = unsafe {
+        let base = stacks.as_mut_ptr();
+        (aligned(base.add(STACK)), aligned(base.add(2 * STACK)))
+    };
+    start.stack = second;
+    let mut all: libc::sigset_t = unsafe_zeroed();
+    let mut before: libc::sigset_t = unsafe_zeroed();
+    // SAFETY: both sets live over the calls; the mask is put back below.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    // SAFETY: see the function's text; `start` outlives the children for the same reason as the stacks.
+    let pid = unsafe { libc::clone(first_child, first.cast(), libc::CLONE_VM | libc::CLONE_VFORK, (&raw mut start).cast()) };
+    let failed = errno();
+    if pid > 0 {
+        reap(pid);
+    }
+    // SAFETY: the set was filled by the call above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    if pid < 0 {
+        return Err(Error::os("clone", failed));
+    }
+    // SAFETY: a plain read; volatile because a child wrote it.
+    match unsafe { (&raw const start.error).read_volatile() } {
+        0 => Ok(()),
+        error => Err(Error::os("start the monitor", error)),
+    }
+}
+
+fn unsafe_zeroed() -> libc::sigset_t {
+    // SAFETY: a signal set is plain data; it is filled before it is read.
+    unsafe { std::mem::zeroed() }
+}
+
+fn aligned(end: *mut u8) -> *mut u8 {
+    end.wrapping_sub(end as usize % 16)
+}
+
+/// Reaps a child that never executed anything and reports with no signal.
+fn reap(pid: libc::pid_t) {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status lives over the call.
+        let got = unsafe { libc::waitpid(pid, &raw mut status, libc::__WCLONE) };
+        if got == pid || errno() != libc::EINTR {
+            return;
+        }
+    }
+}
+
+/// Makes the second child and ends. Only system calls from here on: this runs in the host program's memory.
+extern "C" fn first_child(start: *mut c_void) -> i32 {
+    // SAFETY: the starter's structure, alive while the starter is suspended.
+    unsafe {
+        let shared: *mut Start = start.cast();
+        let pid = libc::clone(second_child, (*shared).stack.cast(), libc::CLONE_VM | libc::CLONE_VFORK, start);
+        if pid < 0 {
+            (&raw mut (*shared).error).write_volatile(*libc::__errno_location());
+        }
+        libc::syscall(libc::SYS_exit_group, 0);
+    }
+    0
+}
+
+extern "C" fn second_child(start: *mut c_void) -> i32 {
+    // SAFETY: as above. The descriptor table is a copy, so nothing done to it is seen by the host program.
+    unsafe {
+        let shared: *mut Start = start.cast();
+        // The program may stand at the number that the boot socket is to have.
+        let program = libc::syscall(libc::SYS_fcntl, (*shared).program, libc::F_DUPFD_CLOEXEC, BOOT + 1);
+        let moved = if (*shared).boot == BOOT {
+            libc::syscall(libc::SYS_fcntl, BOOT, libc::F_SETFD, 0)
+        } else {
+            libc::syscall(libc::SYS_dup3, (*shared).boot, BOOT, 0)
+        };
+        if program >= 0 && moved >= 0 {
+            let argv = [c"coracle-monitor".as_ptr(), std::ptr::null()];
+            let envp = [std::ptr::null::<libc::c_char>()];
+            let empty = c"".as_ptr();
+            libc::syscall(libc::SYS_execveat, program, empty, argv.as_ptr(), envp.as_ptr(), libc::AT_EMPTY_PATH);
+        }
+        (&raw mut (*shared).error).write_volatile(*libc::__errno_location());
+        libc::syscall(libc::SYS_exit_group, 1);
+    }
+    0
+}
+
+/// A pidfd of a process. Errors: there is none with that number.
+pub(crate) fn pidfd(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(Error::os(format_args!("open process {pid}"), errno()));
+    }
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Sends a signal to a pidfd's process.
+pub(crate) fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
+    // SAFETY: a null siginfo is allowed.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, 0, 0) };
+    if sent < 0 { Err(Error::os("send a signal", errno())) } else { Ok(()) }
+}
+
+/// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); `None` when it is gone.
+pub(crate) fn start_time(pid: i32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything: fields are counted from its closing bracket.
+    let after = stat.iter().rposition(|&b| b == b')')? + 2;
+    let field = stat.get(after..)?.split(|&b| b == b' ').nth(19)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}

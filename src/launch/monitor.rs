@@ -1,0 +1,198 @@
+//! The library's side of the monitor: starting one, and asking a running one.
+
+use super::plan::Plan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::process;
+use crate::kernel::socket;
+use crate::op::{Op, Ready, wait_fd};
+use coracle_monitor::PROGRAM;
+use coracle_monitor::wire::*;
+use parking_lot::Mutex;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// The monitor program as a sealed memfd, made at the first start of an engine.
+#[derive(Default)]
+pub(crate) struct MonitorProgram(Mutex<Option<OwnedFd>>);
+
+impl MonitorProgram {
+    fn with<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+        let mut program = self.0.lock();
+        let memfd = match program.take() {
+            Some(memfd) => memfd,
+            None => process::sealed_memfd("coracle-monitor", PROGRAM)?,
+        };
+        let own = memfd.try_clone().map_err(|e| Error::io("duplicate a descriptor", &e))?;
+        *program = Some(memfd);
+        drop(program);
+        work(own.as_fd())
+    }
+}
+
+/// Streams for a process, as the monitor takes them: a mask of `SESSION_*` and a descriptor for each bit.
+pub(crate) struct Streams {
+    pub mask: u32,
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Streams {
+    fn raw(&self) -> Vec<RawFd> {
+        self.fds.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+}
+
+/// What a monitor gets at its start.
+pub(crate) struct Boot<'a> {
+    pub run_dir: BorrowedFd<'a>,
+    pub container_dir: BorrowedFd<'a>,
+    pub events: BorrowedFd<'a>,
+    pub run_states: BorrowedFd<'a>,
+    pub root_states: BorrowedFd<'a>,
+    /// The only descriptor of a description that holds the slot's lock: with it the lock goes to the monitor.
+    pub lock: OwnedFd,
+    pub namespaces: Vec<OwnedFd>,
+    /// Sessions to attach before the process runs.
+    pub sessions: Vec<Streams>,
+    pub boot_id: [u8; 16],
+}
+
+/// A start that did not succeed.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// The library could not get that far.
+    Engine(Error),
+    /// A step of the plan failed: which, how, and its sentence.
+    Step(Failure, String),
+}
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> StartError {
+        StartError::Engine(error)
+    }
+}
+
+/// How long a start may take: mounts of network file systems can hang, the caller must not for ever.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Starts a monitor with a plan, and waits until the container's process runs; answers its pid.
+pub(crate) fn start(program: &MonitorProgram, plan: &Plan, boot: Boot<'_>) -> std::result::Result<i32, StartError> {
+    let (ours, theirs) = socket::packet_pair()?;
+    program.with(|memfd| process::start_detached(memfd, theirs.as_fd()))?;
+    drop(theirs);
+    let memfd = process::sealed_memfd("plan", &plan.bytes)?;
+    let mut fds: Vec<RawFd> = vec![0; BOOT_FDS];
+    fds[BOOT_RUN_DIR] = boot.run_dir.as_raw_fd();
+    fds[BOOT_CONTAINER_DIR] = boot.container_dir.as_raw_fd();
+    fds[BOOT_PLAN] = memfd.as_raw_fd();
+    fds[BOOT_EVENTS] = boot.events.as_raw_fd();
+    fds[BOOT_RUN_STATES] = boot.run_states.as_raw_fd();
+    fds[BOOT_ROOT_STATES] = boot.root_states.as_raw_fd();
+    fds[BOOT_LOCK] = boot.lock.as_raw_fd();
+    fds.extend(boot.namespaces.iter().map(AsRawFd::as_raw_fd));
+    let hello = Request { boot: boot.boot_id, ..request(DO_HELLO) };
+    socket::send(ours.as_fd(), &hello.to_bytes(), &fds)?;
+    drop(boot.lock);
+    for session in &boot.sessions {
+        socket::send(ours.as_fd(), &Request { a: session.mask, ..request(DO_ATTACH) }.to_bytes(), &session.raw())?;
+    }
+    // Our copies must be gone before the process can end: else its readers would never see the end.
+    drop(boot.sessions);
+    socket::send(ours.as_fd(), &request(DO_GO).to_bytes(), &[])?;
+    if !wait_fd(ours.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
+        return Err(Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch").into());
+    }
+    let answer = read_answer(ours.as_fd())?;
+    if answer.errno == 0 {
+        return Ok(answer.value);
+    }
+    Err(StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step)))
+}
+
+/// What step of a plan that was, in words.
+pub(crate) fn sentence(steps: &[String], step: u32) -> String {
+    match step {
+        STEP_CLONE => "make the container's namespaces".into(),
+        STEP_MONITOR => "set up the container's monitor".into(),
+        STEP_LOST => "start the process: it ended before it could report".into(),
+        STEP_CGROUP_JOIN => "join the container's cgroups".into(),
+        STEP_PLAN => "read the plan".into(),
+        index => steps.get(index as usize).cloned().unwrap_or_else(|| format!("step {index}")),
+    }
+}
+
+/// A connection to a running monitor.
+pub(crate) struct Control(OwnedFd);
+
+impl Control {
+    /// Connects to the monitor of the container whose run directory this is. Errors: nobody listens.
+    pub(crate) fn connect(run_dir: BorrowedFd<'_>) -> Result<Control> {
+        socket::connect(run_dir, "ctl").map(Control)
+    }
+
+    /// Sends a request and waits for its answer; an answer that is an error number is an error here.
+    pub(crate) fn ask(&self, request: Request, op: Option<&Op>) -> Result<Answer> {
+        self.send(request, b"", &[])?;
+        accepted(self.answer(None, op)?)
+    }
+
+    /// Sends a request with a text.
+    pub(crate) fn tell(&self, request: Request, text: &[u8]) -> Result<Answer> {
+        self.send(request, text, &[])?;
+        accepted(self.answer(None, None)?)
+    }
+
+    /// Sends a request with descriptors, which are closed here; the answer is read by [`Control::answer`].
+    pub(crate) fn send_streams(&self, request: Request, first: &[BorrowedFd<'_>], streams: Streams) -> Result<()> {
+        let mut fds: Vec<RawFd> = first.iter().map(AsRawFd::as_raw_fd).collect();
+        fds.extend(streams.raw());
+        self.send(request, b"", &fds)
+    }
+
+    fn send(&self, request: Request, text: &[u8], fds: &[RawFd]) -> Result<()> {
+        let mut message = request.to_bytes().to_vec();
+        message.extend_from_slice(text);
+        socket::send(self.0.as_fd(), &message, fds)
+    }
+
+    /// The next answer. Errors: the limit passed, the operation ended, or the monitor is gone
+    /// ([`ErrorKind::Unavailable`]).
+    pub(crate) fn answer(&self, limit: Option<Duration>, op: Option<&Op>) -> Result<Answer> {
+        if !wait_fd(self.0.as_fd(), Ready::Read, limit, op)? {
+            return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not answer"));
+        }
+        read_answer(self.0.as_fd())
+    }
+
+    /// Readable when an answer waits or the monitor is gone.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Waits for an answer until `deadline`; `None` when it passed.
+    pub(crate) fn answer_until(&self, deadline: Option<Instant>, op: Option<&Op>) -> Result<Option<Answer>> {
+        let limit = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        if !wait_fd(self.0.as_fd(), Ready::Read, limit, op)? {
+            return Ok(None);
+        }
+        read_answer(self.0.as_fd()).map(Some)
+    }
+}
+
+/// A request without arguments.
+pub(crate) fn request(what: u32) -> Request {
+    Request { magic: MESSAGE_MAGIC, version: VERSION, what, ..Request::default() }
+}
+
+/// An answer whose error number is an error.
+pub(crate) fn accepted(answer: Answer) -> Result<Answer> {
+    if answer.errno == 0 { Ok(answer) } else { Err(Error::os("ask the container's monitor", answer.errno)) }
+}
+
+fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
+    let mut bytes = [0u8; ANSWER_LEN];
+    let (got, _) = socket::receive(socket, &mut bytes)?;
+    match Answer::from_bytes(&bytes) {
+        Some(answer) if got == ANSWER_LEN => Ok(answer),
+        _ => Err(Error::new(ErrorKind::Unavailable, "the container's monitor is gone").in_area("launch")),
+    }
+}

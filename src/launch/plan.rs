@@ -1,0 +1,451 @@
+//! Spec → plan: what a start does, step by step, as bytes that the monitor walks.
+//!
+//! [`Container`] is everything already decided, as plain values. The order of the steps is the whole art here; each
+//! carries the sentence that its failure is told in, so that the plan can be printed too.
+
+use super::cgroup;
+use super::devices::DeviceNode;
+use coracle_monitor::encode::PlanWriter;
+use coracle_monitor::wire::*;
+use std::path::{Path, PathBuf};
+
+const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
+const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
+const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+const STRICTATIME: u64 = libc::MOUNT_ATTR_STRICTATIME;
+
+/// A mount that the caller asked for.
+pub(crate) enum Mount {
+    /// `attributes` are `MOUNT_ATTR_*` of the top mount, `propagation` is `MS_*` and holds below too with
+    /// `propagate_below`.
+    Bind { source: PathBuf, target: String, attributes: u64, propagation: u64, propagate_below: bool, make_source: bool },
+    Tmpfs { target: String, attributes: u64, options: Vec<(String, String)> },
+}
+
+/// A resource limit.
+pub(crate) struct Rlimit {
+    pub resource: i32,
+    pub soft: u64,
+    pub hard: u64,
+}
+
+/// Where the namespaces of a container come from, one of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Namespace {
+    /// Its own.
+    New,
+    /// The host's.
+    Host,
+    /// Another container's: index of the namespace descriptor in the boot message.
+    Join(u32),
+}
+
+/// Who a process runs as and what it may do.
+pub(crate) struct Rights {
+    pub user: String,
+    pub groups: Vec<String>,
+    /// Capability mask for root; other users get none.
+    pub capabilities: u64,
+    pub no_new_privs: bool,
+    /// `struct sock_filter` array; empty: no filter.
+    pub seccomp: Vec<u8>,
+}
+
+/// A program with its environment.
+pub(crate) struct Program {
+    pub argv: Vec<String>,
+    pub env: Vec<String>,
+    pub cwd: String,
+}
+
+/// A container to start, everything decided.
+pub(crate) struct Container {
+    pub id: String,
+    pub slot: u32,
+    /// The image's name, for events.
+    pub image: String,
+    /// Event attributes: JSON members without braces.
+    pub attributes: String,
+    pub hostname: String,
+    pub domainname: String,
+    pub tty: bool,
+    pub open_stdin: bool,
+    pub stdin_once: bool,
+    pub rows: u16,
+    pub cols: u16,
+    /// Layers, topmost first.
+    pub lower: Vec<PathBuf>,
+    pub upper: PathBuf,
+    pub work: PathBuf,
+    pub volatile: bool,
+    pub readonly_rootfs: bool,
+    pub privileged: bool,
+    pub mounts: Vec<Mount>,
+    pub shm_size: u64,
+    pub nodes: Vec<DeviceNode>,
+    pub masked: Vec<String>,
+    pub readonly: Vec<String>,
+    pub sysctls: Vec<(String, String)>,
+    pub rlimits: Vec<Rlimit>,
+    pub oom_score_adj: i64,
+    pub pid: Namespace,
+    pub ipc: Namespace,
+    /// Index of the mount namespace whose `/dev/shm` is shared, with a joined IPC namespace.
+    pub shm_from: Option<u32>,
+    pub uts: Namespace,
+    pub net: Namespace,
+    pub namespace_count: u32,
+    pub cgroups: cgroup::Plan,
+    pub rights: Rights,
+    pub program: Program,
+    /// json-file log: file name, `"attrs":{...},` or empty, size bound (0: none), files.
+    pub log: Option<(String, String, u64, u32)>,
+    /// `RESTART_*` and its bound.
+    pub restart: (u32, u32),
+}
+
+/// A compiled plan: the bytes for the monitor, and a sentence for each step.
+pub(crate) struct Plan {
+    pub bytes: Vec<u8>,
+    pub steps: Vec<String>,
+}
+
+/// Compiles a start.
+pub(crate) fn compile(c: &Container) -> Plan {
+    let mut plan = PlanWriter::new();
+    strings(&mut plan, c);
+    cgroups(&mut plan, &c.cgroups);
+    join(&mut plan, c);
+    names(&mut plan, c);
+    oom_score(&mut plan, c.oom_score_adj);
+    plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
+    root(&mut plan, c);
+    proc(&mut plan);
+    dev(&mut plan, c);
+    sys(&mut plan, c);
+    user_mounts(&mut plan, &c.mounts);
+    for (name, value) in &c.sysctls {
+        plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
+    }
+    for path in &c.readonly {
+        plan.op(OP_READONLY, format!("make {path} read-only")).str(path);
+    }
+    for path in &c.masked {
+        plan.op(OP_MASK, format!("mask {path}")).str(path);
+    }
+    plan.op(OP_STDIO, "set up the standard streams");
+    let root = if c.readonly_rootfs { RDONLY } else { 0 };
+    plan.op(OP_PIVOT, "change to the root file system").u64(root);
+    process(&mut plan, &c.rlimits, &c.rights, &c.program);
+    let (bytes, steps) = plan.finish(header(c));
+    Plan { bytes, steps }
+}
+
+/// What an exec needs.
+pub(crate) struct Exec {
+    pub tty: bool,
+    pub rows: u16,
+    pub cols: u16,
+    /// `CLONE_NEW*` of the namespaces to enter.
+    pub enter: u32,
+    pub oom_score_adj: i64,
+    pub rlimits: Vec<Rlimit>,
+    pub rights: Rights,
+    pub program: Program,
+}
+
+/// Compiles a further process of a running container.
+pub(crate) fn compile_exec(e: &Exec) -> Plan {
+    let mut plan = PlanWriter::new();
+    oom_score(&mut plan, e.oom_score_adj);
+    plan.op(OP_ENTER, "enter the container's namespaces").u32(e.enter);
+    plan.op(OP_STDIO, "set up the standard streams");
+    process(&mut plan, &e.rlimits, &e.rights, &e.program);
+    let flags = if e.tty { FLAG_TTY } else { 0 };
+    let (bytes, steps) = plan.finish(Header { flags, rows: e.rows, cols: e.cols, ..empty_header() });
+    Plan { bytes, steps }
+}
+
+fn empty_header() -> Header {
+    Header {
+        magic: PLAN_MAGIC,
+        version: VERSION,
+        length: 0,
+        flags: 0,
+        slot: 0,
+        clone_flags: 0,
+        restart: RESTART_NO,
+        restart_max: 0,
+        log_max_size: 0,
+        log_max_file: 0,
+        rows: 0,
+        cols: 0,
+        namespaces: 0,
+        reserved: 0,
+    }
+}
+
+fn header(c: &Container) -> Header {
+    let mut flags = 0;
+    let mut set = |on: bool, flag: u32| flags |= if on { flag } else { 0 };
+    set(c.tty, FLAG_TTY);
+    set(c.open_stdin, FLAG_OPEN_STDIN);
+    set(c.stdin_once, FLAG_STDIN_ONCE);
+    set(c.log.is_some(), FLAG_LOG);
+    set(c.cgroups.v2, FLAG_CGROUP2);
+    set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
+    let kinds = [(c.pid, libc::CLONE_NEWPID), (c.ipc, libc::CLONE_NEWIPC), (c.uts, libc::CLONE_NEWUTS), (c.net, libc::CLONE_NEWNET)];
+    let new = kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(libc::CLONE_NEWNS, |all, (_, kind)| all | kind);
+    let (_, _, log_max_size, log_max_file) = c.log.clone().unwrap_or_default();
+    Header {
+        flags,
+        slot: c.slot,
+        clone_flags: new as u64,
+        restart: c.restart.0,
+        restart_max: c.restart.1,
+        log_max_size,
+        log_max_file,
+        rows: c.rows,
+        cols: c.cols,
+        namespaces: c.namespace_count,
+        ..empty_header()
+    }
+}
+
+fn strings(plan: &mut PlanWriter, c: &Container) {
+    let mut string = |kind: u32, text: &str| {
+        plan.op(OP_STRING, "read the plan").u32(kind).str(text);
+    };
+    string(STRING_ID, &c.id);
+    string(STRING_FROM, &json_inside(&c.image));
+    string(STRING_ATTRIBUTES, &c.attributes);
+    if let Some((name, attrs, ..)) = &c.log {
+        string(STRING_LOG_NAME, name);
+        string(STRING_LOG_ATTRS, attrs);
+    }
+}
+
+/// A text as the inside of a JSON string.
+pub(crate) fn json_inside(text: &str) -> String {
+    let quoted = serde_json::Value::String(text.to_owned()).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn cgroups(plan: &mut PlanWriter, cgroups: &cgroup::Plan) {
+    for group in &cgroups.groups {
+        let above = group.dir.parent().unwrap_or(&group.mount);
+        make_group(plan, above, false);
+        for write in &group.parent_writes {
+            write_value(plan, &group.mount, write);
+        }
+        make_group(plan, &group.dir, true);
+        for write in &group.writes {
+            write_value(plan, &group.dir, write);
+        }
+        if !group.device_program.is_empty() {
+            let sentence = format!("rule devices in {}", group.dir.display());
+            plan.op(OP_CGROUP_DEVICES, sentence).str(bytes(&group.dir)).str(&group.device_program);
+        }
+        control_files(plan, group, cgroups.v2);
+    }
+}
+
+fn control_files(plan: &mut PlanWriter, group: &cgroup::Group, pure_v2: bool) {
+    let has = |name: &str| group.controllers.iter().any(|c| c == name);
+    let v2 = group.version == cgroup::Version::V2;
+    if has("freezer") && !v2 {
+        plan.op(OP_CGROUP_FREEZER, "find the freezer").str(bytes(&group.dir.join("freezer.state")));
+    } else if pure_v2 {
+        plan.op(OP_CGROUP_FREEZER, "find the freezer").str(bytes(&group.dir.join("cgroup.freeze")));
+    }
+    if has("memory") {
+        let file = if v2 { "memory.events" } else { "memory.oom_control" };
+        plan.op(OP_CGROUP_OOM, "find the memory events").str(bytes(&group.dir.join(file)));
+    }
+}
+
+fn make_group(plan: &mut PlanWriter, dir: &Path, join: bool) {
+    plan.op(OP_CGROUP_DIR, format!("make cgroup {}", dir.display())).u32(u32::from(join)).str(bytes(dir));
+}
+
+fn write_value(plan: &mut PlanWriter, base: &Path, write: &cgroup::Write) {
+    let path = base.join(&write.file);
+    let ignore = write.on_error == cgroup::OnError::Ignore;
+    let sentence = format!("write {:?} to {}", write.value, path.display());
+    plan.op(OP_CGROUP_WRITE, sentence).u32(u32::from(ignore)).str(bytes(&path)).str(&write.value);
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes()
+}
+
+fn join(plan: &mut PlanWriter, c: &Container) {
+    let kinds = [
+        ("pid", c.pid, libc::CLONE_NEWPID),
+        ("ipc", c.ipc, libc::CLONE_NEWIPC),
+        ("uts", c.uts, libc::CLONE_NEWUTS),
+        ("net", c.net, libc::CLONE_NEWNET),
+    ];
+    for (name, from, kind) in kinds {
+        if let Namespace::Join(index) = from {
+            plan.op(OP_JOIN_NS, format!("join the {name} namespace")).u32(index).u32(kind as u32);
+        }
+    }
+    plan.op(OP_CGROUP_NS, "make a cgroup namespace");
+}
+
+fn names(plan: &mut PlanWriter, c: &Container) {
+    if c.uts == Namespace::New {
+        plan.op(OP_HOSTNAME, format!("set the host name {}", c.hostname)).str(&c.hostname);
+        if !c.domainname.is_empty() {
+            plan.op(OP_DOMAINNAME, format!("set the domain name {}", c.domainname)).str(&c.domainname);
+        }
+    }
+    if c.net == Namespace::New {
+        plan.op(OP_LOOPBACK, "bring the loopback interface up");
+    }
+}
+
+fn oom_score(plan: &mut PlanWriter, value: i64) {
+    // A host that may not lower its own score cannot for its containers either; only a wish is worth an error.
+    plan.op(OP_OOM_SCORE, format!("set oom_score_adj to {value}")).u32(value as i32 as u32).u32(u32::from(value != 0));
+}
+
+/// Private, unless a bind mount wants to hear of the host's mounts.
+fn propagation_of_root(c: &Container) -> u64 {
+    let listens = |mount: &Mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation & (libc::MS_SLAVE | libc::MS_SHARED) != 0);
+    match c.mounts.iter().any(|mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation == libc::MS_SHARED)) {
+        true => libc::MS_SHARED,
+        false if c.mounts.iter().any(listens) => libc::MS_SLAVE,
+        false => libc::MS_PRIVATE,
+    }
+}
+
+fn root(plan: &mut PlanWriter, c: &Container) {
+    plan.op(OP_OVERLAY, "mount the root file system").str(bytes(&c.upper)).str(bytes(&c.work));
+    plan.u32(u32::from(c.volatile)).u32(c.lower.len() as u32);
+    for layer in &c.lower {
+        plan.str(bytes(layer));
+    }
+}
+
+/// A new file system at a target that may not be reached through a link.
+fn mount(plan: &mut PlanWriter, special: u32, kind: &str, target: &str, attributes: u64, options: &[(&str, &str)]) {
+    let sentence = format!("mount {kind} on {target}");
+    plan.op(OP_MOUNT, sentence).u32(special | SPECIAL_FIXED).u32(attributes as u32).str(kind).str(kind).str(target);
+    plan.u32(options.len() as u32);
+    for (key, value) in options {
+        plan.str(key).str(value);
+    }
+}
+
+fn proc(plan: &mut PlanWriter) {
+    mount(plan, SPECIAL_PROC, "proc", "/proc", NOSUID | NODEV | NOEXEC, &[]);
+}
+
+fn dev(plan: &mut PlanWriter, c: &Container) {
+    mount(plan, SPECIAL_NONE, "tmpfs", "/dev", NOSUID | STRICTATIME, &[("mode", "755"), ("size", "65536k")]);
+    let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
+    mount(plan, SPECIAL_DEVPTS, "devpts", "/dev/pts", NOSUID | NOEXEC, &pts);
+    shared_memory(plan, c);
+    mount(plan, SPECIAL_NONE, "mqueue", "/dev/mqueue", NOSUID | NODEV | NOEXEC, &[]);
+    for node in &c.nodes {
+        let mode = node.mode | node.kind.type_bits();
+        plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
+        plan.u32(node.uid).u32(node.gid).str(&node.path);
+    }
+    let links = [("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2"), ("core", "/proc/kcore")];
+    for (name, text) in links {
+        plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(format!("/dev/{name}")).str(text);
+    }
+}
+
+fn shared_memory(plan: &mut PlanWriter, c: &Container) {
+    match (c.ipc, c.shm_from) {
+        (Namespace::Join(_), Some(index)) => {
+            plan.op(OP_SHARED_SHM, "share /dev/shm").u32(index);
+        }
+        (Namespace::Host, _) => bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0),
+        _ => {
+            let size = c.shm_size.to_string();
+            let options = [("mode", "1777"), ("size", size.as_str())];
+            mount(plan, SPECIAL_NONE, "tmpfs", "/dev/shm", NOSUID | NODEV | NOEXEC, &options);
+        }
+    }
+}
+
+fn sys(plan: &mut PlanWriter, c: &Container) {
+    let access = if c.privileged { 0 } else { RDONLY };
+    let attributes = NOSUID | NODEV | NOEXEC;
+    mount(plan, SPECIAL_NONE, "sysfs", "/sys", attributes | access, &[]);
+    const BASE: &str = "/sys/fs/cgroup";
+    if c.cgroups.v2 {
+        return mount(plan, SPECIAL_NONE, "cgroup2", BASE, attributes | access, &[]);
+    }
+    mount(plan, SPECIAL_NONE, "tmpfs", BASE, attributes, &[("mode", "755")]);
+    for group in c.cgroups.groups.iter().filter(|group| !group.mount_name.is_empty()) {
+        let options: Vec<(&str, &str)> =
+            group.mount_options.split(',').map(|option| option.split_once('=').unwrap_or((option, ""))).collect();
+        mount(plan, SPECIAL_NONE, "cgroup", &format!("{BASE}/{}", group.mount_name), attributes | access, &options);
+        for link in &group.links {
+            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}")).str(format!("{BASE}/{link}")).str(&group.mount_name);
+        }
+    }
+    if !c.privileged {
+        plan.op(OP_ATTR, format!("make {BASE} read-only")).u64(RDONLY).str(BASE);
+    }
+}
+
+fn user_mounts(plan: &mut PlanWriter, mounts: &[Mount]) {
+    for mount in mounts {
+        match mount {
+            Mount::Bind { source, target, attributes, propagation, propagate_below, make_source } => {
+                let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
+                    | if *make_source { BIND_MAKE_SOURCE } else { 0 }
+                    | BIND_RECURSIVE;
+                bind(plan, source, target, *attributes, *propagation, flags);
+            }
+            Mount::Tmpfs { target, attributes, options } => {
+                plan.op(OP_MOUNT, format!("mount tmpfs on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
+                plan.str("tmpfs").str("tmpfs").str(target).u32(options.len() as u32);
+                for (key, value) in options {
+                    plan.str(key).str(value);
+                }
+            }
+        }
+    }
+}
+
+fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, propagation: u64, flags: u32) {
+    let sentence = format!("bind {} to {target}", source.display());
+    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(0).str(bytes(source)).str(target);
+}
+
+/// The last steps of any process: limits, working directory, identity, program.
+fn process(plan: &mut PlanWriter, rlimits: &[Rlimit], rights: &Rights, program: &Program) {
+    for limit in rlimits {
+        let sentence = format!("set resource limit {} to {}:{}", limit.resource, limit.soft, limit.hard);
+        plan.op(OP_RLIMIT, sentence).u32(limit.resource as u32).u32(0).u64(limit.soft).u64(limit.hard);
+    }
+    plan.op(OP_KEYRING, "make a session keyring");
+    let cwd = if program.cwd.is_empty() { "/" } else { &program.cwd };
+    plan.op(OP_WORKDIR, format!("change to directory {cwd}")).str(cwd);
+    identity(plan, rights);
+    let name = program.argv.first().map_or("", String::as_str);
+    plan.op(OP_EXEC, format!("exec: {name:?}")).u32(program.argv.len() as u32).u32(program.env.len() as u32);
+    for word in program.argv.iter().chain(&program.env) {
+        plan.str(word);
+    }
+}
+
+fn identity(plan: &mut PlanWriter, rights: &Rights) {
+    let flags = if rights.no_new_privs { ID_NO_NEW_PRIVS } else { 0 };
+    plan.op(OP_IDENTITY, format!("become user {:?}", rights.user)).u32(flags).u32(rights.groups.len() as u32);
+    plan.u64(rights.capabilities).u64(rights.capabilities).u64(0).str(&rights.user);
+    for group in &rights.groups {
+        plan.str(group);
+    }
+    plan.str(&rights.seccomp);
+}
