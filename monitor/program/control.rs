@@ -9,7 +9,17 @@ use crate::wire::*;
 #[derive(Clone, Copy)]
 pub struct Client {
     fd: i32,
-    waits: bool,
+    waits: Waits,
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    No,
+    /// The process's end, whatever follows.
+    Stop,
+    /// The end after which no restart follows.
+    End,
 }
 
 impl Monitor {
@@ -17,7 +27,7 @@ impl Monitor {
         while let Ok(fd) = sys::accept(self.listener) {
             let slot = (0..MAX_CLIENTS).find(|&slot| self.clients[slot].fd == 0);
             let added = slot.is_some_and(|slot| {
-                self.clients[slot] = Client { fd, waits: false };
+                self.clients[slot] = Client { fd, waits: Waits::No };
                 sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN, token(CLIENT, slot as u32)).is_ok()
             });
             if !added {
@@ -50,7 +60,7 @@ impl Monitor {
 
     fn drop_client(&mut self, slot: usize) {
         sys::close(self.clients[slot].fd);
-        self.clients[slot] = Client { fd: 0, waits: false };
+        self.clients[slot] = Client { fd: 0, waits: Waits::No };
         self.forget_exec_client(slot);
     }
 
@@ -65,9 +75,9 @@ impl Monitor {
                 Ok(()) => return,
                 Err(errno) => Err(errno),
             },
-            DO_WAIT if self.state.status == STATUS_RESTARTING => Ok(()),
+            DO_WAIT if self.state.status == STATUS_RESTARTING && request.a == WAIT_STOP => Ok(()),
             DO_WAIT => {
-                self.clients[slot].waits = true;
+                self.clients[slot].waits = if request.a == WAIT_STOP { Waits::Stop } else { Waits::End };
                 return;
             }
             DO_PAUSE => self.pause(true),
@@ -99,11 +109,12 @@ impl Monitor {
         }
     }
 
-    /// Everybody who waits for the end learns the exit code.
-    pub fn answer_waiters(&mut self) {
+    /// Everybody who waits for the end, or for this one (`last`), learns the exit code.
+    pub fn answer_waiters(&mut self, last: bool) {
         for slot in 0..MAX_CLIENTS {
-            if self.clients[slot].waits {
-                self.clients[slot].waits = false;
+            let waits = self.clients[slot].waits;
+            if waits == Waits::Stop || last && waits == Waits::End {
+                self.clients[slot].waits = Waits::No;
                 self.answer(slot, 0, self.state.exit_code, Failure::default());
             }
         }

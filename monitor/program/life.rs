@@ -210,7 +210,7 @@ impl Monitor {
         self.stop_streams();
         self.remove_cgroups();
         self.state.failure = failure;
-        self.set_status(STATUS_CREATED, false);
+        self.set_status(STATUS_CREATED, true);
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);
         self.answer_start(failure);
@@ -287,7 +287,7 @@ impl Monitor {
         self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
         self.remove_cgroups();
         self.set_status(STATUS_RESTARTING, true);
-        self.answer_waiters();
+        self.answer_waiters(false);
     }
 
     fn restart(&mut self) {
@@ -322,7 +322,7 @@ impl Monitor {
         self.end_execs();
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);
-        self.answer_waiters();
+        self.answer_waiters(true);
         self.linger()
     }
 

@@ -401,8 +401,12 @@ pub const DO_ATTACH: u32 = 3;
 pub const DO_RESIZE: u32 = 4;
 /// a: mask of `SESSION_*`; descriptors: plan, exec state file, streams. Two answers: started, ended.
 pub const DO_EXEC: u32 = 5;
-/// Answers when the container's process ended.
+/// Answers when the container's process ended. a: [`WAIT_END`] or [`WAIT_STOP`].
 pub const DO_WAIT: u32 = 6;
+/// Wait for an end after which no restart follows.
+pub const WAIT_END: u32 = 0;
+/// Wait for this end, whatever follows.
+pub const WAIT_STOP: u32 = 1;
 /// Freezes the container.
 pub const DO_PAUSE: u32 = 7;
 /// Thaws it.

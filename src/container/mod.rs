@@ -1,6 +1,149 @@
-//! Containers: what they are ([`spec`]), what they are called, how they are listed and shown.
+//! Containers: request → spec ([`spec`]), and their life: create, start, stop, exec, attach, inspect, remove.
+//!
+//! What a container *is* stands in the store (a row with its spec, a slot); what it *does* is its monitor's state record
+//! ([`crate::store::states`]). An operation that changes a container holds its slot's busy lock; nothing slow is done
+//! under a lock that concerns more than one container.
 
+mod attach;
+mod create;
+mod dirs;
+mod exec;
+mod failure;
+mod inspect;
 pub(crate) mod list;
 pub(crate) mod names;
+mod recover;
+mod remove;
 pub(crate) mod spec;
+mod start;
+mod stop;
 pub(crate) mod text;
+
+pub(crate) use attach::{Connected, Ends, Parked};
+
+use crate::engine::Options;
+use crate::error::{Error, Result};
+use crate::event::Journal;
+use crate::image::Images;
+use crate::launch::cgroup::{self, Hierarchies};
+use crate::launch::monitor::{Control, MonitorProgram};
+use crate::model::Event;
+use crate::op::Op;
+use crate::store::containers::{self as table, ContainerRow};
+use crate::store::states::{Busy, Now, States};
+use crate::store::{Db, Flush};
+use spec::Spec;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All containers of a root.
+pub(crate) struct Containers {
+    root: PathBuf,
+    run: PathBuf,
+    options: Options,
+    db: Arc<Db>,
+    images: Arc<Images>,
+    journal: Arc<Journal>,
+    states: States,
+    program: MonitorProgram,
+    hierarchies: Hierarchies,
+    host: cgroup::HostFacts,
+}
+
+/// A container as found: its row, its spec, what it does now.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub row: ContainerRow,
+    pub spec: Spec,
+    pub now: Now,
+}
+
+impl Containers {
+    /// Opens the containers of a root: makes what is missing, and puts right what a crash or a reboot left.
+    pub(crate) fn open(
+        root: PathBuf,
+        run: PathBuf,
+        options: Options,
+        db: Arc<Db>,
+        images: Arc<Images>,
+        journal: Arc<Journal>,
+    ) -> Result<Containers> {
+        for dir in [root.join("containers"), run.join("c"), run.join("x")] {
+            dirs::make(&dir)?;
+        }
+        let states = States::open(&root, &run)?;
+        let hierarchies = Hierarchies::detect()?;
+        let host = cgroup::HostFacts::probe(&hierarchies);
+        let program = MonitorProgram::default();
+        let all = Containers { root, run, options, db, images, journal, states, program, hierarchies, host };
+        all.recover()?;
+        Ok(all)
+    }
+
+    /// Finds a container as people name it.
+    pub(crate) fn find(&self, reference: &str) -> Result<Found> {
+        let row = self.db.read(|tx| table::find(tx, reference))?;
+        self.found(row)
+    }
+
+    fn found(&self, row: ContainerRow) -> Result<Found> {
+        let spec = serde_json::from_str(&row.spec)
+            .map_err(|error| Error::corrupt(format!("the stored spec of container {}: {error}", row.id)))?;
+        let now = self.states.now(row.slot, &row.id)?;
+        Ok(Found { row, spec, now })
+    }
+
+    /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
+    fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+        let row = self.db.read(|tx| table::find(tx, reference))?;
+        let busy = self.states.busy(row.slot, op)?;
+        let again = self.db.read(|tx| table::by_id(tx, &row.id))?;
+        let row = again.ok_or_else(|| Error::not_found(format!("No such container: {reference}")))?;
+        let mut found = self.found(row)?;
+        if found.now.lost {
+            self.bury(&found)?;
+            found = self.found(found.row)?;
+        }
+        Ok((busy, found))
+    }
+
+    /// Every container, newest first.
+    pub(crate) fn all(&self) -> Result<Vec<Found>> {
+        let rows = self.db.read(|tx| table::all(tx))?;
+        rows.into_iter().map(|row| self.found(row)).collect()
+    }
+
+    /// Appends an event of a container.
+    fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
+        let (row, spec) = (&found.row, &found.spec);
+        let event = Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras);
+        self.journal.append(&event).map(|_| ())
+    }
+
+    /// A connection to the container's monitor. Errors: it does not run.
+    fn control(&self, found: &Found) -> Result<Control> {
+        let dir = self.open_run_dir(&found.row.id)?;
+        Control::connect(dir.as_fd()).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ECONNREFUSED) => not_running(&found.row.id),
+            _ => error,
+        })
+    }
+
+    fn set_error(&self, found: &Found, text: &str) -> Result<()> {
+        if found.row.error == text {
+            return Ok(());
+        }
+        self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))
+    }
+}
+
+fn not_running(id: &str) -> Error {
+    Error::conflict(format!("Container {id} is not running"))
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

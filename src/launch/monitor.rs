@@ -135,6 +135,11 @@ impl Control {
         accepted(self.answer(None, op)?)
     }
 
+    /// Sends a request whose answer is read later.
+    pub(crate) fn ask_later(&self, request: Request) -> Result<()> {
+        self.send(request, b"", &[])
+    }
+
     /// Sends a request with a text.
     pub(crate) fn tell(&self, request: Request, text: &[u8]) -> Result<Answer> {
         self.send(request, text, &[])?;

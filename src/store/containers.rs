@@ -1,4 +1,160 @@
 //! Containers: who exists, under which name, in which slot of the state files.
 
-/// This noun's tables.
-pub(crate) const SCHEMA: &str = "";
+use super::failed;
+use crate::error::{Error, ErrorKind, Result};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+/// This noun's tables. `slot` is the container's place in the state files; `spec` is a JSON document of the container
+/// layer's; `error` is why the last start failed.
+pub(crate) const SCHEMA: &str = "
+CREATE TABLE containers (
+    id         TEXT PRIMARY KEY NOT NULL,
+    slot       INTEGER NOT NULL UNIQUE,
+    name       TEXT NOT NULL UNIQUE,
+    created_ns INTEGER NOT NULL,
+    image_id   TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    error      TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX containers_by_image ON containers (image_id);
+";
+
+/// One container as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContainerRow {
+    pub id: String,
+    pub slot: u32,
+    /// Without a leading slash.
+    pub name: String,
+    pub created_ns: i64,
+    pub image_id: String,
+    pub spec: String,
+    pub error: String,
+}
+
+const COLUMNS: &str = "id, slot, name, created_ns, image_id, spec, error";
+
+fn row(row: &Row<'_>) -> rusqlite::Result<ContainerRow> {
+    Ok(ContainerRow {
+        id: row.get(0)?,
+        slot: row.get(1)?,
+        name: row.get(2)?,
+        created_ns: row.get(3)?,
+        image_id: row.get(4)?,
+        spec: row.get(5)?,
+        error: row.get(6)?,
+    })
+}
+
+/// Adds a container in the lowest free slot (`slot` of the argument does not count); answers the slot. Errors: the name
+/// is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
+pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow) -> Result<u32> {
+    name_is_free(tx, &new.name)?;
+    let slot: u32 = tx
+        .prepare_cached(
+            "SELECT MIN(free) FROM (SELECT 1 AS free UNION ALL SELECT slot + 1 FROM containers)
+             WHERE free NOT IN (SELECT slot FROM containers)",
+        )
+        .and_then(|mut query| query.query_row([], |row| row.get(0)))
+        .map_err(failed)?;
+    let mut add = tx
+        .prepare_cached(
+            "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )
+        .map_err(failed)?;
+    add.execute(params![new.id, slot, new.name, new.created_ns, new.image_id, new.spec]).map_err(failed)?;
+    Ok(slot)
+}
+
+fn name_is_free(tx: &Transaction<'_>, name: &str) -> Result<()> {
+    match id_of_name(tx, name)? {
+        None => Ok(()),
+        Some(id) => Err(Error::conflict(format!(
+            "Conflict. The container name \"/{name}\" is already in use by container \"{id}\". You have to remove (or \
+             rename) that container to be able to reuse that name."
+        ))),
+    }
+}
+
+fn id_of_name(tx: &Transaction<'_>, name: &str) -> Result<Option<String>> {
+    tx.prepare_cached("SELECT id FROM containers WHERE name = ?1")
+        .and_then(|mut query| query.query_row([name], |row| row.get(0)).optional())
+        .map_err(failed)
+}
+
+/// Finds a container as people name it: full id, name (a leading slash is fine), unique prefix of an id. Errors: no such
+/// container, or the prefix fits several.
+pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow> {
+    if reference.is_empty() {
+        return Err(Error::invalid("invalid name or ID supplied: \"\""));
+    }
+    let name = reference.strip_prefix('/').unwrap_or(reference);
+    let sql = format!("SELECT {COLUMNS} FROM containers WHERE id = ?1 OR name = ?2 ORDER BY id = ?1 DESC LIMIT 1");
+    let exact = tx
+        .prepare_cached(&sql)
+        .and_then(|mut query| query.query_row([reference, name], row).optional())
+        .map_err(failed)?;
+    if let Some(found) = exact {
+        return Ok(found);
+    }
+    let mut fits = by_prefix(tx, reference)?;
+    match fits.len() {
+        0 => Err(Error::not_found(format!("No such container: {reference}"))),
+        1 => Ok(fits.remove(0)),
+        _ => Err(Error::new(ErrorKind::Internal, format!("Multiple IDs found with provided prefix: {reference}"))),
+    }
+}
+
+/// At most two containers whose ids begin like that.
+fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<Vec<ContainerRow>> {
+    if !prefix.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+        return Ok(Vec::new());
+    }
+    let sql = format!("SELECT {COLUMNS} FROM containers WHERE id >= ?1 AND id < ?2 LIMIT 2");
+    // 'g' comes after every hex digit.
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let rows = query.query_map([prefix, &format!("{prefix}g")], row).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// A container by its full id, if it is there.
+pub(crate) fn by_id(tx: &Transaction<'_>, id: &str) -> Result<Option<ContainerRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM containers WHERE id = ?1");
+    tx.prepare_cached(&sql).and_then(|mut query| query.query_row([id], row).optional()).map_err(failed)
+}
+
+/// Every container, newest first.
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<ContainerRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM containers ORDER BY created_ns DESC, id");
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let rows = query.query_map([], row).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Renames a container. Errors: the name is taken.
+pub(crate) fn rename(tx: &Transaction<'_>, id: &str, name: &str) -> Result<()> {
+    name_is_free(tx, name)?;
+    change(tx, "UPDATE containers SET name = ?2 WHERE id = ?1", id, name)
+}
+
+/// Keeps why the last start failed; empty: it did not.
+pub(crate) fn set_error(tx: &Transaction<'_>, id: &str, error: &str) -> Result<()> {
+    change(tx, "UPDATE containers SET error = ?2 WHERE id = ?1", id, error)
+}
+
+/// Replaces the stored spec.
+pub(crate) fn set_spec(tx: &Transaction<'_>, id: &str, spec: &str) -> Result<()> {
+    change(tx, "UPDATE containers SET spec = ?2 WHERE id = ?1", id, spec)
+}
+
+fn change(tx: &Transaction<'_>, sql: &str, id: &str, value: &str) -> Result<()> {
+    tx.prepare_cached(sql).and_then(|mut update| update.execute([id, value])).map(|_| ()).map_err(failed)
+}
+
+/// Forgets a container.
+pub(crate) fn delete(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    tx.prepare_cached("DELETE FROM containers WHERE id = ?1")
+        .and_then(|mut delete| delete.execute([id]))
+        .map(|_| ())
+        .map_err(failed)
+}

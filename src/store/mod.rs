@@ -5,6 +5,7 @@
 
 pub(crate) mod containers;
 pub(crate) mod images;
+pub(crate) mod states;
 
 use crate::engine::Durability;
 use crate::error::{Error, ErrorKind, Result};

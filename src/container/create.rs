@@ -1,0 +1,119 @@
+//! Creating a container: request → spec → directories → row. Nothing of it is seen before the row is there.
+
+use super::names::{check_name, make_up_name, new_id};
+use super::spec::{self, Defaults, HostFacts, ImageView};
+use super::{Containers, dirs, now_ns};
+use crate::error::Result;
+use crate::model::{CreateBody, Created};
+use crate::store::containers::{self as table, ContainerRow};
+use crate::store::{Flush, failed};
+use coracle_monitor::wire::State;
+
+impl Containers {
+    /// Creates a container; `name` absent: one is made up.
+    pub(crate) fn create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
+        let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
+        let defaults = self.defaults();
+        spec::validate(body, &defaults)?;
+        let (image_id, view) = self.images.config(&body.config.image)?;
+        let id = new_id()?;
+        let image = ImageView { id: image_id, config: view.config };
+        let (spec, warnings) = spec::resolve(body, &image, &id, &defaults)?;
+        let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
+        self.make_dirs(&id)?;
+        let inserted = self.db.write(Flush::Durable, |tx| {
+            let name = match name {
+                Some(name) => name.to_owned(),
+                None => make_up_name(&id, |name| name_is_free(tx, name))?,
+            };
+            let row = ContainerRow {
+                id: id.clone(),
+                slot: 0,
+                name,
+                created_ns: now_ns(),
+                image_id: spec.image_id.clone(),
+                spec: text,
+                error: String::new(),
+            };
+            let slot = table::insert(tx, &row)?;
+            // Under the transaction, so that no start can see the record of the slot's last owner.
+            self.states.clear(slot)?;
+            self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
+            Ok(ContainerRow { slot, ..row })
+        });
+        let row = match inserted {
+            Ok(row) => row,
+            Err(error) => {
+                // Best effort: the next open sweeps what stays.
+                let _ = self.remove_dirs(&id);
+                return Err(error);
+            }
+        };
+        let found = self.found(row)?;
+        self.event(&found, "create", &[])?;
+        Ok(Created { id, warnings })
+    }
+
+    fn make_dirs(&self, id: &str) -> Result<()> {
+        let dir = self.dir(id);
+        dirs::make(&dir)?;
+        // The root of the container's tree: open to its users.
+        dirs::make(&dir.join("upper"))?;
+        std::fs::set_permissions(dir.join("upper"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        dirs::make(&dir.join("work"))?;
+        dirs::make(&self.run_dir(id))
+    }
+
+    pub(super) fn remove_dirs(&self, id: &str) -> Result<()> {
+        dirs::remove(&self.run_dir(id))?;
+        dirs::remove(&self.dir(id))
+    }
+
+    fn defaults(&self) -> Defaults {
+        let facts = &self.host;
+        let host = HostFacts {
+            cpus: facts.cpus.clone(),
+            mems: facts.mems.clone(),
+            memory_limit: facts.memory_limit,
+            swap_limit: facts.swap_limit,
+            memory_reservation: facts.memory_reservation,
+            memory_swappiness: facts.memory_swappiness,
+            kernel_memory: facts.kernel_memory,
+            oom_kill_disable: facts.oom_kill_disable,
+            pids_limit: facts.pids_limit,
+            cpu_shares: facts.cpu_shares,
+            cpu_cfs: facts.cpu_cfs_period && facts.cpu_cfs_quota,
+            cpuset: facts.cpuset,
+            blkio_weight: facts.blkio_weight,
+            blkio_weight_device: facts.blkio_weight_device,
+            blkio_throttle: facts.blkio_throttle,
+            ..HostFacts::all(host_name())
+        };
+        Defaults {
+            log_driver: self.options.log_driver.clone(),
+            log_options: self.options.log_options.clone(),
+            cgroup_parent: self.options.cgroup_parent.clone(),
+            host,
+        }
+    }
+}
+
+fn name_is_free(tx: &rusqlite::Transaction<'_>, name: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM containers WHERE name = ?1")
+        .and_then(|mut query| query.exists([name]))
+        .map(|taken| !taken)
+        .map_err(failed)
+}
+
+/// The beginning of an id, as state records carry it.
+pub(super) fn id_head(id: &str) -> [u8; 8] {
+    let mut head = [0; 8];
+    for (to, from) in head.iter_mut().zip(id.bytes()) {
+        *to = from;
+    }
+    head
+}
+
+fn host_name() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,235 @@
+//! What a container is and does, as clients see it.
+
+use super::list::{ContainerView, select};
+use super::spec::{self, LogDriver};
+use super::text::{Health, StateView, command_text, format_time, state_text, status_text};
+use super::{Containers, Found, now_ns};
+use crate::error::Result;
+use crate::log::LogStream;
+use crate::model::*;
+use crate::store::states::Now;
+use coracle_monitor::wire::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Go's zero time, "never".
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
+impl Containers {
+    /// Lists containers, newest first.
+    pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
+        let all = self.all()?;
+        let views: Vec<ContainerView> = all.iter().map(view).collect();
+        let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
+        let chosen = select(&views, query, &ancestors)?;
+        let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
+        let now = now_ns();
+        chosen.iter().filter_map(|view| by_id.get(view.id.as_str()).map(|found| self.summary(found, view, query, now))).collect()
+    }
+
+    fn summary(&self, found: &Found, view: &ContainerView, query: &ListContainers, now: i64) -> Result<ContainerSummary> {
+        let (row, spec) = (&found.row, &found.spec);
+        let sizes = if query.size { Some(self.sizes(found)?) } else { None };
+        Ok(ContainerSummary {
+            id: row.id.clone(),
+            names: vec![format!("/{}", row.name)],
+            image: self.image_name(found),
+            image_id: row.image_id.clone(),
+            command: command_text(&spec.path, &spec.args),
+            created: row.created_ns / 1_000_000_000,
+            ports: ports(found),
+            size_rw: sizes.map(|(rw, _)| rw),
+            size_root_fs: sizes.map(|(_, all)| all),
+            labels: spec.config.labels.clone(),
+            state: state_text(&view.state).into(),
+            status: status_text(&view.state, now),
+            host_config: SummaryHostConfig { network_mode: spec.host_config.network_mode.clone() },
+            network_settings: SummaryNetworks { networks: networks(found) },
+            mounts: spec::mount_points(spec),
+        })
+    }
+
+    /// The name used at create, or the id once that name means another image.
+    fn image_name(&self, found: &Found) -> String {
+        match self.images.resolve(&found.spec.image_name) {
+            Ok(id) if id == found.row.image_id => found.spec.image_name.clone(),
+            _ => found.row.image_id.clone(),
+        }
+    }
+
+    /// Everything about one container.
+    pub(crate) fn inspect(&self, reference: &str, size: bool) -> Result<ContainerDetail> {
+        let found = self.find(reference)?;
+        let (row, spec) = (&found.row, &found.spec);
+        let sizes = if size { Some(self.sizes(&found)?) } else { None };
+        let dir = self.dir(&row.id);
+        let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
+        let logs = spec::log_options(&spec.host_config.log_config)?.driver != LogDriver::None;
+        let execs = self.running_execs(&row.id)?;
+        Ok(ContainerDetail {
+            id: row.id.clone(),
+            created: format_time(row.created_ns),
+            path: spec.path.clone(),
+            args: spec.args.clone(),
+            state: state(&found),
+            image: row.image_id.clone(),
+            resolv_conf_path: path("resolv.conf"),
+            hostname_path: path("hostname"),
+            hosts_path: path("hosts"),
+            log_path: if logs { self.log_path(&found).to_string_lossy().into_owned() } else { String::new() },
+            name: format!("/{}", row.name),
+            restart_count: i64::from(found.now.state.restarts),
+            driver: "overlay2".into(),
+            exec_ids: (!execs.is_empty()).then_some(execs),
+            host_config: spec.host_config.clone(),
+            graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
+            size_rw: sizes.map(|(rw, _)| rw),
+            size_root_fs: sizes.map(|(_, all)| all),
+            mounts: spec::mount_points(spec),
+            config: spec.config.clone(),
+            network_settings: network_settings(&found),
+            ..ContainerDetail::default()
+        })
+    }
+
+    fn graph_data(&self, found: &Found) -> Option<StringMap> {
+        let lower = self.images.rootfs(&found.row.image_id).ok()?;
+        let dir = self.dir(&found.row.id);
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let lower: Vec<String> = lower.iter().map(|path| text(path)).collect();
+        Some(StringMap::from([
+            ("LowerDir".to_owned(), lower.join(":")),
+            ("UpperDir".to_owned(), text(&dir.join("upper"))),
+            ("WorkDir".to_owned(), text(&dir.join("work"))),
+        ]))
+    }
+
+    /// Bytes of the writable layer, and of all layers.
+    fn sizes(&self, found: &Found) -> Result<(i64, i64)> {
+        let upper = tree_size(&self.dir(&found.row.id).join("upper"));
+        let image = self.images.size(&found.row.image_id).unwrap_or(0);
+        Ok((upper, upper + image))
+    }
+
+    /// Reads a container's log.
+    pub(crate) fn logs(self: &Arc<Self>, reference: &str, query: &LogQuery) -> Result<LogStream> {
+        let found = self.find(reference)?;
+        let options = spec::log_options(&found.spec.host_config.log_config)?;
+        if options.driver == LogDriver::None {
+            return Err(crate::Error::unsupported("configured logging driver does not support reading"));
+        }
+        let (slot, id, all) = (found.row.slot, found.row.id.clone(), Arc::clone(self));
+        // A container that is not started yet is waited for by a follower, as a restarting one is.
+        let alive = move || all.states.now(slot, &id).is_ok_and(|now| now.is_live());
+        LogStream::open(self.log_path(&found), query, Box::new(alive))
+    }
+
+    /// How many run, are paused, are stopped.
+    pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
+        let rows = self.db.read(|tx| crate::store::containers::all(tx))?;
+        let mut counts = (0, 0, 0);
+        for row in rows {
+            let now = self.states.now(row.slot, &row.id)?;
+            match now.state.status {
+                STATUS_PAUSED => counts.1 += 1,
+                STATUS_RUNNING | STATUS_STARTING => counts.0 += 1,
+                _ => counts.2 += 1,
+            }
+        }
+        Ok(counts)
+    }
+}
+
+fn view(found: &Found) -> ContainerView {
+    ContainerView {
+        id: found.row.id.clone(),
+        name: found.row.name.clone(),
+        created_ns: found.row.created_ns,
+        state: state_view(&found.now),
+        image_id: found.row.image_id.clone(),
+        labels: found.spec.config.labels.clone(),
+        mounts: spec::mount_points(&found.spec),
+        networks: networks(found).into_iter().map(|(name, end)| (name, end.network_id)).collect(),
+    }
+}
+
+fn state_view(now: &Now) -> StateView {
+    let state = &now.state;
+    StateView {
+        running: now.is_live(),
+        paused: state.status == STATUS_PAUSED,
+        restarting: state.status == STATUS_RESTARTING,
+        removing: false,
+        dead: false,
+        exit_code: state.exit_code,
+        started_ns: state.started_ns,
+        finished_ns: state.finished_ns,
+        health: Health::default(),
+    }
+}
+
+fn state(found: &Found) -> ContainerState {
+    let (view, now) = (state_view(&found.now), &found.now.state);
+    let time = |ns: i64| if ns == 0 { NEVER.to_owned() } else { format_time(ns) };
+    ContainerState {
+        status: state_text(&view).into(),
+        running: view.running,
+        paused: view.paused,
+        restarting: view.restarting,
+        oom_killed: now.flags & STATE_OOM != 0,
+        dead: false,
+        pid: now.pid,
+        exit_code: now.exit_code,
+        error: found.row.error.clone(),
+        started_at: time(now.started_ns),
+        finished_at: time(now.finished_ns),
+    }
+}
+
+/// Exposed ports of a running container; none is published yet.
+fn ports(found: &Found) -> Vec<PortSummary> {
+    if !found.now.is_live() || found.spec.host_config.network_mode == "host" {
+        return Vec::new();
+    }
+    let port = |text: &String| {
+        let (number, kind) = text.split_once('/').unwrap_or((text, "tcp"));
+        Some(PortSummary { private_port: number.parse().ok()?, kind: kind.into(), ..PortSummary::default() })
+    };
+    found.spec.config.exposed_ports.keys().filter_map(port).collect()
+}
+
+/// The one network that `none` and `host` are.
+fn networks(found: &Found) -> BTreeMap<String, EndpointSettings> {
+    BTreeMap::from([(found.spec.host_config.network_mode.clone(), EndpointSettings::default())])
+}
+
+fn network_settings(found: &Found) -> NetworkSettings {
+    let live = found.now.is_live() && found.spec.host_config.network_mode != "host";
+    let exposed = found.spec.config.exposed_ports.keys().filter(|_| live);
+    NetworkSettings {
+        ports: exposed.map(|port| (port.clone(), None)).collect(),
+        networks: networks(found),
+        ..NetworkSettings::default()
+    }
+}
+
+/// Bytes of a tree's files, hard links once.
+fn tree_size(dir: &Path) -> i64 {
+    let mut seen = BTreeSet::new();
+    let mut todo = vec![dir.to_path_buf()];
+    let mut total = 0;
+    while let Some(dir) = todo.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() {
+                todo.push(entry.path());
+            } else if meta.nlink() == 1 || seen.insert(meta.ino()) {
+                total += meta.len() as i64;
+            }
+        }
+    }
+    total
+}

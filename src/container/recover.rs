@@ -1,0 +1,93 @@
+//! After crashes and reboots: what they left is put right by the next open, or by whoever meets it first.
+
+use super::{Containers, Found, dirs};
+use crate::error::Result;
+use crate::kernel::process;
+use crate::launch::cgroup::Live;
+use crate::store::containers as table;
+use crate::store::states::Now;
+use coracle_monitor::wire::*;
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::time::{Duration, SystemTime};
+
+/// A directory without a row is a creation in progress for so long, then a leftover.
+const CREATION: Duration = Duration::from_secs(60);
+
+impl Containers {
+    /// Every open looks: containers whose monitors are gone are buried, leftovers are swept.
+    pub(super) fn recover(&self) -> Result<()> {
+        let rows = self.db.read(|tx| table::all(tx))?;
+        let known: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        self.sweep(&known)?;
+        let mut after_boot = Vec::new();
+        for row in rows {
+            let now = self.states.now(row.slot, &row.id)?;
+            if now.lost || now.rebooted {
+                let (_busy, found) = match self.take(&row.id, None) {
+                    Ok(taken) => taken,
+                    Err(_) => continue,
+                };
+                if found.now.rebooted {
+                    self.states.write(found.row.slot, State { finished_ns: super::now_ns(), ..found.now.state })?;
+                    after_boot.push(found.clone());
+                }
+            }
+        }
+        if self.options.restart_containers {
+            self.start_after_boot(&after_boot);
+        }
+        Ok(())
+    }
+
+    /// Starts the containers that ran when the machine went down and whose policy asks for it. One that does not start
+    /// keeps the reason in its record, and does not keep the others from starting.
+    fn start_after_boot(&self, found: &[Found]) {
+        for found in found {
+            let policy = found.spec.host_config.restart_policy.name.as_str();
+            let manual = found.now.state.flags & STATE_MANUAL != 0;
+            let wanted = policy == "always" || policy == "on-failure" || policy == "unless-stopped" && !manual;
+            if wanted {
+                let _ = self.start(&found.row.id, None, (0, 0), None);
+            }
+        }
+    }
+
+    fn sweep(&self, known: &HashSet<&str>) -> Result<()> {
+        for parent in [self.root.join("containers"), self.run.join("c")] {
+            let Ok(entries) = std::fs::read_dir(&parent) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let old = entry.metadata().and_then(|m| m.modified()).is_ok_and(|made| {
+                    SystemTime::now().duration_since(made).is_ok_and(|age| age > CREATION)
+                });
+                if old && !name.to_str().is_some_and(|name| known.contains(name)) {
+                    dirs::remove(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
+    pub(super) fn bury(&self, found: &Found) -> Result<()> {
+        let row = &found.row;
+        let before = self.states.raw(row.slot, &row.id)?;
+        if let Some(state) = before
+            && state.pid > 0
+            && process::start_time(state.pid) == Some(state.pid_start)
+            && let Ok(pidfd) = process::pidfd(state.pid)
+            && process::start_time(state.pid) == Some(state.pid_start)
+        {
+            let _ = process::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
+        }
+        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
+            let _ = live.kill_all();
+            let _ = live.remove();
+        }
+        let Now { state, .. } = found.now;
+        self.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
+        self.set_error(found, "the container's monitor was killed, and the container with it")?;
+        self.event(found, "die", &[("exitCode", &state.exit_code.to_string())])
+    }
+}

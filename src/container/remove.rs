@@ -1,0 +1,76 @@
+//! Removing and renaming.
+
+use super::names::check_name;
+use super::{Containers, Found, dirs, start};
+use crate::error::{Error, Result};
+use crate::launch::cgroup::Live;
+use crate::launch::monitor::request;
+use crate::model::RemoveContainer;
+use crate::op::Op;
+use crate::store::{Flush, containers as table};
+use coracle_monitor::wire::DO_ATTRIBUTES;
+
+impl Containers {
+    /// Removes a container; a running one only by force.
+    pub(crate) fn remove(&self, reference: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
+        if how.link {
+            let found = self.find(reference)?;
+            let text = format!("Conflict, cannot remove the default link name of the container {}", found.row.id);
+            return Err(Error::conflict(text));
+        }
+        loop {
+            let (busy, found) = self.take(reference, op)?;
+            if !found.now.is_live() {
+                self.forget(&found)?;
+                drop(busy);
+                return self.event(&found, "destroy", &[]);
+            }
+            if !how.force {
+                return Err(Error::conflict(format!(
+                    "You cannot remove a running container {}. Stop the container before attempting removal or force remove",
+                    found.row.id
+                )));
+            }
+            // Not under the lock: the end is waited for, and somebody may start it again meanwhile.
+            drop(busy);
+            self.stop_live(&found, Some(0), op)?;
+        }
+    }
+
+    /// The row goes first: what then stays of directories is swept by the next open.
+    fn forget(&self, found: &Found) -> Result<()> {
+        let row = &found.row;
+        self.forget_execs(&row.id)?;
+        self.db.write(Flush::Lazy, |tx| table::delete(tx, &row.id))?;
+        // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
+        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
+            let _ = live.remove();
+        }
+        dirs::remove(&self.run_dir(&row.id))?;
+        dirs::remove(&self.dir(&row.id))
+    }
+
+    /// Renames a container.
+    pub(crate) fn rename(&self, reference: &str, name: &str) -> Result<()> {
+        if reference.is_empty() || name.is_empty() {
+            return Err(Error::invalid("Neither old nor new names may be empty"));
+        }
+        let refused = |error: Error| error.context("Error when allocating new name");
+        let (_busy, found) = self.take(reference, None)?;
+        let name = check_name(name).map_err(refused)?;
+        if name == found.row.name {
+            return Err(Error::invalid("Renaming a container with the same name as its current name"));
+        }
+        self.db.write(Flush::Durable, |tx| table::rename(tx, &found.row.id, name)).map_err(refused)?;
+        let old = format!("/{}", found.row.name);
+        let mut renamed = found;
+        renamed.row.name = name.to_owned();
+        if renamed.now.is_live() {
+            // Its monitor tells events under the new name from now on. One that just ended tells none.
+            if let Ok(control) = self.control(&renamed) {
+                let _ = control.tell(request(DO_ATTRIBUTES), start::attributes(&renamed).as_bytes());
+            }
+        }
+        self.event(&renamed, "rename", &[("oldName", &old)])
+    }
+}

@@ -1,0 +1,309 @@
+//! Starting a container: spec → plan → monitor.
+
+use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec};
+use super::{Containers, Found, dirs, failure};
+use crate::engine::Changed;
+use crate::error::{Error, Result};
+use crate::launch::monitor::{Boot, StartError, Streams, start};
+use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
+use crate::launch::{capability, cgroup, devices, seccomp};
+use crate::op::Op;
+use coracle_monitor::wire::*;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a start waits for a monitor that has recorded its container's end and is about to go.
+const HANDOVER: Duration = Duration::from_secs(5);
+
+/// Namespaces of other containers that a container joins, and who uses which.
+struct Joined {
+    fds: Vec<OwnedFd>,
+    pid: Namespace,
+    ipc: Namespace,
+    shm_from: Option<u32>,
+}
+
+impl Containers {
+    /// Starts a container, with `session` attached before its process runs, and with whoever waits for its start.
+    pub(crate) fn start(&self, reference: &str, session: Option<Streams>, size: (u16, u16), op: Option<&Op>) -> Result<(Changed, String)> {
+        let (_busy, found) = self.take(reference, op)?;
+        match found.now.state.status {
+            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found.row.id)),
+            STATUS_PAUSED => return Err(Error::conflict("cannot start a paused container, try unpause instead")),
+            _ => {}
+        }
+        self.start_taken(&found, session, size)?;
+        Ok((Changed::Yes, found.row.id))
+    }
+
+    /// Starts a container that is held and does not run.
+    pub(super) fn start_taken(&self, found: &Found, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
+        let started = self.try_start(found, session, size);
+        match started {
+            Ok(()) => self.set_error(found, ""),
+            Err((error, code)) => {
+                let state = State { exit_code: code, ..found.now.state };
+                self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
+                self.set_error(found, error.message())?;
+                Err(error)
+            }
+        }
+    }
+
+    fn try_start(&self, found: &Found, session: Option<Streams>, (rows, cols): (u16, u16)) -> std::result::Result<(), (Error, i32)> {
+        let early = |error: Error| (error, 128);
+        let lock = self.lock_alive(found).map_err(early)?;
+        self.write_files(found).map_err(early)?;
+        let joined = self.join(found).map_err(early)?;
+        let mut container = self.container(found, &joined).map_err(early)?;
+        (container.rows, container.cols) = (rows, cols);
+        let plan = plan::compile(&container);
+        let run_dir = self.open_run_dir(&found.row.id).map_err(early)?;
+        let container_dir = dirs::open(&self.dir(&found.row.id)).map_err(early)?;
+        let events = self.journal.appender().map_err(early)?;
+        let mut sessions = self.parked_sessions(&found.row.id).map_err(early)?;
+        sessions.extend(session);
+        let boot = Boot {
+            run_dir: run_dir.as_fd(),
+            container_dir: container_dir.as_fd(),
+            events: events.as_fd(),
+            run_states: self.states.run_fd(),
+            root_states: self.states.root_fd(),
+            lock,
+            namespaces: joined.fds,
+            sessions,
+            boot_id: self.states.boot_id(),
+        };
+        match start(&self.program, &plan, boot) {
+            Ok(_) => Ok(()),
+            Err(StartError::Engine(error)) => Err(early(error)),
+            Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
+        }
+    }
+
+    /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
+    fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
+        let until = Instant::now() + HANDOVER;
+        loop {
+            if let Some(lock) = self.states.lock_alive(found.row.slot)? {
+                return Ok(lock);
+            }
+            if Instant::now() > until {
+                return Err(Error::conflict(format!("the monitor of container {} does not end", found.row.id)));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// hosts, hostname and resolv.conf as they are to be now.
+    fn write_files(&self, found: &Found) -> Result<()> {
+        let dir = self.dir(&found.row.id);
+        let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let spec = &found.spec;
+        let host_network = spec.host_config.network_mode == "host";
+        let hosts = if host_network { host("/etc/hosts") } else { String::new() };
+        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &[]))?;
+        dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
+        dirs::write(&dir.join("resolv.conf"), &spec::resolv_conf(&host("/etc/resolv.conf"), &spec.host_config))
+    }
+
+    /// Opens the namespaces of `container:` modes. Errors: that container does not run.
+    fn join(&self, found: &Found) -> Result<Joined> {
+        let mut joined = Joined { fds: Vec::new(), pid: Namespace::New, ipc: Namespace::New, shm_from: None };
+        let host = &found.spec.host_config;
+        joined.pid = self.namespace(&host.pid_mode, "pid", "PID", &mut joined.fds)?;
+        joined.ipc = self.namespace(&host.ipc_mode, "ipc", "IPC", &mut joined.fds)?;
+        if let Namespace::Join(_) = joined.ipc {
+            joined.shm_from = match self.namespace(&host.ipc_mode, "mnt", "IPC", &mut joined.fds)? {
+                Namespace::Join(index) => Some(index),
+                _ => None,
+            };
+        }
+        Ok(joined)
+    }
+
+    fn namespace(&self, mode: &str, kind: &str, name: &str, fds: &mut Vec<OwnedFd>) -> Result<Namespace> {
+        if mode == "host" {
+            return Ok(Namespace::Host);
+        }
+        let Some(reference) = mode.strip_prefix("container:") else { return Ok(Namespace::New) };
+        let other = self.find(reference)?;
+        let pid = other.now.state.pid;
+        if !other.now.is_live() || pid == 0 {
+            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+        }
+        let path = format!("/proc/{pid}/ns/{kind}");
+        let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
+        // The process may have ended and its number been given away meanwhile.
+        if crate::kernel::process::start_time(pid) != Some(other.now.state.pid_start) {
+            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+        }
+        fds.push(file.into());
+        Ok(Namespace::Join(fds.len() as u32 - 1))
+    }
+
+    /// Everything that the plan needs, as plain values.
+    fn container(&self, found: &Found, joined: &Joined) -> Result<plan::Container> {
+        let Found { row, spec, .. } = found;
+        let host = &spec.host_config;
+        let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
+        let cgroups = cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
+        let dir = self.dir(&row.id);
+        let host_uts = host.uts_mode == "host";
+        let hostname = spec::hostname(spec, &row.id);
+        Ok(plan::Container {
+            id: row.id.clone(),
+            slot: row.slot,
+            image: spec.image_name.clone(),
+            attributes: attributes(found),
+            domainname: spec.config.domainname.clone(),
+            tty: spec.config.tty,
+            open_stdin: spec.config.open_stdin,
+            stdin_once: spec.config.stdin_once,
+            rows: 0,
+            cols: 0,
+            lower: self.images.rootfs(&row.image_id)?,
+            upper: dir.join("upper"),
+            work: dir.join("work"),
+            volatile: false,
+            readonly_rootfs: host.readonly_rootfs,
+            privileged: host.privileged,
+            mounts: self.mounts(found)?,
+            shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
+            nodes: devices.nodes,
+            masked: spec::masked_paths(host, cpu_count()),
+            readonly: spec::readonly_paths(host).iter().map(|path| path.to_string()).collect(),
+            sysctls: spec::sysctls(host)?,
+            rlimits: rlimits(host)?,
+            oom_score_adj: host.oom_score_adj,
+            pid: joined.pid,
+            ipc: joined.ipc,
+            shm_from: joined.shm_from,
+            uts: if host_uts { Namespace::Host } else { Namespace::New },
+            net: if host.network_mode == "host" { Namespace::Host } else { Namespace::New },
+            namespace_count: joined.fds.len() as u32,
+            cgroups,
+            rights: rights(spec)?,
+            program: Program {
+                argv: std::iter::once(&spec.path).chain(&spec.args).cloned().collect(),
+                env: spec::environment(spec, &hostname),
+                cwd: spec.config.working_dir.clone(),
+            },
+            hostname,
+            log: log(spec, &row.id)?,
+            restart: restart(spec)?,
+        })
+    }
+
+    /// The three files, then the caller's mounts; one of those may stand in for a file.
+    fn mounts(&self, found: &Found) -> Result<Vec<Mount>> {
+        let table = spec::mount_table(&found.spec)?;
+        let dir = self.dir(&found.row.id);
+        let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
+        let mut mounts: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
+            .into_iter()
+            .map(|name| (dir.join(name), format!("/etc/{name}")))
+            .filter(|(_, target)| table.iter().all(|mount| mount.target != *target))
+            .map(|(source, target)| Mount::Bind {
+                source,
+                target,
+                attributes: access,
+                propagation: libc::MS_PRIVATE,
+                propagate_below: true,
+                make_source: false,
+            })
+            .collect();
+        mounts.extend(table.into_iter().map(plan_mount));
+        Ok(mounts)
+    }
+}
+
+fn plan_mount(mount: spec::Mount) -> Mount {
+    match mount.kind {
+        MountKind::Bind => Mount::Bind {
+            source: PathBuf::from(mount.source),
+            target: mount.target,
+            attributes: mount.flags,
+            propagation: match mount.propagation {
+                Propagation::Private => libc::MS_PRIVATE,
+                Propagation::Shared => libc::MS_SHARED,
+                Propagation::Slave => libc::MS_SLAVE,
+                Propagation::Unbindable => libc::MS_UNBINDABLE,
+            },
+            propagate_below: mount.recursive,
+            make_source: true,
+        },
+        MountKind::Tmpfs => {
+            let options = mount.options.split(',').filter(|option| !option.is_empty());
+            let pair = |option: &str| {
+                let (key, value) = option.split_once('=').unwrap_or((option, ""));
+                (key.to_owned(), value.to_owned())
+            };
+            Mount::Tmpfs { target: mount.target, attributes: mount.flags, options: options.map(pair).collect() }
+        }
+    }
+}
+
+/// The attributes of the container's events, as the monitor writes them: JSON members without braces.
+pub(super) fn attributes(found: &Found) -> String {
+    let mut members = found.spec.config.labels.clone();
+    members.insert("image".into(), found.spec.image_name.clone());
+    members.insert("name".into(), found.row.name.clone());
+    let text = serde_json::to_string(&members).unwrap_or_default();
+    text.trim_start_matches('{').trim_end_matches('}').to_owned()
+}
+
+pub(super) fn rlimits(host: &crate::model::HostConfig) -> Result<Vec<Rlimit>> {
+    let limits = spec::ulimits(host)?;
+    Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
+}
+
+/// Who the container's own process is, and what it may do.
+pub(super) fn rights(spec: &Spec) -> Result<Rights> {
+    let host = &spec.host_config;
+    let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
+    let bounding = capability::host_bounding()?;
+    let capabilities = capability::effective(host.privileged, &list(&host.cap_add), &list(&host.cap_drop), bounding)?;
+    let security = spec::security(host)?;
+    let seccomp = match (&security.seccomp, host.privileged) {
+        (Seccomp::Unconfined, _) | (Seccomp::Default, true) => Vec::new(),
+        (Seccomp::Default, false) => seccomp::default_filter(capabilities)?,
+        (Seccomp::Profile(json), _) => seccomp::profile_filter(json, capabilities)?.unwrap_or_default(),
+    };
+    Ok(Rights {
+        user: spec.config.user.clone(),
+        groups: list(&host.group_add),
+        capabilities,
+        no_new_privs: security.no_new_privs,
+        seccomp,
+    })
+}
+
+fn log(spec: &Spec, id: &str) -> Result<Option<(String, String, u64, u32)>> {
+    let options = spec::log_options(&spec.host_config.log_config)?;
+    let LogDriver::JsonFile { max_size, max_file } = options.driver else { return Ok(None) };
+    let attributes = spec::log_attributes(spec)?;
+    let attrs = if attributes.is_empty() {
+        String::new()
+    } else {
+        let text = serde_json::to_string(&attributes).map_err(|e| Error::internal(format!("write log attributes: {e}")))?;
+        format!("\"attrs\":{text},")
+    };
+    Ok(Some((dirs::log_name(id), attrs, max_size.unwrap_or(0), max_file)))
+}
+
+fn restart(spec: &Spec) -> Result<(u32, u32)> {
+    Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
+        RestartPolicy::No => (RESTART_NO, 0),
+        RestartPolicy::Always => (RESTART_ALWAYS, 0),
+        RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
+        RestartPolicy::OnFailure { max_retries } => (RESTART_ON_FAILURE, max_retries.unwrap_or(0)),
+    })
+}
+
+/// How many CPUs the host may come to have.
+fn cpu_count() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}

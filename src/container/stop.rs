@@ -1,0 +1,236 @@
+//! Ending, freezing and waiting: everything that is asked of a running container's monitor.
+
+use super::spec::{self, parse_signal, signal_exists};
+use super::{Containers, Found, not_running};
+use crate::engine::Changed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::monitor::{Control, accepted, request};
+use crate::model::Top;
+use crate::op::Op;
+use crate::store::states::Now;
+use coracle_monitor::wire::*;
+use std::time::{Duration, Instant};
+
+/// How long after SIGTERM a stop waits when the caller names no time, in ms.
+const GRACE_MS: i64 = 10_000;
+/// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+impl Containers {
+    /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
+    pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
+        let found = self.settled(reference, op)?;
+        if !found.now.is_live() {
+            return Ok(Changed::No);
+        }
+        self.stop_live(&found, grace_ms, op)?;
+        self.event(&found, "stop", &[])?;
+        Ok(Changed::Yes)
+    }
+
+    /// Finds a container after anybody who is working on it.
+    fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Found> {
+        self.take(reference, op).map(|(_, found)| found)
+    }
+
+    pub(super) fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+        let Some(control) = self.live_control(found)? else { return Ok(()) };
+        let waiter = self.control(found)?;
+        waiter.ask_later(request(DO_WAIT))?;
+        if found.now.state.status == STATUS_RESTARTING {
+            // Nothing runs: the restart is given up, which ends the monitor.
+            let _ = control.ask(request(DO_NO_RESTART), op);
+            return self.killed(found, &waiter, op);
+        }
+        let signal = spec::stop_signal(&found.spec.config);
+        self.send(found, &control, signal, true)?;
+        let grace = grace_ms.unwrap_or(GRACE_MS);
+        let deadline = (grace >= 0).then(|| Instant::now() + Duration::from_millis(grace as u64));
+        if ended(waiter.answer_until(deadline, op))? {
+            return Ok(());
+        }
+        self.send(found, &control, libc::SIGKILL, true)?;
+        self.killed(found, &waiter, op)
+    }
+
+    /// The connection to a live monitor, or `None` when it ended meanwhile.
+    fn live_control(&self, found: &Found) -> Result<Option<Control>> {
+        match self.control(found) {
+            Ok(control) => Ok(Some(control)),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells of a signal and sends it. A frozen container is thawed, else it could not take it.
+    fn send(&self, found: &Found, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
+        self.event(found, "kill", &[("signal", &signal.to_string())])?;
+        let sent = control.ask(Request { a: signal as u32, b: u32::from(by_hand), ..request(DO_SIGNAL) }, None);
+        match sent {
+            // It ended by itself in between: what was wanted.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) if found.now.state.status == STATUS_PAUSED => {
+                let _ = control.ask(request(DO_UNPAUSE), None);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn killed(&self, found: &Found, waiter: &Control, op: Option<&Op>) -> Result<()> {
+        if ended(waiter.answer_until(Some(Instant::now() + KILL_LIMIT), op))? {
+            return Ok(());
+        }
+        let id = &found.row.id;
+        Err(Error::internal(format!("Cannot stop container {id}: it did not end within {KILL_LIMIT:?} of SIGKILL")))
+    }
+
+    /// Sends a signal; SIGKILL waits for the end.
+    pub(crate) fn kill(&self, reference: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
+        let signal = match signal.filter(|text| !text.is_empty()) {
+            Some(text) => parse_signal(text)?,
+            None => libc::SIGKILL,
+        };
+        let prefix = |error: Error| error.context(format!("Cannot kill container: {reference}"));
+        let found = self.settled(reference, op).map_err(prefix)?;
+        if !signal_exists(signal) {
+            let text = format!("The linux daemon does not support signal {signal}");
+            return Err(prefix(Error::internal(text)));
+        }
+        if !found.now.is_live() {
+            return Err(prefix(not_running(&found.row.id)));
+        }
+        let Some(control) = self.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
+        if found.now.state.status == STATUS_RESTARTING {
+            let _ = control.ask(request(DO_NO_RESTART), op);
+            return Ok(());
+        }
+        let by_hand = signal == libc::SIGKILL || signal == spec::stop_signal(&found.spec.config);
+        if signal != libc::SIGKILL {
+            return self.send(&found, &control, signal, by_hand);
+        }
+        let waiter = self.control(&found)?;
+        waiter.ask_later(request(DO_WAIT))?;
+        self.send(&found, &control, signal, by_hand)?;
+        self.killed(&found, &waiter, op)
+    }
+
+    /// Stops a container if it runs, and starts it.
+    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+        let found = self.settled(reference, op)?;
+        if found.now.is_live() {
+            self.stop_live(&found, grace_ms, op)?;
+            self.event(&found, "stop", &[])?;
+        }
+        self.start(&found.row.id, None, (0, 0), op)?;
+        self.event(&found, "restart", &[])
+    }
+
+    /// Freezes a container.
+    pub(crate) fn pause(&self, reference: &str) -> Result<()> {
+        let (_busy, found) = self.take(reference, None)?;
+        let id = &found.row.id;
+        match found.now.state.status {
+            STATUS_PAUSED => return Err(Error::conflict(format!("Container {id} is already paused"))),
+            STATUS_RESTARTING => {
+                let text = format!("Container {id} is restarting, wait until the container is running");
+                return Err(Error::conflict(text));
+            }
+            _ if !found.now.is_live() => return Err(not_running(id)),
+            _ => {}
+        }
+        self.control(&found)?.ask(request(DO_PAUSE), None).map_err(|error| gone_is_not_running(error, id))?;
+        self.event(&found, "pause", &[])
+    }
+
+    /// Thaws a container.
+    pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
+        let (_busy, found) = self.take(reference, None)?;
+        let id = &found.row.id;
+        if found.now.state.status != STATUS_PAUSED {
+            return Err(Error::internal(format!("Container {id} is not paused")));
+        }
+        self.control(&found)?.ask(request(DO_UNPAUSE), None).map_err(|error| gone_is_not_running(error, id))?;
+        self.event(&found, "unpause", &[])
+    }
+
+    /// Waits until a container does not run; answers its exit code.
+    pub(crate) fn wait(&self, reference: &str, op: Option<&Op>) -> Result<i32> {
+        let found = self.find(reference)?;
+        self.wait_found(&found, op)
+    }
+
+    fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
+        if !found.now.is_live() {
+            return Ok(found.now.state.exit_code);
+        }
+        if let Some(control) = self.live_control(found)? {
+            control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) })?;
+            match control.answer(None, op) {
+                Ok(answer) => return Ok(accepted(answer)?.value),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The monitor ended between the two looks, or was killed: the record says how.
+        Ok(self.after(found)?.state.exit_code)
+    }
+
+    /// What a container's record says once its monitor is gone.
+    fn after(&self, found: &Found) -> Result<Now> {
+        let until = Instant::now() + Duration::from_secs(2);
+        loop {
+            let now = self.states.now(found.row.slot, &found.row.id)?;
+            if !now.is_live() || Instant::now() > until {
+                return Ok(now);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sets the terminal's size.
+    pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
+        let found = self.find(reference)?;
+        if !found.now.is_live() {
+            return Err(not_running(&found.row.id));
+        }
+        let size = Request { a: u32::from(rows), b: u32::from(cols), ..request(DO_RESIZE) };
+        self.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
+        self.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
+    }
+
+    /// The container's processes.
+    pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
+        let found = self.find(reference)?;
+        match found.now.state.status {
+            STATUS_RESTARTING => {
+                let text = format!("Container {} is restarting, wait until the container is running", found.row.id);
+                return Err(Error::conflict(text));
+            }
+            _ if !found.now.is_live() => return Err(not_running(&found.row.id)),
+            _ => {}
+        }
+        let live = crate::launch::cgroup::Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?;
+        let top = super::top::top(&live.pids()?, ps_args)?;
+        self.event(&found, "top", &[])?;
+        Ok(top)
+    }
+}
+
+/// Whether an answer of a waiter means the end: the monitor said so, or is gone.
+fn ended(answer: Result<Option<Answer>>) -> Result<bool> {
+    match answer {
+        Ok(answer) => Ok(answer.is_some()),
+        Err(error) if is_gone(&error) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn is_gone(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable || error.raw_os_error() == Some(libc::ECONNRESET)
+}
+
+fn gone_is_not_running(error: Error, id: &str) -> Error {
+    if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) { not_running(id) } else { error }
+}

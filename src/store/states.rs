@@ -1,0 +1,208 @@
+//! State records and locks: one slot a container in files that every program and monitor shares.
+//!
+//! `run/states` is on tmpfs and written by monitors in place; `root/states` is the copy that outlives a reboot.
+//! `run/alive` is locked, byte by byte, by monitors: a container's monitor lives as long as its byte is locked, whatever
+//! its record says. `run/busy` is locked, byte by byte, by whoever works on a container.
+
+use crate::error::{Error, Result};
+use crate::kernel::file::{self, Contended};
+use crate::op::Op;
+use coracle_monitor::wire::*;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The shared files.
+pub(crate) struct States {
+    run: File,
+    root: File,
+    alive: File,
+    alive_path: PathBuf,
+    busy_path: PathBuf,
+    boot_id: [u8; 16],
+}
+
+/// What is known of a container now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Now {
+    /// The record; its status is corrected for a monitor that is gone.
+    pub state: State,
+    /// Its monitor died without a word: the record is of a container that ran.
+    pub lost: bool,
+    /// It ran when the machine went down.
+    pub rebooted: bool,
+}
+
+impl Now {
+    /// Whether a monitor holds it: running, paused, restarting or starting.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.lost
+            && matches!(self.state.status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
+    }
+}
+
+/// Exit code of a container whose monitor was killed, and its process with it.
+const LOST_CODE: i32 = 137;
+/// Exit code of a container that ran when the machine went down, as dockerd has it.
+const REBOOT_CODE: i32 = 255;
+
+/// Holds the right to work on one container until it is dropped.
+pub(crate) struct Busy(#[allow(dead_code)] File);
+
+impl States {
+    /// Opens the files, making them if missing.
+    pub(crate) fn open(root: &Path, run: &Path) -> Result<States> {
+        let alive_path = run.join("alive");
+        let busy_path = run.join("busy");
+        open(&busy_path)?;
+        Ok(States {
+            run: open(&run.join("states"))?,
+            root: open(&root.join("states"))?,
+            alive: open(&alive_path)?,
+            alive_path,
+            busy_path,
+            boot_id: boot_id()?,
+        })
+    }
+
+    /// The boot that records of this moment belong to.
+    pub(crate) fn boot_id(&self) -> [u8; 16] {
+        self.boot_id
+    }
+
+    /// The run directory's state file, for a monitor.
+    pub(crate) fn run_fd(&self) -> BorrowedFd<'_> {
+        self.run.as_fd()
+    }
+
+    /// The root's state file, for a monitor.
+    pub(crate) fn root_fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// What is known of the container with this id in this slot.
+    pub(crate) fn now(&self, slot: u32, id: &str) -> Result<Now> {
+        let record = read(&self.run, slot, id)?.filter(|state| state.boot == self.boot_id);
+        let mut now = match record {
+            Some(state) => Now { state, lost: false, rebooted: false },
+            None => {
+                let state = read(&self.root, slot, id)?.unwrap_or(State::EMPTY);
+                Now { state, lost: false, rebooted: state.boot != self.boot_id }
+            }
+        };
+        if matches!(now.state.status, STATUS_CREATED | STATUS_EXITED) {
+            now.rebooted = false;
+        } else if now.rebooted {
+            ended(&mut now.state, REBOOT_CODE);
+        } else if !self.has_monitor(slot)? {
+            // The monitor may have recorded the end between the two looks.
+            match read(&self.run, slot, id)? {
+                Some(state) if matches!(state.status, STATUS_CREATED | STATUS_EXITED) => now.state = state,
+                _ => {
+                    now.lost = true;
+                    ended(&mut now.state, LOST_CODE);
+                }
+            }
+        }
+        Ok(now)
+    }
+
+    /// Whether a monitor lives in the slot.
+    pub(crate) fn has_monitor(&self, slot: u32) -> Result<bool> {
+        file::byte_is_locked(&self.alive, u64::from(slot))
+    }
+
+    /// Writes a record in place of a monitor: the caller holds the container and knows that none lives.
+    pub(crate) fn write(&self, slot: u32, mut state: State) -> Result<()> {
+        state.boot = self.boot_id;
+        let bytes = state.to_bytes();
+        for file in [&self.run, &self.root] {
+            file.write_all_at(&bytes, offset(slot)).map_err(|e| Error::io("write the state of a container", &e))?;
+        }
+        Ok(())
+    }
+
+    /// Empties a slot.
+    pub(crate) fn clear(&self, slot: u32) -> Result<()> {
+        for file in [&self.run, &self.root] {
+            file.write_all_at(&[0; STATE_LEN], offset(slot))
+                .map_err(|e| Error::io("write the state of a container", &e))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock that says "a monitor lives here", on a description of its own: it goes to the monitor. `None`:
+    /// another has it.
+    pub(crate) fn lock_alive(&self, slot: u32) -> Result<Option<OwnedFd>> {
+        let file = open(&self.alive_path)?;
+        Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then(|| file.into()))
+    }
+
+    /// Waits until nobody else works on the container in the slot.
+    pub(crate) fn busy(&self, slot: u32, op: Option<&Op>) -> Result<Busy> {
+        let file = open(&self.busy_path)?;
+        if op.is_none() {
+            file::lock_byte(&file, u64::from(slot), Contended::Wait)?;
+            return Ok(Busy(file));
+        }
+        let mut pause = Duration::from_micros(200);
+        while !file::lock_byte(&file, u64::from(slot), Contended::Fail)? {
+            op.map_or(Ok(()), Op::check)?;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Ok(Busy(file))
+    }
+}
+
+fn ended(state: &mut State, code: i32) {
+    state.status = STATUS_EXITED;
+    state.pid = 0;
+    state.exit_code = code;
+    if state.finished_ns < state.started_ns {
+        state.finished_ns = state.started_ns;
+    }
+}
+
+fn offset(slot: u32) -> u64 {
+    u64::from(slot) * STATE_LEN as u64
+}
+
+/// The record in a slot, if it is this container's. A torn one is read again: its writer is in the middle of it.
+fn read(file: &File, slot: u32, id: &str) -> Result<Option<State>> {
+    for _ in 0..100 {
+        let mut bytes = [0; STATE_LEN];
+        let got = file.read_at(&mut bytes, offset(slot)).map_err(|e| Error::io("read the state of a container", &e))?;
+        if got < STATE_LEN || bytes[4..8] == [0; 4] {
+            return Ok(None);
+        }
+        if let Some(state) = State::from_bytes(&bytes) {
+            return Ok((id.as_bytes().get(..8) == Some(&state.id)).then_some(state));
+        }
+        std::thread::yield_now();
+    }
+    // Damaged for good, as by a power cut: as if there were none.
+    Ok(None)
+}
+
+fn open(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| Error::io(format_args!("open {}", path.display()), &e))
+}
+
+fn boot_id() -> Result<[u8; 16]> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    let text = std::fs::read_to_string(PATH).map_err(|e| Error::io(format_args!("read {PATH}"), &e))?;
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&hex, 16)
+        .map(u128::to_be_bytes)
+        .map_err(|_| Error::corrupt(format!("{PATH} is not a UUID: {text:?}")))
+}
