@@ -4,3 +4,4 @@ pub(crate) mod list;
 pub(crate) mod names;
 pub(crate) mod spec;
 pub(crate) mod text;
+pub(crate) mod top;
