@@ -17,7 +17,6 @@ pub struct Launch<'a> {
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
     pub namespaces: &'a [i32],
-    pub run_dir: i32,
     pub tty: bool,
     pub rows: u16,
     pub cols: u16,
@@ -139,7 +138,8 @@ impl<'a> Child<'a> {
         ok(sys::fs_create(fs))?;
         let mount = os(sys::fsmount(fs, 0))?;
         sys::close(fs);
-        let here = os(sys::openat(self.launch.run_dir, b".\0", O_PATH | O_DIRECTORY, 0))?;
+        // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
+        let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
         sys::close(here);
         self.root = mount;
@@ -296,7 +296,7 @@ impl<'a> Child<'a> {
 
     fn attributes(&mut self, mut p: Payload) -> Step {
         let set = p.u64();
-        let at = os(sys::openat2(self.root, p.cstr(), O_PATH, 0, FIXED))?;
+        let at = os(sys::openat2(self.root, relative(p.cstr()), O_PATH, 0, FIXED))?;
         ok(sys::mount_setattr(at, false, set, 0, 0))?;
         sys::close(at);
         Ok(())
@@ -304,7 +304,7 @@ impl<'a> Child<'a> {
 
     /// Hides a path: an empty read-only tmpfs over a directory, the host's `/dev/null` over anything else.
     fn mask(&mut self, path: &[u8]) -> Step {
-        let at = match sys::openat2(self.root, path, O_PATH, 0, FIXED) {
+        let at = match sys::openat2(self.root, relative(path), O_PATH, 0, FIXED) {
             Err(ENOENT | ENOTDIR) => return Ok(()),
             other => os(other)?,
         };
@@ -331,7 +331,7 @@ impl<'a> Child<'a> {
     }
 
     fn read_only(&mut self, path: &[u8]) -> Step {
-        let at = match sys::openat2(self.root, path, O_PATH, 0, FIXED) {
+        let at = match sys::openat2(self.root, relative(path), O_PATH, 0, FIXED) {
             Err(ENOENT | ENOTDIR) => return Ok(()),
             other => os(other)?,
         };
@@ -566,6 +566,12 @@ impl Name {
 
 const IN_ROOT: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
 const FIXED: u64 = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+/// A C string without slashes at its beginning: what lies beneath a directory is not named from the root.
+fn relative(path: &[u8]) -> &[u8] {
+    let slashes = path.iter().take_while(|&&b| b == b'/').count();
+    &path[slashes..]
+}
 
 /// Without NUL and without slashes at either end: relative to the root.
 fn trim(path: &[u8]) -> &[u8] {

@@ -126,7 +126,6 @@ impl Monitor {
                 stdio: ends,
                 cgroups: &self.cgroups[..self.cgroup_count],
                 namespaces: &[],
-                run_dir: -1,
                 tty,
                 rows: header.rows,
                 cols: header.cols,

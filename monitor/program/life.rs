@@ -105,7 +105,6 @@ impl Monitor {
                 stdio: ends,
                 cgroups: &self.cgroups[..self.cgroup_count],
                 namespaces: &self.namespaces,
-                run_dir: self.run_dir,
                 tty,
                 rows: self.header.rows,
                 cols: self.header.cols,

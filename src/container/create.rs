@@ -69,7 +69,7 @@ impl Containers {
         dirs::remove(&self.dir(id))
     }
 
-    fn defaults(&self) -> Defaults {
+    pub(super) fn defaults(&self) -> Defaults {
         let facts = &self.host;
         let host = HostFacts {
             cpus: facts.cpus.clone(),
@@ -86,7 +86,7 @@ impl Containers {
             cpuset: facts.cpuset,
             blkio_weight: facts.blkio_weight,
             blkio_weight_device: facts.blkio_weight_device,
-            blkio_throttle: facts.blkio_throttle,
+            blkio_throttle: facts.blkio_read_bps,
             ..HostFacts::all(host_name())
         };
         Defaults {

@@ -18,8 +18,10 @@ pub(crate) mod spec;
 mod start;
 mod stop;
 pub(crate) mod text;
+mod top;
 
 pub(crate) use attach::{Connected, Ends, Parked};
+pub(crate) use exec::RunningExec;
 
 use crate::engine::Options;
 use crate::error::{Error, Result};
@@ -114,7 +116,7 @@ impl Containers {
         rows.into_iter().map(|row| self.found(row)).collect()
     }
 
-    /// Appends an event of a container.
+    /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
     fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
         let (row, spec) = (&found.row, &found.spec);
         let event = Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras);

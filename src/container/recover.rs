@@ -72,7 +72,7 @@ impl Containers {
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
     pub(super) fn bury(&self, found: &Found) -> Result<()> {
         let row = &found.row;
-        let before = self.states.raw(row.slot, &row.id)?;
+        let before = self.states.recorded(row.slot, &row.id)?;
         if let Some(state) = before
             && state.pid > 0
             && process::start_time(state.pid) == Some(state.pid_start)

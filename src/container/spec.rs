@@ -145,6 +145,7 @@ pub(crate) fn resolve(
 ) -> Result<(Spec, Vec<String>)> {
     validate(request, defaults)?;
     let mut config = merge::merge(&request.config, &image.config);
+    check::merged(&config)?;
     let (path, args) = merge::command(&mut config)?;
     config.working_dir = merge::working_dir(&config.working_dir)?;
     if config.hostname.is_empty() {

@@ -7,7 +7,10 @@ use crate::error::{Error, Result};
 use crate::launch::monitor::{Boot, StartError, Streams, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
+use crate::kernel::process;
+use crate::model::{ContainerConfig, CreateBody};
 use crate::op::Op;
+use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -83,6 +86,37 @@ impl Containers {
         }
     }
 
+    /// Replaces the host configuration of a container that does not run: checked as a new one's.
+    pub(crate) fn set_host_config(&self, reference: &str, host_config: &crate::model::HostConfig) -> Result<()> {
+        let (_busy, found) = self.take(reference, None)?;
+        if found.now.is_live() {
+            return Ok(());
+        }
+        let body = CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
+        let defaults = self.defaults();
+        spec::validate(&body, &defaults)?;
+        let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
+        let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &defaults)?;
+        changed.image_name = found.spec.image_name.clone();
+        let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
+    }
+
+    /// A pidfd of the first process. Errors: it does not run.
+    pub(crate) fn pidfd(&self, reference: &str) -> Result<OwnedFd> {
+        let found = self.find(reference)?;
+        let state = found.now.state;
+        if !found.now.is_live() || state.pid == 0 {
+            return Err(super::not_running(&found.row.id));
+        }
+        let pidfd = process::pidfd(state.pid)?;
+        // Only after it is open can its number not be given away any more.
+        match process::start_time(state.pid) == Some(state.pid_start) {
+            true => Ok(pidfd),
+            false => Err(super::not_running(&found.row.id)),
+        }
+    }
+
     /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
     fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
         let until = Instant::now() + HANDOVER;
@@ -137,7 +171,7 @@ impl Containers {
         let path = format!("/proc/{pid}/ns/{kind}");
         let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
         // The process may have ended and its number been given away meanwhile.
-        if crate::kernel::process::start_time(pid) != Some(other.now.state.pid_start) {
+        if process::start_time(pid) != Some(other.now.state.pid_start) {
             return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
         }
         fds.push(file.into());
@@ -299,7 +333,7 @@ fn restart(spec: &Spec) -> Result<(u32, u32)> {
         RestartPolicy::No => (RESTART_NO, 0),
         RestartPolicy::Always => (RESTART_ALWAYS, 0),
         RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
-        RestartPolicy::OnFailure { max_retries } => (RESTART_ON_FAILURE, max_retries.unwrap_or(0)),
+        RestartPolicy::OnFailure { max } => (RESTART_ON_FAILURE, max.unwrap_or(0)),
     })
 }
 

@@ -18,10 +18,44 @@ pub(crate) fn format_time(ns: i64) -> String {
 /// The same with all nine digits of the fraction, as log lines have it; 0 is the year 1970.
 pub(crate) fn format_time_fixed(ns: i64) -> String {
     let (seconds, fraction) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
-    let (days, in_day) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (in_day / 3600, in_day / 60 % 60, in_day % 60);
+    let Civil { year, month, day, hour, minute, second, .. } = Civil::of(seconds);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:09}Z")
+}
+
+/// A moment as date and time of day, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Civil {
+    pub year: i64,
+    /// 1 to 12.
+    pub month: i64,
+    pub day: i64,
+    pub hour: i64,
+    pub minute: i64,
+    pub second: i64,
+    /// 0 is Sunday.
+    pub weekday: i64,
+}
+
+impl Civil {
+    /// Of seconds since 1970.
+    pub(crate) fn of(seconds: i64) -> Civil {
+        let (days, in_day) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (in_day / 3600, in_day / 60 % 60, in_day % 60);
+        // 1970-01-01 was a Thursday.
+        Civil { year, month, day, hour, minute, second, weekday: (days + 4).rem_euclid(7) }
+    }
+
+    /// Three letters.
+    pub(crate) fn month_name(&self) -> &'static str {
+        const NAMES: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        NAMES[(self.month - 1) as usize]
+    }
+
+    /// Three letters.
+    pub(crate) fn weekday_name(&self) -> &'static str {
+        ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][self.weekday as usize]
+    }
 }
 
 /// Reads RFC 3339, with or without a fraction, in any zone; the time that never was is 0. `None`: it is none, or lies

@@ -1,88 +1,123 @@
 //! Containers: create, life, streams, inspection.
 
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
-use crate::error::{Error, Result};
+use super::session::{Process, local};
+use crate::container::{Connected, Ends, Parked};
+use crate::error::Result;
 use crate::log::LogStream;
 use crate::model::*;
 use crate::op::Op;
 use std::os::fd::OwnedFd;
 
-fn not_built<T>() -> Result<T> {
-    Err(Error::unsupported("not built"))
-}
-
-#[allow(unused_variables)]
 impl Engine {
     /// Lists containers, newest first.
     pub fn container_list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
-        not_built()
+        self.0.containers.list(query)
     }
     /// Creates a container from a local image; `name` absent: one is made up.
     pub fn container_create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
-        not_built()
+        self.0.containers.create(name, body)
     }
     /// Everything about one container; `size`: with the sizes of its writable layer and of all layers.
     pub fn container_inspect(&self, id: &str, size: bool) -> Result<ContainerDetail> {
-        not_built()
+        self.0.containers.inspect(id, size)
     }
     /// Replaces the host configuration of a container that does not run, as starts of API versions before 1.24 do.
     pub fn container_set_host_config(&self, id: &str, host_config: &HostConfig) -> Result<()> {
-        not_built()
+        self.0.containers.set_host_config(id, host_config)
     }
     /// Starts a container; with `io` it is attached before its process runs.
     pub fn container_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Started> {
-        not_built()
+        let all = &self.0.containers;
+        let (session, mut ours, size, tty) = match io {
+            None => (None, None, (0, 0), false),
+            Some(io) => {
+                let config = all.find(id)?.spec.config;
+                let size = (io.rows, io.cols);
+                let want = AttachStreams { stdin: config.open_stdin, stdout: true, stderr: true };
+                let mut ends = Ends::new(io, want, config.tty)?;
+                let ours = local(&mut ends);
+                (Some(ends.streams), Some(ours), size, config.tty)
+            }
+        };
+        let (changed, id) = all.start(id, session, size, op)?;
+        let process = Process::Container { all: all.clone(), id };
+        let session = match changed {
+            Changed::Yes => ours.take().map(|ours| Session::new(ours, tty, process, None)),
+            Changed::No => None,
+        };
+        Ok(Started { changed, session })
     }
     /// Stops it: its stop signal, then after `grace_ms` SIGKILL. Absent: 10 s; negative: wait for ever.
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
-        not_built()
+        self.0.containers.stop(id, grace_ms, op)
     }
     /// Stops it if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
-        not_built()
+        self.0.containers.restart(id, grace_ms, op)
     }
     /// Sends a signal (name with or without `SIG`, or number; default SIGKILL, which waits for the end).
     pub fn container_kill(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
-        not_built()
+        self.0.containers.kill(id, signal, op)
     }
     /// Freezes it.
     pub fn container_pause(&self, id: &str) -> Result<()> {
-        not_built()
+        self.0.containers.pause(id)
     }
     /// Thaws it.
     pub fn container_unpause(&self, id: &str) -> Result<()> {
-        not_built()
+        self.0.containers.unpause(id)
     }
     /// Waits until it does not run; answers its exit code.
     pub fn container_wait(&self, id: &str, op: Option<&Op>) -> Result<i32> {
-        not_built()
+        self.0.containers.wait(id, op)
     }
     /// A pidfd of its first process, for the caller's own event loop.
     pub fn container_pidfd(&self, id: &str) -> Result<OwnedFd> {
-        not_built()
+        self.0.containers.pidfd(id)
     }
     /// Removes it.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
-        not_built()
+        self.0.containers.remove(id, how, op)
     }
     /// Renames it.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
-        not_built()
+        self.0.containers.rename(id, name)
     }
     /// Its processes as `ps` shows them on the host; `ps_args` default `-ef`.
     pub fn container_top(&self, id: &str, ps_args: &str) -> Result<Top> {
-        not_built()
+        self.0.containers.top(id, ps_args)
     }
     /// Reads its log.
     pub fn container_logs(&self, id: &str, query: &LogQuery, op: Option<&Op>) -> Result<LogStream> {
-        not_built()
+        op.map_or(Ok(()), Op::check)?;
+        self.0.containers.logs(id, query)
     }
     /// Attaches to its standard streams.
     pub fn container_attach(&self, id: &str, io: Io, how: AttachOptions, op: Option<&Op>) -> Result<Session> {
-        not_built()
+        let all = &self.0.containers;
+        let found = all.find(id)?;
+        let tty = found.spec.config.tty;
+        let streams = AttachStreams { stdin: how.streams.stdin && found.spec.config.open_stdin, ..how.streams };
+        let mut ends = Ends::new(io, streams, tty)?;
+        let ours = local(&mut ends);
+        let waiting = match all.attach(&found, ends.streams, how.wait_for_start, op)? {
+            Connected::Now | Connected::Stopped => None,
+            Connected::Parked(parked) => Some(wait_for_start(parked)?),
+        };
+        let process = Process::Container { all: all.clone(), id: found.row.id };
+        Ok(Session::new(ours, tty, process, waiting))
     }
     /// Sets its terminal's size.
     pub fn container_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        not_built()
+        self.0.containers.resize(id, rows, cols)
     }
+}
+
+/// Hands the streams of a waiting attach to whoever starts the container, from a thread that ends with that or with the
+/// session: the answered descriptor is the session's end of the line.
+fn wait_for_start(parked: Parked) -> Result<OwnedFd> {
+    let (ours, theirs) = crate::kernel::socket::stream_pair()?;
+    crate::kernel::thread::spawn_detached("coracle-attach", move || parked.serve(&theirs))?;
+    Ok(ours)
 }

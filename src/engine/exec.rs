@@ -1,30 +1,48 @@
 //! Exec: a second process in a running container.
 
+use super::session::{Process, local};
 use super::{Engine, Io, Session};
-use crate::error::{Error, Result};
+use crate::container::Ends;
+use crate::error::Result;
 use crate::model::*;
 use crate::op::Op;
 
-fn not_built<T>() -> Result<T> {
-    Err(Error::unsupported("not built"))
-}
-
-#[allow(unused_variables)]
 impl Engine {
     /// Prepares a process; answers the exec instance's id.
+    ///
+    /// Errors: no such container, no command, the container does not run or is paused.
     pub fn exec_create(&self, container: &str, config: &ExecConfig) -> Result<String> {
-        not_built()
+        self.0.containers.exec_create(container, config)
     }
+
     /// Starts it; with `io` attached to the streams that its configuration names, else detached.
+    ///
+    /// Errors: it ran already, the container does not run, the program cannot be executed.
     pub fn exec_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Option<Session>> {
-        not_built()
+        let all = &self.0.containers;
+        let config = all.exec_config(id)?;
+        let attached = io.is_some();
+        let io = io.unwrap_or_default();
+        let size = (io.rows, io.cols);
+        let want = AttachStreams {
+            stdin: attached && config.attach_stdin,
+            stdout: attached && config.attach_stdout,
+            stderr: attached && config.attach_stderr,
+        };
+        let mut ends = Ends::new(io, want, config.tty)?;
+        let ours = local(&mut ends);
+        let running = all.exec_start(id, ends.streams, size, op)?;
+        let process = Process::Exec { all: all.clone(), id: id.into(), running };
+        Ok(attached.then(|| Session::new(ours, config.tty, process, None)))
     }
+
     /// Everything about an exec instance.
     pub fn exec_inspect(&self, id: &str) -> Result<ExecDetail> {
-        not_built()
+        self.0.containers.exec_inspect(id)
     }
+
     /// Sets its terminal's size.
     pub fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        not_built()
+        self.0.containers.exec_resize(id, rows, cols)
     }
 }

@@ -12,6 +12,7 @@ pub use session::{Io, Session, SessionRead};
 
 use crate::error::Result;
 use crate::event::Journal;
+use crate::container::Containers;
 use crate::image::Images;
 use crate::model::{AttachStreams, StringMap};
 use crate::store::Db;
@@ -74,7 +75,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// Where every change of the root is told.
     pub(crate) journal: Arc<Journal>,
-    pub(crate) images: Images,
+    pub(crate) images: Arc<Images>,
+    pub(crate) containers: Arc<Containers>,
 }
 
 impl Engine {
@@ -93,8 +95,9 @@ impl Engine {
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
-        let images = Images::open(&root, db, options.durability)?;
-        Ok(Engine(Arc::new(Inner { options, journal, images })))
+        let images = Arc::new(Images::open(&root, db.clone(), options.durability)?);
+        let containers = Containers::open(root, run, options.clone(), db, images.clone(), journal.clone())?;
+        Ok(Engine(Arc::new(Inner { options, journal, images, containers: Arc::new(containers) })))
     }
 }
 

@@ -1,11 +1,18 @@
 //! A process's standard streams in the caller's hands.
 
-use crate::error::{Error, Result};
+use crate::container::{Containers, Ends, RunningExec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{fd, socket};
+use crate::launch::monitor::accepted;
 use crate::log::Channel;
-use crate::op::Op;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use crate::op::{Op, Ready, wait_fd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Where the standard streams of a session come from: absent members are made by the engine as socket pairs.
+/// Where the standard streams of a session come from: absent members are made by the engine, stdin as a socket pair,
+/// output as pipes.
 #[derive(Debug, Default)]
 pub struct Io {
     pub stdin: Option<OwnedFd>,
@@ -25,58 +32,170 @@ pub enum SessionRead {
     End,
 }
 
-/// An attached process: its streams as sockets, its end, its terminal.
+/// An attached process: its streams, its end, its terminal.
 ///
 /// One thread may read while another writes, resizes or waits.
 #[derive(Debug)]
 pub struct Session {
-    pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) stdout: Option<OwnedFd>,
-    pub(crate) stderr: Option<OwnedFd>,
-    pub(crate) tty: bool,
+    stdin: Option<OwnedFd>,
+    stdout: Output,
+    stderr: Output,
+    tty: bool,
+    process: Process,
+    /// Dropped with the session: a waiting attach is given up.
+    _waiting: Option<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct Output {
+    fd: Option<OwnedFd>,
+    ended: AtomicBool,
+}
+
+/// Whose streams they are.
+pub(super) enum Process {
+    Container { all: Arc<Containers>, id: String },
+    Exec { all: Arc<Containers>, id: String, running: RunningExec },
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Process::Container { id, .. } => write!(f, "container {id}"),
+            Process::Exec { id, .. } => write!(f, "exec instance {id}"),
+        }
+    }
 }
 
 impl Session {
+    pub(super) fn new(ends: (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>), tty: bool, process: Process, waiting: Option<OwnedFd>) -> Session {
+        let output = |fd| Output { fd, ended: AtomicBool::new(false) };
+        let (stdin, stdout, stderr) = ends;
+        Session { stdin, stdout: output(stdout), stderr: output(stderr), tty, process, _waiting: waiting }
+    }
+
     /// Whether the process has a terminal (then all output is on stdout, raw).
     pub fn tty(&self) -> bool {
         self.tty
     }
+
     /// The descriptor of a stream (stdin: for writing), while the session has it.
     pub fn fd(&self, channel: Channel) -> Option<BorrowedFd<'_>> {
-        let _ = channel;
-        None
+        match channel {
+            Channel::Stdin => self.stdin.as_ref(),
+            Channel::Stdout => self.stdout.fd.as_ref(),
+            Channel::Stderr => self.stderr.fd.as_ref(),
+        }
+        .map(AsFd::as_fd)
     }
+
     /// Takes the descriptor of a stream out of the session.
     pub fn take_fd(&mut self, channel: Channel) -> Option<OwnedFd> {
-        let _ = channel;
-        None
+        match channel {
+            Channel::Stdin => self.stdin.take(),
+            Channel::Stdout => self.stdout.fd.take(),
+            Channel::Stderr => self.stderr.fd.take(),
+        }
     }
+
     /// Reads output of either stream, whichever has some; waits until there is some.
     pub fn read(&self, buffer: &mut [u8], op: Option<&Op>) -> Result<SessionRead> {
-        let _ = (buffer, op);
-        Err(Error::unsupported("not built"))
+        if buffer.is_empty() {
+            return Err(Error::invalid("the buffer is empty"));
+        }
+        loop {
+            let open: Vec<(Channel, &Output)> = [(Channel::Stdout, &self.stdout), (Channel::Stderr, &self.stderr)]
+                .into_iter()
+                .filter(|(_, output)| output.fd.is_some() && !output.ended.load(Ordering::Acquire))
+                .collect();
+            if open.is_empty() {
+                return Ok(SessionRead::End);
+            }
+            for index in ready(&open, op)? {
+                let (channel, output) = open[index];
+                let Some(fd) = &output.fd else { continue };
+                match nix::unistd::read(fd, buffer) {
+                    Ok(0) => output.ended.store(true, Ordering::Release),
+                    Ok(length) => return Ok(SessionRead::Data(channel, length)),
+                    Err(nix::errno::Errno::EINTR | nix::errno::Errno::EAGAIN) => {}
+                    Err(errno) => return Err(Error::os("read output", errno as i32)),
+                }
+            }
+        }
     }
+
     /// Writes to the process's stdin; answers how many bytes went.
     pub fn write(&self, data: &[u8], op: Option<&Op>) -> Result<usize> {
-        let _ = (data, op);
-        Err(Error::unsupported("not built"))
+        let stdin = self.stdin.as_ref().ok_or_else(|| Error::new(ErrorKind::Misuse, "the session has no stdin"))?;
+        loop {
+            if let Some(sent) = socket::send_some(stdin.as_fd(), data)? {
+                return Ok(sent);
+            }
+            wait_fd(stdin.as_fd(), Ready::Write, None, op)?;
+        }
     }
+
     /// Ends the process's stdin.
     pub fn close_stdin(&self) -> Result<()> {
-        Err(Error::unsupported("not built"))
+        match &self.stdin {
+            Some(stdin) => socket::shut_write(stdin.as_fd()),
+            None => Ok(()),
+        }
     }
+
     /// Sets the terminal's size.
     pub fn resize(&self, rows: u16, cols: u16) -> Result<()> {
-        let _ = (rows, cols);
-        Err(Error::unsupported("not built"))
+        match &self.process {
+            Process::Container { all, id } => all.resize(id, rows, cols),
+            Process::Exec { all, id, .. } => all.exec_resize(id, rows, cols),
+        }
     }
+
     /// Leaves the process running, as someone who typed the detach keys: the event `detach` (`exec_detach`) is told.
     pub fn detach(self) -> Result<()> {
-        Err(Error::unsupported("not built"))
+        match &self.process {
+            Process::Container { all, id } => all.detached(id),
+            Process::Exec { all, id, .. } => all.exec_detached(id),
+        }
     }
+
     /// Waits for the process's end; answers its exit code (128 + signal for a killed one).
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
-        let _ = op;
-        Err(Error::unsupported("not built"))
+        match &self.process {
+            Process::Container { all, id } => all.wait(id, op),
+            Process::Exec { all, id, running } => match running.control.answer(None, op) {
+                Ok(answer) => accepted(answer).map(|answer| answer.value),
+                // Asked before, or the container ended with the process in it: its state says the code.
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    Ok(all.exec_inspect(id)?.exit_code.unwrap_or(137))
+                }
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+/// The caller's side of the ends, for a session.
+pub(super) fn local(ends: &mut Ends) -> (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>) {
+    (ends.stdin.take(), ends.stdout.take(), ends.stderr.take())
+}
+
+/// Waits until one of the streams has something; answers which.
+fn ready(open: &[(Channel, &Output)], op: Option<&Op>) -> Result<Vec<usize>> {
+    loop {
+        op.map_or(Ok(()), Op::check)?;
+        let mut set: Vec<(i32, i16)> =
+            open.iter().filter_map(|(_, output)| output.fd.as_ref()).map(|fd| (fd.as_raw_fd(), libc::POLLIN)).collect();
+        let streams = set.len();
+        if let Some(op) = op {
+            set.push((op.cancel_fd().as_raw_fd(), libc::POLLIN));
+        }
+        // An op may have a deadline or a heartbeat: it is asked again now and then.
+        let limit = op.map_or(-1, |_| Duration::from_millis(100).as_millis() as i32);
+        let got = fd::poll(&set, limit)?;
+        let found: Vec<usize> = (0..streams).filter(|&index| got[index] != 0).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
     }
 }

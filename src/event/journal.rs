@@ -71,6 +71,13 @@ impl Journal {
         Ok(journal)
     }
 
+    /// A description of its own for appending, for a monitor.
+    pub(crate) fn appender(&self) -> Result<File> {
+        let mut options = OpenOptions::new();
+        options.append(true).custom_flags(libc::O_NOFOLLOW);
+        options.open(&self.path).map_err(|e| Error::io(format_args!("open {}", self.path.display()), &e).in_area("event"))
+    }
+
     /// Appends an event; answers its sequence number, the file offset of its end.
     ///
     /// Errors: no memory left on the run directory's file system, an event of more than 1 MiB.

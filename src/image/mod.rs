@@ -9,6 +9,7 @@ mod config;
 mod decompress;
 mod digest;
 mod layer;
+mod kin;
 mod layers;
 mod reference;
 

@@ -169,3 +169,22 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize,
     }
     Ok((got, fds))
 }
+
+/// Sends what fits now on a stream socket, never raising SIGPIPE; `None`: nothing fits.
+pub(crate) fn send_some(socket: BorrowedFd<'_>, data: &[u8]) -> Result<Option<usize>> {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the slice is valid for its length.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags) };
+    match (sent, errno()) {
+        (0.., _) => Ok(Some(sent as usize)),
+        (_, libc::EAGAIN | libc::EINTR) => Ok(None),
+        (_, error) => Err(Error::os("write input", error)),
+    }
+}
+
+/// Ends the writing side of a stream socket.
+pub(crate) fn shut_write(socket: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers.
+    let shut = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+    if shut == 0 || errno() == libc::ENOTCONN { Ok(()) } else { Err(Error::os("end the input", errno())) }
+}

@@ -363,6 +363,12 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
 }
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {
+    let own = |mount: &Mount| match mount {
+        Mount::Bind { target, .. } | Mount::Tmpfs { target, .. } => target == "/dev/shm",
+    };
+    if c.mounts.iter().any(own) {
+        return;
+    }
     match (c.ipc, c.shm_from) {
         (Namespace::Join(_), Some(index)) => {
             plan.op(OP_SHARED_SHM, "share /dev/shm").u32(index);

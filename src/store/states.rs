@@ -109,6 +109,11 @@ impl States {
         Ok(now)
     }
 
+    /// The record of this boot as it stands, whether or not its monitor lives.
+    pub(crate) fn recorded(&self, slot: u32, id: &str) -> Result<Option<State>> {
+        Ok(read(&self.run, slot, id)?.filter(|state| state.boot == self.boot_id))
+    }
+
     /// Whether a monitor lives in the slot.
     pub(crate) fn has_monitor(&self, slot: u32) -> Result<bool> {
         file::byte_is_locked(&self.alive, u64::from(slot))

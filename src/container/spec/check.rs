@@ -16,9 +16,22 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     endpoints(&request.networking_config)
 }
 
+/// Checks a configuration once more after the image's is merged in: what an image says is not trusted either.
+pub(super) fn merged(config: &ContainerConfig) -> Result<()> {
+    plain("WorkingDir", &config.working_dir)?;
+    plain("User", &config.user)?;
+    for entry in config.env.iter().flatten() {
+        no_nul("Env", entry)?;
+    }
+    for word in config.entrypoint.iter().chain(&config.cmd).flatten() {
+        no_nul("Cmd", word)?;
+    }
+    Ok(())
+}
+
 fn check_config(config: &ContainerConfig) -> Result<()> {
     merge::working_dir(&config.working_dir)?;
-    plain("WorkingDir", &config.working_dir)?;
+    merged(config)?;
     if !config.stop_signal.is_empty() {
         signal::parse_stop_signal(&config.stop_signal)?;
     }
@@ -26,13 +39,8 @@ fn check_config(config: &ContainerConfig) -> Result<()> {
         if entry.is_empty() || entry.starts_with('=') {
             return Err(Error::invalid(format!("invalid environment variable: {entry}")));
         }
-        no_nul("Env", entry)?;
-    }
-    for word in config.entrypoint.iter().chain(&config.cmd).flatten() {
-        no_nul("Cmd", word)?;
     }
     healthcheck(config)?;
-    plain("User", &config.user)?;
     hostname(&config.hostname)?;
     domainname(&config.domainname)
 }

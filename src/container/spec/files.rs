@@ -67,7 +67,7 @@ pub(crate) fn resolv_conf(host_text: &str, host: &HostConfig) -> String {
 fn reachable(text: &str) -> String {
     let loopback = |line: &&str| {
         let mut words = line.split_whitespace();
-        words.next() == Some("nameserver") && words.next().is_some_and(|address| is_loopback(address))
+        words.next() == Some("nameserver") && words.next().is_some_and(is_loopback)
     };
     let mut kept: String = text.lines().filter(|line| !loopback(line)).flat_map(|line| [line, "\n"]).collect();
     if values(&kept, "nameserver").is_empty() {

@@ -157,8 +157,11 @@ fn parse_list(text: &str) -> std::result::Result<BTreeSet<u32>, String> {
     let mut set = BTreeSet::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.parse().map_err(|_| invalid())?;
-        let last: u32 = last.parse().map_err(|_| invalid())?;
+        let number = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u32>().ok().filter(|_| digits).ok_or_else(invalid)
+        };
+        let (first, last) = (number(first)?, number(last)?);
         if first > last {
             return Err(invalid());
         }

@@ -153,6 +153,9 @@ fn parse_bind(text: &str) -> Result<Mount> {
     if kind == "bind" && modes.no_copy {
         return Err(config("field VolumeOptions must not be specified".into()));
     }
+    if kind == "volume" && modes.propagation.is_some() {
+        return Err(config("field BindOptions must not be specified".into()));
+    }
     if kind == "volume" && source.contains('/') {
         return Err(Error::invalid(format!(
             "create {source}: {source:?} includes invalid characters for a local volume name, only \

@@ -14,7 +14,9 @@ pub(crate) fn environment(spec: &Spec, hostname: &str) -> Vec<String> {
     if spec.config.tty {
         env.push("TERM=xterm".into());
     }
-    for entry in spec.config.env.iter().flatten() {
+    // An image may hold entries without a name, which no program can use.
+    let named = |entry: &&String| !entry.is_empty() && !entry.starts_with('=');
+    for entry in spec.config.env.iter().flatten().filter(named) {
         let key = entry.split_once('=').map(|(key, _)| key);
         let same = |other: &String| other.split_once('=').map(|(key, _)| key) == Some(key.unwrap_or(entry));
         match (env.iter().position(same), key) {

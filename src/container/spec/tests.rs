@@ -86,6 +86,7 @@ fn mistakes_in_the_host_configuration() {
             "Invalid value 0-4294967295 for cpuset cpus: value of out range, maximum is 8192",
         ),
         (json!({"CpusetCpus": "0-99"}), 400, "Requested CPUs are not available - requested 0-99, available: 0-1"),
+        (json!({"CpusetCpus": "+1"}), 400, "Invalid value +1 for cpuset cpus: invalid format: +1"),
         (json!({"CpusetMems": "x"}), 400, "Invalid value x for cpuset mems: invalid format: x"),
         (json!({"CpusetMems": "9"}), 400, "Requested memory nodes are not available - requested 9, available: 0"),
         (json!({"BlkioWeight": 9}), 400, "Range of blkio weight is from 10 to 1000"),
@@ -502,6 +503,12 @@ fn everything_else_of_the_image() {
     let health = spec.config.healthcheck.unwrap();
     assert_eq!((health.test, health.retries), (strings(&["NONE"]), 3));
     assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for hostile in [json!({"User": "a\nb"}), json!({"Env": ["A=\u{0}"]}), json!({"Entrypoint": ["\u{0}"]})] {
+        assert!(resolve(&body(json!({})), &self::image(hostile.clone()), ID, &defaults()).is_err(), "{hostile}");
+    }
+    let nameless = self::image(json!({"Env": ["", "=x", "A=1"]}));
+    let (spec, _) = resolve(&body(json!({})), &nameless, ID, &defaults()).unwrap();
+    assert_eq!(environment(&spec, "h")[2..], ["A=1"]);
     let relative = self::image(json!({"WorkingDir": "rel"}));
     assert!(resolve(&body(json!({})), &relative, ID, &defaults()).is_err());
 }
@@ -623,6 +630,13 @@ fn bad_binds() {
         ("/a:/b:unbindable", 500, "invalid mode: unbindable".into()),
         ("/a:/b:c:d", 500, "invalid volume specification: '/a:/b:c:d'".into()),
         ("/a:/b:nocopy", 500, bind("field VolumeOptions must not be specified", "/a:/b:nocopy")),
+        (
+            "v1:/b:shared",
+            500,
+            "invalid volume specification: 'v1:/b:shared': invalid mount config for type \"volume\": field BindOptions \
+             must not be specified"
+                .into(),
+        ),
         ("", 500, "invalid volume specification: ''".into()),
         (":/b", 500, "invalid volume specification: ':/b'".into()),
         ("/a:ro", 500, "invalid volume specification: '/a:ro'".into()),

@@ -1,0 +1,190 @@
+//! Attaching: ends of streams, one side for the caller, one for the monitor; also before the container runs.
+
+use super::{Containers, Found, dirs};
+use crate::engine::Io;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::socket;
+use crate::launch::monitor::{Streams, request};
+use crate::model::AttachStreams;
+use crate::op::{Op, Ready, wait_fd};
+use coracle_monitor::wire::*;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// File names of waiting attaches in a container's run directory begin like this.
+const PARKED: &str = "a-";
+/// How long a start waits for one of them to hand over its streams: it does nothing else, so longer means it is stuck.
+const HANDOVER: Duration = Duration::from_secs(2);
+
+/// Both sides of a process's streams.
+pub(crate) struct Ends {
+    /// What the caller keeps; absent where the caller gave a descriptor of its own, or wants none.
+    pub stdin: Option<OwnedFd>,
+    pub stdout: Option<OwnedFd>,
+    pub stderr: Option<OwnedFd>,
+    /// The other side.
+    pub streams: Streams,
+}
+
+impl Ends {
+    /// Makes the streams that are wanted and not given: stdin as a socket (a closed one must not raise SIGPIPE in the
+    /// caller), output as pipes (the caller only reads, and a pipe is fast). A terminal has no stderr of its own.
+    pub(crate) fn new(io: Io, want: AttachStreams, tty: bool) -> Result<Ends> {
+        let mut ends =
+            Ends { stdin: None, stdout: None, stderr: None, streams: Streams { mask: 0, fds: Vec::new() } };
+        if want.stdin {
+            let theirs = match io.stdin {
+                Some(fd) => fd,
+                None => {
+                    let (ours, theirs) = socket::stream_pair()?;
+                    ends.stdin = Some(ours);
+                    theirs
+                }
+            };
+            ends.give(SESSION_STDIN, theirs);
+        }
+        if want.stdout {
+            let (ours, theirs) = output(io.stdout)?;
+            ends.stdout = ours;
+            ends.give(SESSION_STDOUT, theirs);
+        }
+        if want.stderr && !tty {
+            let (ours, theirs) = output(io.stderr)?;
+            ends.stderr = ours;
+            ends.give(SESSION_STDERR, theirs);
+        }
+        Ok(ends)
+    }
+
+    fn give(&mut self, bit: u32, fd: OwnedFd) {
+        self.streams.mask |= bit;
+        self.streams.fds.push(fd);
+    }
+}
+
+fn output(given: Option<OwnedFd>) -> Result<(Option<OwnedFd>, OwnedFd)> {
+    match given {
+        Some(fd) => Ok((None, fd)),
+        None => socket::output_pipe().map(|(ours, theirs)| (Some(ours), theirs)),
+    }
+}
+
+/// How an attach was made.
+pub(crate) enum Connected {
+    /// The monitor has the streams.
+    Now,
+    /// The container does not run: the next start takes them from here.
+    Parked(Parked),
+    /// The container does not run, and its start is not waited for.
+    Stopped,
+}
+
+/// Streams that wait for a start: a socket in the run directory hands them to whoever starts the container.
+pub(crate) struct Parked {
+    listener: OwnedFd,
+    path: PathBuf,
+    streams: Streams,
+}
+
+impl Parked {
+    /// Serves until a start took the streams or `given_up` becomes readable. Blocks: a thread of its own runs it.
+    pub(crate) fn serve(self, given_up: &OwnedFd) {
+        let set = [(self.listener.as_raw_fd(), libc::POLLIN), (given_up.as_raw_fd(), libc::POLLIN)];
+        loop {
+            match crate::kernel::fd::poll(&set, -1) {
+                Ok(ready) if ready[1] != 0 => return,
+                Ok(ready) if ready[0] != 0 => {
+                    let fds: Vec<i32> = self.streams.fds.iter().map(AsRawFd::as_raw_fd).collect();
+                    let message = Request { a: self.streams.mask, ..request(DO_ATTACH) }.to_bytes();
+                    let handed = socket::accept(self.listener.as_fd())
+                        .and_then(|connection| socket::send(connection.as_fd(), &message, &fds));
+                    if handed.is_ok() {
+                        return;
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Containers {
+    /// Attaches streams to a container; `wait` also before it runs.
+    pub(crate) fn attach(&self, found: &Found, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
+        if found.now.state.status == STATUS_PAUSED {
+            let text = format!("container {} is paused, unpause the container before attach", found.row.name);
+            return Err(Error::conflict(text));
+        }
+        self.event(found, "attach", &[])?;
+        if found.now.is_live() {
+            let control = match self.control(found) {
+                Ok(control) => control,
+                Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
+                Err(error) => return Err(error),
+            };
+            control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, &[], streams)?;
+            return match control.answer(None, op) {
+                Ok(answer) if answer.errno == libc::EBUSY => {
+                    Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))
+                }
+                Ok(_) => Ok(Connected::Now),
+                // It ended while we asked: the streams end, as they would have a moment later.
+                Err(error) if super::stop::is_gone(&error) => Ok(Connected::Now),
+                Err(error) => Err(error),
+            };
+        }
+        if wait { self.park(found, streams).map(Connected::Parked) } else { Ok(Connected::Stopped) }
+    }
+
+    /// Somebody typed the detach keys.
+    pub(crate) fn detached(&self, id: &str) -> Result<()> {
+        self.event(&self.find(id)?, "detach", &[])
+    }
+
+    fn park(&self, found: &Found, streams: Streams) -> Result<Parked> {
+        let dir = self.open_run_dir(&found.row.id)?;
+        let name = format!("{PARKED}{}", &super::names::new_id()?[..16]);
+        let listener = socket::listen(dir.as_fd(), &name)?;
+        Ok(Parked { listener, path: self.run_dir(&found.row.id).join(name), streams })
+    }
+
+    /// The streams that wait for this start. One whose program ended is forgotten.
+    pub(super) fn parked_sessions(&self, id: &str) -> Result<Vec<Streams>> {
+        let path = self.run_dir(id);
+        let dir = dirs::open(&path)?;
+        let mut sessions = Vec::new();
+        let entries = std::fs::read_dir(&path).map_err(|e| Error::io(format_args!("list {}", path.display()), &e))?;
+        for entry in entries.flatten() {
+            let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(PARKED)).map(str::to_owned) else {
+                continue;
+            };
+            match take_parked(&dir, &name) {
+                Some(streams) => sessions.push(streams),
+                None => {
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            }
+        }
+        Ok(sessions)
+    }
+}
+
+fn take_parked(dir: &File, name: &str) -> Option<Streams> {
+    let socket = socket::connect(dir.as_fd(), name).ok()?;
+    if !wait_fd(socket.as_fd(), Ready::Read, Some(HANDOVER), None).ok()? {
+        return None;
+    }
+    let mut bytes = [0; REQUEST_LEN];
+    let (got, fds) = socket::receive(socket.as_fd(), &mut bytes).ok()?;
+    let request = Request::from_bytes(&bytes[..got])?;
+    (fds.len() == request.a.count_ones() as usize).then_some(Streams { mask: request.a, fds })
+}

@@ -1,0 +1,268 @@
+//! Exec instances: a file each in `run/x`, gone with the boot; the monitor writes state and exit code beside it.
+
+use super::names::new_id;
+use super::start::{rights, rlimits};
+use super::{Containers, Found, failure, not_running, spec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::process;
+use crate::launch::capability;
+use crate::launch::monitor::{Control, Streams, request, sentence};
+use crate::launch::plan::{self, Program};
+use crate::model::{ExecConfig, ExecDetail, ExecProcess};
+use crate::op::Op;
+use coracle_monitor::wire::*;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+/// An exec instance as kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    container: String,
+    config: ExecConfig,
+}
+
+/// A started process: the connection on which its end will be told.
+pub(crate) struct RunningExec {
+    pub control: Control,
+    pub pid: i32,
+}
+
+impl Containers {
+    /// Prepares a process; answers the exec instance's id.
+    pub(crate) fn exec_create(&self, reference: &str, config: &ExecConfig) -> Result<String> {
+        let found = self.find(reference)?;
+        if config.cmd.as_ref().is_none_or(Vec::is_empty) {
+            return Err(Error::invalid("No exec command specified"));
+        }
+        self.can_exec(&found)?;
+        let id = new_id()?;
+        let kept = Kept { container: found.row.id.clone(), config: config.clone() };
+        let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
+        let path = self.exec_path(&id);
+        std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
+        self.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
+        Ok(id)
+    }
+
+    fn can_exec(&self, found: &Found) -> Result<()> {
+        let Found { row, now, .. } = found;
+        match now.state.status {
+            STATUS_PAUSED => {
+                Err(Error::conflict(format!("Container {} is paused, unpause the container before exec", row.name)))
+            }
+            STATUS_RESTARTING => Err(Error::conflict(format!(
+                "Container {} is restarting, wait until the container is running",
+                row.id
+            ))),
+            _ if !now.is_live() => Err(not_running(&row.id)),
+            _ => Ok(()),
+        }
+    }
+
+    fn exec_path(&self, id: &str) -> PathBuf {
+        self.run.join("x").join(id)
+    }
+
+    fn exec_state_path(&self, id: &str) -> PathBuf {
+        self.run.join("x").join(format!("{id}.state"))
+    }
+
+    fn kept(&self, id: &str) -> Result<Kept> {
+        let known = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        let text = known.then(|| std::fs::read(self.exec_path(id)).ok()).flatten();
+        let text = text.ok_or_else(|| Error::not_found(format!("No such exec instance: {id}")))?;
+        serde_json::from_slice(&text).map_err(|e| Error::corrupt(format!("exec instance {id}: {e}")))
+    }
+
+    /// What an exec instance is to be.
+    pub(crate) fn exec_config(&self, id: &str) -> Result<ExecConfig> {
+        self.kept(id).map(|kept| kept.config)
+    }
+
+    /// Starts an exec instance with these streams.
+    pub(crate) fn exec_start(&self, id: &str, streams: Streams, size: (u16, u16), op: Option<&Op>) -> Result<RunningExec> {
+        let Kept { container, config } = self.kept(id)?;
+        let found = self.find(&container)?;
+        self.can_exec(&found)?;
+        let state_file = self.claim_exec(id)?;
+        let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
+        let memfd = process::sealed_memfd("plan", &plan.bytes)?;
+        let control = self.control(&found)?;
+        self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
+        let mask = streams.mask;
+        control.send_streams(
+            Request { a: mask, ..request(DO_EXEC) },
+            &[memfd.as_fd(), state_file.as_fd()],
+            streams,
+        )?;
+        let answer = control.answer(None, op)?;
+        if answer.errno == 0 {
+            return Ok(RunningExec { control, pid: answer.value });
+        }
+        if answer.failure == Failure::default() {
+            return Err(match answer.errno {
+                libc::ESRCH => not_running(&found.row.id),
+                libc::EBUSY => Error::new(ErrorKind::Unavailable, "too many processes are being exec'd in this container"),
+                errno => Error::os("start a process in the container", errno),
+            });
+        }
+        let program = config.cmd.as_ref().and_then(|cmd| cmd.first()).map_or("", String::as_str);
+        let user = if config.user.is_empty() { &found.spec.config.user } else { &config.user };
+        let sentence = sentence(&plan.steps, answer.failure.step);
+        Err(failure::explain(answer.failure, &sentence, program, user, &[]).0)
+    }
+
+    /// An exec instance starts once: whoever makes its state file.
+    fn claim_exec(&self, id: &str) -> Result<File> {
+        let path = self.exec_state_path(id);
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => Ok(file),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                let running = self.exec_state(id).is_some_and(|state| state.phase == 1);
+                let what = if running { "is already running" } else { "has already run" };
+                Err(Error::conflict(format!("Error: Exec command {id} {what}")))
+            }
+            Err(e) => Err(Error::io(format_args!("make {}", path.display()), &e)),
+        }
+    }
+
+    fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
+        let spec = &found.spec;
+        let host = &spec.host_config;
+        let mut rights = rights(spec)?;
+        if config.privileged && !host.privileged {
+            rights.capabilities = capability::host_bounding()?;
+        }
+        if !config.user.is_empty() {
+            rights.user = config.user.clone();
+        }
+        let mut enter = libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP;
+        for (mode, kind) in [
+            (host.ipc_mode.as_str(), libc::CLONE_NEWIPC),
+            (host.uts_mode.as_str(), libc::CLONE_NEWUTS),
+            (host.network_mode.as_str(), libc::CLONE_NEWNET),
+        ] {
+            if mode != "host" {
+                enter |= kind;
+            }
+        }
+        Ok(plan::Exec {
+            tty: config.tty,
+            rows,
+            cols,
+            enter: enter as u32,
+            oom_score_adj: host.oom_score_adj,
+            rlimits: rlimits(host)?,
+            rights,
+            program: Program {
+                argv: config.cmd.clone().unwrap_or_default(),
+                env: exec_environment(found, config),
+                cwd: spec.config.working_dir.clone(),
+            },
+        })
+    }
+
+    fn exec_state(&self, id: &str) -> Option<ExecState> {
+        let file = File::open(self.exec_state_path(id)).ok()?;
+        let mut bytes = [0; EXEC_STATE_LEN];
+        (file.read_at(&mut bytes, 0).ok()? == EXEC_STATE_LEN).then(|| ExecState::from_bytes(&bytes)).flatten()
+    }
+
+    /// Everything about an exec instance.
+    pub(crate) fn exec_inspect(&self, id: &str) -> Result<ExecDetail> {
+        let Kept { container, config } = self.kept(id)?;
+        let state = self.exec_state(id);
+        let live = self.find(&container).ok().filter(|found| found.now.is_live());
+        let monitor = live.as_ref().map(|found| found.now.state.monitor_pid);
+        let running = state.is_some_and(|state| state.phase == 1 && Some(state.monitor_pid) == monitor);
+        let exit_code = state.filter(|_| !running).map(|state| if state.phase == 2 { state.exit_code } else { 137 });
+        let cmd = config.cmd.clone().unwrap_or_default();
+        Ok(ExecDetail {
+            id: id.into(),
+            running,
+            exit_code,
+            process_config: ExecProcess {
+                tty: config.tty,
+                entrypoint: cmd.first().cloned().unwrap_or_default(),
+                arguments: cmd.iter().skip(1).cloned().collect(),
+                privileged: config.privileged,
+                user: config.user.clone(),
+            },
+            open_stdin: config.attach_stdin,
+            open_stderr: config.attach_stderr,
+            open_stdout: config.attach_stdout,
+            can_remove: !running && state.is_some(),
+            container_id: container,
+            detach_keys: String::new(),
+            pid: if running { state.map_or(0, |state| state.pid) } else { 0 },
+        })
+    }
+
+    /// Somebody typed the detach keys.
+    pub(crate) fn exec_detached(&self, id: &str) -> Result<()> {
+        let found = self.find(&self.kept(id)?.container)?;
+        self.event(&found, "exec_detach", &[("execID", id)])
+    }
+
+    /// Sets an exec'd process's terminal size.
+    pub(crate) fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
+        let kept = self.kept(id)?;
+        let found = self.find(&kept.container)?;
+        let pid = self.exec_inspect(id)?.pid;
+        if pid == 0 {
+            return Err(Error::not_found(format!("No such exec instance: {id}")));
+        }
+        let size = Request { a: u32::from(rows), b: u32::from(cols), c: pid as u32, ..request(DO_RESIZE) };
+        self.control(&found)?.ask(size, None).map(|_| ())
+    }
+
+    /// The exec instances of a container that run or have not been started.
+    pub(super) fn running_execs(&self, container: &str) -> Result<Vec<String>> {
+        let ids = self.exec_ids()?;
+        let active = |id: &String| {
+            self.kept(id).is_ok_and(|kept| kept.container == container)
+                && self.exec_inspect(id).is_ok_and(|detail| !detail.can_remove)
+        };
+        Ok(ids.into_iter().filter(active).collect())
+    }
+
+    fn exec_ids(&self) -> Result<Vec<String>> {
+        let dir = self.run.join("x");
+        let entries = std::fs::read_dir(&dir).map_err(|e| Error::io(format_args!("list {}", dir.display()), &e))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter(|name| name.len() == 64).collect())
+    }
+
+    /// A container goes: so do its exec instances.
+    pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
+        for id in self.exec_ids()? {
+            if self.kept(&id).is_ok_and(|kept| kept.container == container) {
+                let _ = std::fs::remove_file(self.exec_path(&id));
+                let _ = std::fs::remove_file(self.exec_state_path(&id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The container's environment, then the request's.
+fn exec_environment(found: &Found, config: &ExecConfig) -> Vec<String> {
+    let mut spec = found.spec.clone();
+    spec.config.tty = config.tty;
+    let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id));
+    for added in config.env.iter().flatten() {
+        let key = added.split('=').next().unwrap_or_default();
+        env.retain(|old| old.split('=').next() != Some(key));
+        if added.contains('=') {
+            env.push(added.clone());
+        }
+    }
+    env
+}
+
+fn words(config: &ExecConfig) -> String {
+    config.cmd.clone().unwrap_or_default().join(" ")
+}
