@@ -35,4 +35,4 @@ mod root;
 mod session;
 mod stream;
 mod thread;
-mod types;
+pub mod types;
