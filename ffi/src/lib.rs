@@ -26,6 +26,7 @@ mod error;
 mod event;
 mod exec;
 mod handle;
+mod http;
 mod image;
 mod library;
 mod log;

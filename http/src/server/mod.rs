@@ -170,7 +170,7 @@ impl Shared {
             return;
         };
         let (shared, served) = (self.clone(), socket.clone());
-        let thread = std::thread::Builder::new().name("coracle-http".into()).spawn(move || {
+        let thread = crate::thread::spawn("coracle-http", move || {
             let _entry = Entry { shared: shared.clone(), key };
             let door = ServerDoor { shared: shared.clone(), key, tcp };
             Connection::new(shared.router.clone(), served, &shared.options.limits, &door).run();
