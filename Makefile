@@ -25,7 +25,7 @@ test:
 
 bench:
 	tools/setup bench
-	$(CARGO) build --release -p coracle-ffi -p coracle-cli
+	ffi/dist
 	bench/run
 
 lint:

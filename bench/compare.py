@@ -274,7 +274,7 @@ def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def footprints(work, bundle, ours):
+def footprints(work, library, ours):
     """Sizes and memory: ours, and containerd's shim."""
     # The container's process is the one whose cgroup has its id; its parent is the monitor.
     found = {}
@@ -287,7 +287,7 @@ def footprints(work, bundle, ours):
             found.setdefault("init", int(entry.name))
         if name.startswith("containerd-shim") and str(work) in (entry / "cmdline").read_text():
             found["shim"] = int(entry.name)
-    rows = [("libcoracle.so, stripped", os.path.getsize(work / "libcoracle.so"), 6_000_000)]
+    rows = [("libcoracle.so, stripped", os.path.getsize(library), 6_000_000)]
     if "init" in found:
         monitor = parent(found["init"])
         rows.append(("monitor, its program", os.stat(f"/proc/{monitor}/exe").st_size, 150_000))
@@ -368,6 +368,7 @@ def main():
     parser.add_argument("--megabytes", type=int, default=360, help="size of the image that is loaded")
     parser.add_argument("--only", choices=list(TITLES), action="append")
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--library", type=Path, required=True, help="the libcoracle.so that is measured")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     work, wanted = options.work, options.only or list(TITLES)
@@ -392,7 +393,7 @@ def main():
             results["exec"] = execs(options.rounds, driver, docker, bundle, ours, theirs)
         if "load" in wanted:
             results["load"] = loads(options.load_rounds, driver, docker, work, options.megabytes)
-        parts = footprints(work, bundle, ours)
+        parts = footprints(work, options.library, ours)
     finally:
         driver.ask("remove", ours)
         driver.close()

@@ -406,6 +406,65 @@ coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
 
 /**
+ * Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
+ *
+ * method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
+ * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
+ * answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+ * is an answer and no error here; its body has the message.
+ *
+ * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
+ * the descriptor of coracle_stream_fd goes to the process's stdin.
+ *
+ * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
+ *
+ * Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
+ */
+coracle_status coracle_request(coracle *c,
+                               const char *method,
+                               const char *target,
+                               const char *headers_json,
+                               const void *body,
+                               size_t len,
+                               coracle_op *op,
+                               int32_t *http_status,
+                               coracle_stream **out_body,
+                               coracle_error **err);
+
+/**
+ * Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
+ *
+ * The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
+ * there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
+ * time.
+ *
+ * Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_submit(coracle *c,
+                              const char *method,
+                              const char *target,
+                              const char *headers_json,
+                              const void *body,
+                              size_t len,
+                              coracle_op *op,
+                              coracle_error **err);
+
+/**
+ * A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
+ * on, no path, no port.
+ *
+ * *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
+ * by a thread of the library.
+ *
+ * Errors: EIO (no descriptor or thread left).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error **err);
+
+/**
  * Makes an operation: not cancelled, with no deadline and no progress function.
  *
  * Pass it to one call after another, not to two at once. *out: free it with coracle_op_free.

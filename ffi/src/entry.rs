@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn success_clears_the_error_argument() {
-        let mut err = 1 as *mut coracle_error;
+        let mut err = std::ptr::dangling_mut();
         assert_eq!(enter(&mut err, || Ok(CORACLE_UNCHANGED)), CORACLE_UNCHANGED);
         assert!(err.is_null());
         assert_eq!(enter_count(&mut err, || Ok(7)), 7);

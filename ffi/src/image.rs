@@ -125,7 +125,7 @@ pub unsafe extern "C" fn coracle_image_save(
             using.done(root.engine().image_inspect(name))?;
         }
         let (ours, theirs) = UnixStream::pair().map_err(|error| engine::Error::io("socket pair", &error))?;
-        let (ending, engine) = (Ending::default(), root.engine().clone());
+        let (ending, engine) = (Ending::own(), root.engine().clone());
         let stream = Stream::bytes(theirs.into(), ending.clone());
         crate::thread::spawn("save", move || {
             let mut sink = Sink(ours);

@@ -4,11 +4,11 @@ use crate::arg::Out;
 use crate::entry::{Failure, Outcome, enter, enter_number, enter_void};
 use crate::error::c_text;
 use crate::handle::{self, Object, Ref};
-use crate::stream::Stream;
+use crate::stream::{Stream, eventfd};
 use crate::types::*;
 use engine::{Error, ErrorKind, Op};
 use libc::c_void;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl Submitted {
 pub unsafe extern "C" fn coracle_op_new(out: *mut *mut coracle_op) -> coracle_status {
     enter(std::ptr::null_mut(), || {
         let out = Out::null(out, "out")?;
-        let submitted = Submitted { ready: eventfd()?, busy: AtomicBool::new(false), answer: Mutex::new(None) };
+        let submitted = Submitted { ready: eventfd(0)?, busy: AtomicBool::new(false), answer: Mutex::new(None) };
         let object = OpObject { op: Op::new()?, watcher: Mutex::new(None), submitted: Arc::new(submitted) };
         out.set(handle::give(object));
         Ok(CORACLE_OK)
@@ -293,13 +293,4 @@ pub unsafe extern "C" fn coracle_op_result(
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn eventfd() -> Outcome<OwnedFd> {
-    // SAFETY: no pointers.
-    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
-        // SAFETY: the kernel just made it for us.
-        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(Error::io("eventfd", &std::io::Error::last_os_error()).into()),
-    }
 }

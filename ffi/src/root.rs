@@ -4,12 +4,13 @@ use crate::arg::{self, Out};
 use crate::entry::{Failure, Outcome, catch, enter};
 use crate::handle::{self, Object, Ref};
 use crate::types::*;
+use coracle_http::Router;
 use engine::model::StringMap;
 use engine::{Durability, Engine, ErrorKind, Options};
 use libc::c_char;
 use serde::Deserialize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What stands behind a `coracle *`.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(crate) struct Root(Arc<Shared>);
 
 struct Shared {
     engine: Engine,
+    /// Made when the first request comes.
+    router: OnceLock<Router>,
     /// A call ended in a defect: what it left half done in memory is unknown, so nothing is changed from here any more.
     poisoned: AtomicBool,
 }
@@ -30,6 +33,10 @@ impl Object for Root {
 impl Root {
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    pub(crate) fn router(&self) -> &Router {
+        self.0.router.get_or_init(|| Router::new(self.0.engine.clone()))
     }
 }
 
@@ -80,7 +87,11 @@ pub unsafe extern "C" fn coracle_open(
     enter(err, || {
         let out = Out::null(out, "out")?;
         let engine = Engine::open_with(options(root, opt)?)?;
-        out.set(handle::give(Root(Arc::new(Shared { engine, poisoned: AtomicBool::new(false) }))));
+        out.set(handle::give(Root(Arc::new(Shared {
+            engine,
+            router: OnceLock::new(),
+            poisoned: AtomicBool::new(false),
+        }))));
         Ok(CORACLE_OK)
     })
 }

@@ -5,9 +5,10 @@ use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
 use crate::handle::{self, Object};
 use crate::op::Using;
 use crate::types::*;
+use coracle_http::StreamEnd;
 use engine::{Channel, ErrorKind, LogLine, LogStream, Op};
 use libc::c_void;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What stands behind a `coracle_stream *`.
@@ -31,20 +32,44 @@ struct Reader {
 }
 
 enum Source {
-    Log(LogStream),
+    Log(Box<LogStream>),
     Bytes(OwnedFd, Ending),
+    /// Bytes that are all here, and a descriptor that is always readable.
+    Memory {
+        bytes: Vec<u8>,
+        _ready: OwnedFd,
+    },
 }
 
-/// How the maker of a stream's bytes ended, where it failed; set before it closes its end.
-#[derive(Clone, Default)]
-pub(crate) struct Ending(Arc<Mutex<Option<Failure>>>);
+/// How the maker of a stream's bytes ended; known before it closes its end.
+#[derive(Clone)]
+pub(crate) enum Ending {
+    /// Its end is its end: a connection.
+    Plain,
+    /// What failed, if something did.
+    Own(Arc<Mutex<Option<Failure>>>),
+    /// Whether the router sent all of it.
+    Http(StreamEnd),
+}
 
 impl Ending {
-    pub(crate) fn fail(&self, failure: Failure) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    pub(crate) fn own() -> Ending {
+        Ending::Own(Arc::default())
     }
+
+    pub(crate) fn fail(&self, failure: Failure) {
+        if let Ending::Own(slot) = self {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        }
+    }
+
     fn result(&self) -> Outcome<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        match self {
+            Ending::Plain => Ok(()),
+            Ending::Own(slot) => slot.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err),
+            Ending::Http(end) if end.complete() == Some(true) => Ok(()),
+            Ending::Http(_) => Err(Failure::new(ErrorKind::Internal, "the body broke off before its end")),
+        }
     }
 }
 
@@ -52,12 +77,18 @@ impl Stream {
     /// The records of a log.
     pub(crate) fn log(log: LogStream) -> Stream {
         let fd = log.fd().map(|fd| fd.as_raw_fd());
-        Stream::new(fd, Source::Log(log))
+        Stream::new(fd, Source::Log(Box::new(log)))
     }
 
     /// Bytes that come out of a descriptor; `ending` tells, at its end, whether they are all.
     pub(crate) fn bytes(fd: OwnedFd, ending: Ending) -> Stream {
         Stream::new(Some(fd.as_raw_fd()), Source::Bytes(fd, ending))
+    }
+
+    /// Bytes that are all here.
+    pub(crate) fn memory(bytes: Vec<u8>) -> Outcome<Stream> {
+        let fd = eventfd(1)?;
+        Ok(Stream::new(Some(fd.as_raw_fd()), Source::Memory { bytes, _ready: fd }))
     }
 
     fn new(fd: Option<i32>, source: Source) -> Stream {
@@ -107,7 +138,15 @@ impl Reader {
     }
 
     fn next_record(&mut self, op: Option<&Op>) -> engine::Result<bool> {
-        let Source::Log(log) = &mut self.source else { return Ok(false) };
+        let log = match &mut self.source {
+            Source::Log(log) => log,
+            // One record, then the end.
+            Source::Memory { bytes, .. } => {
+                (self.record.data, self.given) = (std::mem::take(bytes), 0);
+                return Ok(!self.record.data.is_empty());
+            }
+            Source::Bytes(..) => return Ok(false),
+        };
         loop {
             if let Some(record) = log.next(None, op)? {
                 (self.record, self.given) = (record, 0);
@@ -222,4 +261,14 @@ pub unsafe extern "C" fn coracle_stream_next(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_free(s: *mut coracle_stream) {
     crate::entry::enter_void(|| handle::free::<Stream>(s));
+}
+
+/// A new eventfd with that count: above 0 it is readable.
+pub(crate) fn eventfd(count: u32) -> Outcome<OwnedFd> {
+    // SAFETY: no pointers.
+    match unsafe { libc::eventfd(count, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
+        // SAFETY: the kernel just made it for us.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(engine::Error::io("eventfd", &std::io::Error::last_os_error()).into()),
+    }
 }

@@ -37,6 +37,7 @@ mod schema;
 mod server;
 mod socket;
 mod stream;
+mod thread;
 mod time;
 #[cfg(feature = "tiny_http")]
 pub mod tiny;

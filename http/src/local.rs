@@ -141,8 +141,7 @@ impl Router {
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = std::thread::Builder::new().name("coracle-http".into());
-    thread.spawn(work).map(drop).map_err(|e| Error::io("start a thread", &e))
+    crate::thread::spawn("coracle-http", work).map_err(|e| Error::io("start a thread", &e))
 }
 
 fn duplicate(socket: &Socket) -> Result<OwnedFd> {

@@ -140,12 +140,19 @@ pub(crate) struct Plan {
 ///
 /// One thread does both directions. A client that stops sending ends the process's stdin and still gets the output.
 pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
-    let mut outputs = Vec::new();
-    for channel in [Channel::Stdout, Channel::Stderr] {
-        outputs.extend(session.take_fd(channel).map(|fd| (channel, fd)));
+    let stdin = session.take_fd(Channel::Stdin);
+    let outputs = [Channel::Stdout, Channel::Stderr].into_iter();
+    let outputs = outputs.filter_map(|channel| session.take_fd(channel).map(|fd| (channel, fd))).collect();
+    if join(client, stdin, outputs, plan) == End::Detached {
+        // The client left on purpose; that the event is not told is no reason to stay.
+        let _ = session.detach();
     }
+}
+
+fn join(mut client: Duplex, stdin: Option<OwnedFd>, outputs: Vec<(Channel, OwnedFd)>, plan: Plan) -> End {
+    let early = std::mem::take(&mut client.early);
     let mut pump = Pump {
-        stdin: session.take_fd(Channel::Stdin),
+        stdin,
         stdin_only: outputs.is_empty(),
         outputs,
         sending: true,
@@ -155,14 +162,12 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
         plan,
         client,
     };
-    let early = std::mem::take(&mut pump.client.early);
     let mut end = pump.typed(&early);
-    while end.is_none() {
-        end = pump.turn();
-    }
-    if end == Some(End::Detached) {
-        // The client left on purpose; that the event is not told is no reason to stay.
-        let _ = session.detach();
+    loop {
+        match end {
+            Some(end) => return end,
+            None => end = pump.turn(),
+        }
     }
 }
 
@@ -315,21 +320,17 @@ impl Pump {
     }
 
     fn typed(&mut self, bytes: &[u8]) -> Option<End> {
-        if self.stdin.is_none() {
+        let stdin = self.stdin.as_ref()?;
+        let Some(keys) = &mut self.plan.keys else {
+            self.to_stdin.bytes.extend_from_slice(bytes);
+            return None;
+        };
+        if !keys.feed(bytes, &mut self.to_stdin.bytes) {
             return None;
         }
-        match &mut self.plan.keys {
-            None => self.to_stdin.bytes.extend_from_slice(bytes),
-            Some(keys) => {
-                if keys.feed(bytes, &mut self.to_stdin.bytes) {
-                    if let Some(stdin) = &self.stdin {
-                        let _ = self.to_stdin.send(stdin.as_fd());
-                    }
-                    return Some(End::Detached);
-                }
-            }
-        }
-        None
+        // What was typed before is still the process's, as far as it takes it now.
+        let _ = self.to_stdin.send(stdin.as_fd());
+        Some(End::Detached)
     }
 
     /// Tells the process that no more input comes. A shutdown, as the descriptor may be one of several on the socket.
@@ -378,6 +379,10 @@ impl Pending {
 mod tests {
     use super::*;
     use coracle::model::ProgressDetail;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::thread::JoinHandle;
 
     #[test]
     fn frames_carry_stream_and_length() {
@@ -412,5 +417,110 @@ mod tests {
         assert_eq!(unbase64("EBE="), [16, 17]);
         assert_eq!(unbase64(""), b"");
         assert_eq!(unbase64("YWJj"), b"abc");
+    }
+
+    /// The ends that a test holds while a pump joins the others.
+    struct Joined {
+        client: UnixStream,
+        stdin: UnixStream,
+        outputs: Vec<UnixStream>,
+        thread: JoinHandle<End>,
+    }
+
+    fn joined(outputs: &[Channel], frames: Frames, keys: Option<&str>, early: &[u8]) -> Joined {
+        let pair = || UnixStream::pair().unwrap();
+        let ((client, near), (stdin, far_stdin)) = (pair(), pair());
+        let (mut held, mut given) = (Vec::new(), Vec::new());
+        for channel in outputs {
+            let (ours, theirs) = pair();
+            held.push(ours);
+            given.push((*channel, OwnedFd::from(theirs)));
+        }
+        let plan = Plan { frames, keys: keys.map(|k| DetachKeys::parse(k).unwrap()) };
+        let duplex = Duplex { socket: near.into(), early: early.to_vec() };
+        let thread = std::thread::spawn(move || join(duplex, Some(far_stdin.into()), given, plan));
+        for stream in [&client, &stdin] {
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        }
+        Joined { client, stdin, outputs: held, thread }
+    }
+
+    fn all(stream: &mut UnixStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn output_reaches_a_silent_client_and_half_close_reaches_the_process() {
+        let mut j = joined(&[Channel::Stdout, Channel::Stderr], Frames::Multiplexed, None, b"early ");
+        let mut frame = [0; 10];
+        j.outputs[1].write_all(b"e1").unwrap();
+        j.client.read_exact(&mut frame).unwrap();
+        assert_eq!(&frame, b"\x02\0\0\0\0\0\0\x02e1");
+        j.client.write_all(b"late").unwrap();
+        j.client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(all(&mut j.stdin), b"early late");
+        j.outputs[0].write_all(b"o1").unwrap();
+        drop(j.outputs);
+        assert_eq!(all(&mut j.client), b"\x01\0\0\0\0\0\0\x02o1");
+        assert_eq!(j.thread.join().unwrap(), End::Done);
+    }
+
+    #[test]
+    fn much_goes_both_ways_at_once() {
+        let mut j = joined(&[Channel::Stdout], Frames::Raw, None, b"");
+        let data: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+        std::thread::scope(|scope| {
+            let (mut typed, mut client) = (j.client.try_clone().unwrap(), j.client.try_clone().unwrap());
+            let data = &data;
+            scope.spawn(move || {
+                typed.write_all(data).unwrap();
+                typed.shutdown(Shutdown::Write).unwrap();
+            });
+            let mut output = j.outputs[0].try_clone().unwrap();
+            scope.spawn(move || output.write_all(data).unwrap());
+            let reader = scope.spawn(move || all(&mut client));
+            assert!(all(&mut j.stdin) == *data);
+            // The end of the output is the end of the conversation, so it comes last.
+            j.outputs.clear();
+            assert!(reader.join().unwrap() == *data);
+        });
+        assert_eq!(j.thread.join().unwrap(), End::Done);
+    }
+
+    #[test]
+    fn detach_keys_leave() {
+        let mut j = joined(&[Channel::Stdout], Frames::Raw, Some("ctrl-p,ctrl-q"), b"");
+        j.client.write_all(b"ls\x10x\x10\x11more").unwrap();
+        assert_eq!(j.thread.join().unwrap(), End::Detached);
+        assert_eq!(all(&mut j.stdin), b"ls\x10x");
+        // Without a terminal they are input like any other.
+        let mut j = joined(&[Channel::Stdout], Frames::Multiplexed, None, b"");
+        j.client.write_all(b"\x10\x11").unwrap();
+        j.client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(all(&mut j.stdin), b"\x10\x11");
+    }
+
+    #[test]
+    fn a_client_that_is_gone_ends_it_after_its_last_input() {
+        let mut j = joined(&[Channel::Stdout], Frames::Raw, None, b"");
+        j.client.write_all(b"last").unwrap();
+        drop(j.client);
+        assert_eq!(all(&mut j.stdin), b"last");
+        assert_eq!(j.thread.join().unwrap(), End::Done);
+    }
+
+    #[test]
+    fn input_alone_ends_with_the_input_or_the_process() {
+        let mut j = joined(&[], Frames::Raw, None, b"");
+        j.client.write_all(b"x").unwrap();
+        j.client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(all(&mut j.stdin), b"x");
+        assert_eq!(j.thread.join().unwrap(), End::Done);
+        let mut j = joined(&[], Frames::Raw, None, b"");
+        drop(j.stdin);
+        assert_eq!(j.thread.join().unwrap(), End::Done);
+        assert_eq!(all(&mut j.client), b"");
     }
 }

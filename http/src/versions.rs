@@ -46,7 +46,7 @@ impl Version {
         GATES.iter().any(|(since, g)| *g == gate && self.number >= (1, *since))
     }
     /// Brings a create body (canonical names) to the newest shape.
-    pub(crate) fn lift_create(&self, body: &mut Vec<(String, Node)>) {
+    pub(crate) fn lift_create(&self, body: &mut Fields) {
         for change in LADDER.iter().filter(|c| self.number < (1, c.since)) {
             if let Some(lift) = change.create {
                 lift(body);
@@ -104,10 +104,13 @@ const GATES: &[(u64, Gate)] = &[
     (24, Gate::NoCopy),
 ];
 
+/// The fields of a request body, under their canonical names.
+type Fields = [(String, Node)];
+
 /// One rung: what version 1.`since` changed, as the way back for requests and answers older than it.
 struct Change {
     since: u64,
-    create: Option<fn(&mut Vec<(String, Node)>)>,
+    create: Option<fn(&mut Fields)>,
     inspect: Option<fn(&mut Map<String, Value>)>,
     info: Option<fn(&mut Map<String, Value>)>,
 }
@@ -131,7 +134,7 @@ fn host_config(body: &mut [(String, Node)]) -> Option<&mut Vec<(String, Node)>> 
     }
 }
 
-fn clamp_cpu_shares(body: &mut Vec<(String, Node)>) {
+fn clamp_cpu_shares(body: &mut Fields) {
     let Some(Node::Number(shares)) = host_config(body).and_then(|host| field(host, "CpuShares")) else { return };
     match shares.parse::<i64>() {
         Ok(n) if n > 0 => *shares = n.clamp(2, 262_144).to_string(),
@@ -139,7 +142,7 @@ fn clamp_cpu_shares(body: &mut Vec<(String, Node)>) {
     }
 }
 
-fn no_auto_remove(body: &mut Vec<(String, Node)>) {
+fn no_auto_remove(body: &mut Fields) {
     if let Some(host) = host_config(body) {
         host.retain(|(name, _)| name != "AutoRemove");
     }

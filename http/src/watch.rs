@@ -63,10 +63,7 @@ impl Watch {
         }
         let shared = Arc::new(Shared::new().map_err(|errno| Error::os("watch clients", errno as i32))?);
         let mine = shared.clone();
-        std::thread::Builder::new()
-            .name("coracle-clients".into())
-            .spawn(move || mine.run())
-            .map_err(|e| Error::io("start a thread", &e))?;
+        crate::thread::spawn("coracle-clients", move || mine.run()).map_err(|e| Error::io("start a thread", &e))?;
         *slot = Some(shared.clone());
         Ok(shared)
     }

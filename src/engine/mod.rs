@@ -8,6 +8,7 @@ mod images;
 mod session;
 mod system;
 
+pub use crate::store::Durability;
 pub use session::{Io, Session, SessionRead};
 
 use crate::error::Result;
@@ -18,18 +19,6 @@ use crate::model::{AttachStreams, StringMap};
 use crate::store::Db;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// When a change is on disk, as SQLite's `synchronous`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// What a call acknowledged survives a power cut.
-    #[default]
-    Full,
-    /// The store stays consistent over a power cut; the last moments may be lost.
-    Normal,
-    /// Nothing is flushed: for throw-away roots.
-    Off,
-}
 
 /// How an engine root is opened.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@
 
 use super::digest::Digest;
 use super::layer::Stage;
-use crate::engine::Durability;
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
+use crate::store::Durability;
 use std::cell::Cell;
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd, OwnedFd};

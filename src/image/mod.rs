@@ -15,9 +15,9 @@ mod reference;
 
 pub(crate) use config::ImageConfigView;
 
-use crate::engine::Durability;
 use crate::error::{Error, Result};
 use crate::model::{Event, Progress, StringMap};
+use crate::store::Durability;
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use crate::store::{Db, Flush};
 use crate::time::now_ns;

@@ -7,7 +7,6 @@ pub(crate) mod containers;
 pub(crate) mod images;
 pub(crate) mod states;
 
-use crate::engine::Durability;
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -19,6 +18,18 @@ const SCHEMA_VERSION: i32 = 1;
 
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
+
+/// When a change is on disk, as SQLite's `synchronous`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// What a call acknowledged survives a power cut.
+    #[default]
+    Full,
+    /// The store stays consistent over a power cut; the last moments may be lost.
+    Normal,
+    /// Nothing is flushed: for throw-away roots.
+    Off,
+}
 
 /// Whether a transaction is on disk when the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

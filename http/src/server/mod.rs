@@ -150,13 +150,18 @@ impl Server {
     fn accept(&self, listener: &Listener) {
         match listener.accept() {
             Ok(socket) => self.shared.serve(socket, listener.is_tcp()),
-            Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-                // Nothing can be accepted until something is closed; the waiting connection stays in the queue.
-                Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => std::thread::sleep(PAUSE),
-                _ => {}
-            },
+            // Nothing can be accepted until something is closed; the waiting connection stays in the queue.
+            Err(error) if exhausted(&error) => std::thread::sleep(PAUSE),
+            // Nobody waits any more, or the client gave up: the next wait tells.
+            Err(_) => {}
         }
     }
+}
+
+/// Whether the system has nothing left to accept with.
+fn exhausted(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
 }
 
 /// How long the server rests when the system has nothing left to accept with.
@@ -170,7 +175,7 @@ impl Shared {
             return;
         };
         let (shared, served) = (self.clone(), socket.clone());
-        let thread = std::thread::Builder::new().name("coracle-http".into()).spawn(move || {
+        let thread = crate::thread::spawn("coracle-http", move || {
             let _entry = Entry { shared: shared.clone(), key };
             let door = ServerDoor { shared: shared.clone(), key, tcp };
             Connection::new(shared.router.clone(), served, &shared.options.limits, &door).run();

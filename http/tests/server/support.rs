@@ -41,7 +41,6 @@ pub fn engine(scratch: &Scratch) -> Engine {
 /// A running server on a Unix socket; ended and cleaned up when dropped.
 pub struct Running {
     pub handle: ServerHandle,
-    pub router: Router,
     pub addresses: Vec<Address>,
     thread: Option<JoinHandle<()>>,
     pub scratch: Scratch,
@@ -56,10 +55,10 @@ pub fn serve_with(router: RouterOptions, options: ServerOptions, more: &[&str]) 
     let router = Router::with(engine(&scratch), router);
     let mut addresses = vec![Address::Unix(scratch.path().join("sock"))];
     addresses.extend(more.iter().map(|text| text.parse().unwrap()));
-    let server = Server::bind(router.clone(), &addresses, options).unwrap();
+    let server = Server::bind(router, &addresses, options).unwrap();
     let (handle, addresses) = (server.handle(), server.addresses().unwrap());
     let thread = Some(std::thread::spawn(move || server.run()));
-    Running { handle, router, addresses, thread, scratch }
+    Running { handle, addresses, thread, scratch }
 }
 
 impl Running {

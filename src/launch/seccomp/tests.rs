@@ -451,3 +451,16 @@ fn a_profile_that_does_not_fit() {
     let profile = json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules}).to_string();
     assert!(profile_filter(&profile, 0).unwrap_err().message().contains("too large"));
 }
+
+#[test]
+fn default_filters_are_kept() {
+    let filters = DefaultFilters::default();
+    let first = filters.get(capability::DEFAULT).unwrap();
+    assert_eq!(*first, *default_filter(capability::DEFAULT).unwrap());
+    assert!(Arc::ptr_eq(&first, &filters.get(capability::DEFAULT).unwrap()));
+    for caps in 0..DefaultFilters::KEPT as u64 {
+        filters.get(caps).unwrap();
+    }
+    assert!(!Arc::ptr_eq(&first, &filters.get(capability::DEFAULT).unwrap()), "the oldest goes");
+    assert_eq!(filters.compiled.lock().len(), DefaultFilters::KEPT);
+}

@@ -1,0 +1,36 @@
+# The C ABI: libraries, header, installation. Included by the Makefile at the top, from where it runs.
+#
+# make libcoracle      the shipped libraries, in target/dist/
+# make header          include/coracle.h and ffi/coracle.map from the source
+# make header-check    whether both are current
+# make symbols-check   whether the libraries give out what the header says and nothing else
+# make install-lib PREFIX=/usr/local DESTDIR=   header, libraries, coracle.pc (part of make install)
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+DIST = target/dist
+LIBDIR = $(DESTDIR)$(PREFIX)/lib
+
+.PHONY: libcoracle header header-check symbols-check install-lib
+
+libcoracle:
+	ffi/dist
+
+header:
+	$(CARGO) run -q -p coracle-ffi --example header
+
+header-check:
+	$(CARGO) run -q -p coracle-ffi --example header -- --check
+
+symbols-check: libcoracle
+	ffi/check-symbols $(DIST)
+
+install: install-lib
+
+install-lib: libcoracle
+	install -d $(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 include/coracle.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(DIST)/libcoracle.a $(LIBDIR)/
+	cp -P --no-preserve=ownership $(DIST)/libcoracle.so $(DIST)/libcoracle.so.* $(LIBDIR)/
+	sed -e 's|@PREFIX@|$(PREFIX)|' $(DIST)/coracle.pc.in >$(LIBDIR)/pkgconfig/coracle.pc

@@ -1,0 +1,164 @@
+//! The HTTP API in process: one request, a request on a thread of the library, a private connection.
+
+use crate::arg::{self, Out};
+use crate::entry::{Failure, Outcome, catch};
+use crate::handle;
+use crate::op::Using;
+use crate::root::{Access, with_root};
+use crate::stream::{Ending, Stream};
+use crate::types::*;
+use coracle_http::{ReplyBody, Router};
+use engine::Op;
+use engine::model::StringMap;
+use libc::{c_char, c_void};
+use std::os::fd::IntoRawFd;
+
+/// Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
+///
+/// method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
+/// NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
+/// answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+/// is an answer and no error here; its body has the message.
+///
+/// The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
+/// the descriptor of coracle_stream_fd goes to the process's stdin.
+///
+/// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
+///
+/// Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_request(
+    c: *mut coracle,
+    method: *const c_char,
+    target: *const c_char,
+    headers_json: *const c_char,
+    body: *const c_void,
+    len: usize,
+    op: *mut coracle_op,
+    http_status: *mut i32,
+    out_body: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, access(method), err, |root| {
+        let http_status = Out::optional(http_status, 0);
+        let out_body = Out::null(out_body, "out_body")?;
+        let request = Request::new(method, target, headers_json, body, len)?;
+        let using = Using::new(op)?;
+        let (status, body) = request.send(root.router(), using.op())?;
+        if let Some(op) = using.op() {
+            using.done(op.check())?;
+        }
+        http_status.set(status.into());
+        out_body.set(handle::give(body));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
+///
+/// The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
+/// there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
+/// time.
+///
+/// Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_submit(
+    c: *mut coracle,
+    method: *const c_char,
+    target: *const c_char,
+    headers_json: *const c_char,
+    body: *const c_void,
+    len: usize,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, access(method), err, |root| {
+        let request = Request::new(method, target, headers_json, body, len)?;
+        let (op, submitted) = Using::new(op)?.submit()?;
+        let (router, answer) = (root.router().clone(), submitted.clone());
+        let started = crate::thread::spawn("request", move || {
+            let result = catch(|| {
+                let answer = request.send(&router, Some(&op))?;
+                op.check()?;
+                Ok(answer)
+            });
+            answer.answer(result);
+        });
+        if started.is_err() {
+            submitted.give_up();
+        }
+        started.map(|()| CORACLE_OK)
+    })
+}
+
+/// A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
+/// on, no path, no port.
+///
+/// *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
+/// by a thread of the library.
+///
+/// Errors: EIO (no descriptor or thread left).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_http_connect(
+    c: *mut coracle,
+    out_fd: *mut i32,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::new(out_fd, -1, "out_fd")?;
+        out.set(root.router().connect()?.into_raw_fd());
+        Ok(CORACLE_OK)
+    })
+}
+
+/// A request with everything that it needs.
+struct Request {
+    method: String,
+    target: String,
+    headers: StringMap,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn new(
+        method: *const c_char,
+        target: *const c_char,
+        headers_json: *const c_char,
+        body: *const c_void,
+        len: usize,
+    ) -> Outcome<Request> {
+        let target = arg::text(target, "target")?.to_string();
+        if !target.starts_with('/') {
+            return Err(Failure::invalid("target does not begin with /"));
+        }
+        Ok(Request {
+            method: arg::text(method, "method")?.to_string(),
+            target,
+            headers: arg::json_or_default(headers_json, "headers_json")?,
+            body: arg::bytes(body, len, "body")?.to_vec(),
+        })
+    }
+
+    fn send(self, router: &Router, op: Option<&Op>) -> Outcome<(u16, Stream)> {
+        let headers: Vec<(&str, &str)> = self.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let reply = router.request(&self.method, &self.target, &headers, self.body, op)?;
+        let body = match reply.body {
+            ReplyBody::Bytes(bytes) => Stream::memory(bytes)?,
+            ReplyBody::Stream(fd, end) => Stream::bytes(fd, Ending::Http(end)),
+            ReplyBody::Duplex(fd) => Stream::bytes(fd, Ending::Plain),
+        };
+        Ok((reply.status, body))
+    }
+}
+
+/// What a request of that method may do to the root; a method that is no text is refused later.
+fn access(method: *const c_char) -> Access {
+    match arg::text(method, "method") {
+        Ok("GET" | "HEAD") => Access::Read,
+        _ => Access::Change,
+    }
+}

@@ -1,0 +1,172 @@
+//! Promises about the source that a compiler does not hold: who may name whom, where `unsafe` stands, what never occurs.
+
+use std::path::{Path, PathBuf};
+
+/// A module of the library and its row: it may name rows above its own (smaller numbers), not its peers. Row 0 names
+/// each other: they are words.
+const ROWS: &[(&str, u8)] = &[
+    ("model", 0),
+    ("error", 0),
+    ("time", 0),
+    ("kernel", 1),
+    // Cancelling waits on descriptors.
+    ("op", 1),
+    ("store", 2),
+    ("event", 3),
+    ("image", 4),
+    ("log", 4),
+    ("launch", 4),
+    ("container", 5),
+    ("engine", 7),
+];
+
+/// What a module names against its row, each with the reason; to become shorter, not longer.
+const EXCUSED: &[(&str, &str, &str)] = &[
+    ("op", "kernel", "Op is the library's own word for waiting, and waits through the kernel"),
+    ("kernel", "op", "a wait in the kernel ends with its Op"),
+];
+
+/// Folders where `unsafe` may stand: the door to the kernel, the C ABI, the monitor.
+const UNSAFE_ROOMS: &[&str] = &["src/kernel", "ffi", "monitor"];
+
+#[test]
+fn modules_name_only_the_rows_above() {
+    let mut wrong = Vec::new();
+    for source in sources("src") {
+        let Some((module, row)) = ROWS.iter().find(|(name, _)| is_of(&source.path, name)) else { continue };
+        for (number, line) in source.lines() {
+            for (other, above) in ROWS.iter().filter(|(other, _)| other != module && names(line, other)) {
+                let peers_in_words = *row == 0 && *above == 0;
+                let excused = EXCUSED.iter().any(|(from, to, _)| from == module && to == other);
+                if above >= row && !peers_in_words && !excused {
+                    wrong.push(format!(
+                        "{}:{number}: {module} (row {row}) names {other} (row {above})",
+                        source.path.display()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_has_a_row() {
+    let text = std::fs::read_to_string(project().join("src/lib.rs")).expect("src/lib.rs");
+    for line in text.lines() {
+        let declared = line.strip_prefix("pub mod ").or(line.strip_prefix("mod ")).and_then(|l| l.strip_suffix(';'));
+        if let Some(module) = declared {
+            assert!(ROWS.iter().any(|(name, _)| *name == module), "{module} has no row in tests/tidy.rs");
+        }
+    }
+}
+
+#[test]
+fn unsafe_stands_in_its_rooms_with_a_reason() {
+    let mut wrong = Vec::new();
+    for source in ["src", "http", "cli", "ffi", "monitor"].iter().flat_map(|dir| sources(dir)) {
+        let in_a_room = UNSAFE_ROOMS.iter().any(|room| source.path.starts_with(room));
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (number, line) in source.lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            if !in_a_room
+                && (code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("allow(unsafe_code)"))
+            {
+                wrong.push(format!("{}:{number}: unsafe outside its rooms", source.path.display()));
+            }
+            let before = &lines[number.saturating_sub(6)..number];
+            if source.path.starts_with("src/kernel")
+                && code.contains("unsafe {")
+                && !before.iter().any(|l| l.contains("SAFETY"))
+            {
+                wrong.push(format!("{}:{number}: unsafe without a SAFETY reason", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_library_leaves_its_host_alone() {
+    // What must not occur in the library (tests aside), and why.
+    let never = [
+        ("println!", "writes to the host's streams"),
+        ("eprintln!", "writes to the host's streams"),
+        ("dbg!", "writes to the host's streams"),
+        ("process::exit", "ends the host"),
+        ("process::abort", "ends the host"),
+        ("Command::new", "there are no helper programs"),
+        ("set_current_dir", "changes the host's directory"),
+        ("env::set_var", "changes the host's environment"),
+        ("set_hook", "changes the host's panic hook"),
+        ("signal::sigaction", "changes the host's signal handlers"),
+        ("waitpid(-1", "reaps the host's children"),
+        ("todo!", "is not written yet"),
+        ("unimplemented!", "is not written yet"),
+    ];
+    let mut wrong = Vec::new();
+    for source in ["src", "http/src"].iter().flat_map(|dir| sources(dir)) {
+        for (number, line) in source.lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (word, why) in never.iter().filter(|(word, _)| code.contains(word)) {
+                wrong.push(format!("{}:{number}: {word} {why}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A source file without its tests.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// Its lines with their numbers, up to the tests at its end.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let code = self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        code.lines().enumerate().map(|(at, line)| (at + 1, line))
+    }
+}
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Rust files below a folder that are not tests.
+fn sources(dir: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![project().join(dir)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("read a folder of the project").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() && !["tests", "target", "examples"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !name.contains("tests") {
+                let text = std::fs::read_to_string(&path).expect("read a file of the project");
+                let path = path.strip_prefix(project()).expect("below the project").to_path_buf();
+                found.push(Source { path, text });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no sources in {dir}");
+    found
+}
+
+/// Whether a file is of a module: `src/name.rs` or below `src/name/`.
+fn is_of(path: &Path, module: &str) -> bool {
+    path.starts_with(format!("src/{module}")) || path == Path::new(&format!("src/{module}.rs"))
+}
+
+/// Whether a line names a module of this crate.
+fn names(line: &str, module: &str) -> bool {
+    let code = line.trim_start();
+    if code.starts_with("//") {
+        return false;
+    }
+    let path = format!("crate::{module}");
+    code.match_indices(&path)
+        .any(|(at, _)| !code[at + path.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
