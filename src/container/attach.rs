@@ -32,8 +32,7 @@ impl Ends {
     /// Makes the streams that are wanted and not given: stdin as a socket (a closed one must not raise SIGPIPE in the
     /// caller), output as pipes (the caller only reads, and a pipe is fast). A terminal has no stderr of its own.
     pub(crate) fn new(io: Io, want: AttachStreams, tty: bool) -> Result<Ends> {
-        let mut ends =
-            Ends { stdin: None, stdout: None, stderr: None, streams: Streams { mask: 0, fds: Vec::new() } };
+        let mut ends = Ends { stdin: None, stdout: None, stderr: None, streams: Streams { mask: 0, fds: Vec::new() } };
         if want.stdin {
             let theirs = match io.stdin {
                 Some(fd) => fd,
@@ -164,7 +163,8 @@ impl Containers {
         let mut sessions = Vec::new();
         let entries = std::fs::read_dir(&path).map_err(|e| Error::io(format_args!("list {}", path.display()), &e))?;
         for entry in entries.flatten() {
-            let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(PARKED)).map(str::to_owned) else {
+            let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(PARKED)).map(str::to_owned)
+            else {
                 continue;
             };
             match take_parked(&dir, &name) {

@@ -53,10 +53,9 @@ impl Containers {
             STATUS_PAUSED => {
                 Err(Error::conflict(format!("Container {} is paused, unpause the container before exec", row.name)))
             }
-            STATUS_RESTARTING => Err(Error::conflict(format!(
-                "Container {} is restarting, wait until the container is running",
-                row.id
-            ))),
+            STATUS_RESTARTING => {
+                Err(Error::conflict(format!("Container {} is restarting, wait until the container is running", row.id)))
+            }
             _ if !now.is_live() => Err(not_running(&row.id)),
             _ => Ok(()),
         }
@@ -83,7 +82,13 @@ impl Containers {
     }
 
     /// Starts an exec instance with these streams.
-    pub(crate) fn exec_start(&self, id: &str, streams: Streams, size: (u16, u16), op: Option<&Op>) -> Result<RunningExec> {
+    pub(crate) fn exec_start(
+        &self,
+        id: &str,
+        streams: Streams,
+        size: (u16, u16),
+        op: Option<&Op>,
+    ) -> Result<RunningExec> {
         let Kept { container, config } = self.kept(id)?;
         let found = self.find(&container)?;
         self.can_exec(&found)?;
@@ -93,11 +98,7 @@ impl Containers {
         let control = self.control(&found)?;
         self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;
-        control.send_streams(
-            Request { a: mask, ..request(DO_EXEC) },
-            &[memfd.as_fd(), state_file.as_fd()],
-            streams,
-        )?;
+        control.send_streams(Request { a: mask, ..request(DO_EXEC) }, &[memfd.as_fd(), state_file.as_fd()], streams)?;
         let answer = control.answer(None, op)?;
         if answer.errno == 0 {
             return Ok(RunningExec { control, pid: answer.value });
@@ -105,7 +106,9 @@ impl Containers {
         if answer.failure == Failure::default() {
             return Err(match answer.errno {
                 libc::ESRCH => not_running(&found.row.id),
-                libc::EBUSY => Error::new(ErrorKind::Unavailable, "too many processes are being exec'd in this container"),
+                libc::EBUSY => {
+                    Error::new(ErrorKind::Unavailable, "too many processes are being exec'd in this container")
+                }
                 errno => Error::os("start a process in the container", errno),
             });
         }

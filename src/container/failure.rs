@@ -17,7 +17,11 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             return invalid(format!("unable to find user {user_name}: no matching entries in passwd file"), 128);
         }
         DETAIL_NO_GROUP => {
-            let group = if failure.extra == 0 { Some(group_name) } else { groups.get(failure.extra as usize - 1).map(String::as_str) };
+            let group = if failure.extra == 0 {
+                Some(group_name)
+            } else {
+                groups.get(failure.extra as usize - 1).map(String::as_str)
+            };
             let group = group.unwrap_or_default();
             return invalid(format!("unable to find group {group}: no matching entries in group file"), 128);
         }

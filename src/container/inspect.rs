@@ -26,10 +26,19 @@ impl Containers {
         let chosen = select(&views, query, &ancestors)?;
         let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
         let now = now_ns();
-        chosen.iter().filter_map(|view| by_id.get(view.id.as_str()).map(|found| self.summary(found, view, query, now))).collect()
+        chosen
+            .iter()
+            .filter_map(|view| by_id.get(view.id.as_str()).map(|found| self.summary(found, view, query, now)))
+            .collect()
     }
 
-    fn summary(&self, found: &Found, view: &ContainerView, query: &ListContainers, now: i64) -> Result<ContainerSummary> {
+    fn summary(
+        &self,
+        found: &Found,
+        view: &ContainerView,
+        query: &ListContainers,
+        now: i64,
+    ) -> Result<ContainerSummary> {
         let (row, spec) = (&found.row, &found.spec);
         let sizes = if query.size { Some(self.sizes(found)?) } else { None };
         Ok(ContainerSummary {

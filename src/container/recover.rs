@@ -58,9 +58,10 @@ impl Containers {
             let Ok(entries) = std::fs::read_dir(&parent) else { continue };
             for entry in entries.flatten() {
                 let name = entry.file_name();
-                let old = entry.metadata().and_then(|m| m.modified()).is_ok_and(|made| {
-                    SystemTime::now().duration_since(made).is_ok_and(|age| age > CREATION)
-                });
+                let old = entry
+                    .metadata()
+                    .and_then(|m| m.modified())
+                    .is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > CREATION));
                 if old && !name.to_str().is_some_and(|name| known.contains(name)) {
                     dirs::remove(&entry.path())?;
                 }

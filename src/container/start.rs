@@ -4,10 +4,10 @@ use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccom
 use super::{Containers, Found, dirs, failure};
 use crate::engine::Changed;
 use crate::error::{Error, Result};
+use crate::kernel::process;
 use crate::launch::monitor::{Boot, StartError, Streams, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
-use crate::kernel::process;
 use crate::model::{ContainerConfig, CreateBody};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
@@ -30,7 +30,13 @@ struct Joined {
 
 impl Containers {
     /// Starts a container, with `session` attached before its process runs, and with whoever waits for its start.
-    pub(crate) fn start(&self, reference: &str, session: Option<Streams>, size: (u16, u16), op: Option<&Op>) -> Result<(Changed, String)> {
+    pub(crate) fn start(
+        &self,
+        reference: &str,
+        session: Option<Streams>,
+        size: (u16, u16),
+        op: Option<&Op>,
+    ) -> Result<(Changed, String)> {
         let (_busy, found) = self.take(reference, op)?;
         match found.now.state.status {
             STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found.row.id)),
@@ -55,7 +61,12 @@ impl Containers {
         }
     }
 
-    fn try_start(&self, found: &Found, session: Option<Streams>, (rows, cols): (u16, u16)) -> std::result::Result<(), (Error, i32)> {
+    fn try_start(
+        &self,
+        found: &Found,
+        session: Option<Streams>,
+        (rows, cols): (u16, u16),
+    ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
         self.write_files(found).map_err(early)?;
@@ -92,7 +103,8 @@ impl Containers {
         if found.now.is_live() {
             return Ok(());
         }
-        let body = CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
+        let body =
+            CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
         let defaults = self.defaults();
         spec::validate(&body, &defaults)?;
         let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
@@ -183,7 +195,8 @@ impl Containers {
         let Found { row, spec, .. } = found;
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
-        let cgroups = cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
+        let cgroups =
+            cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
         let dir = self.dir(&row.id);
         let host_uts = host.uts_mode == "host";
         let hostname = spec::hostname(spec, &row.id);
@@ -322,7 +335,8 @@ fn log(spec: &Spec, id: &str) -> Result<Option<(String, String, u64, u32)>> {
     let attrs = if attributes.is_empty() {
         String::new()
     } else {
-        let text = serde_json::to_string(&attributes).map_err(|e| Error::internal(format!("write log attributes: {e}")))?;
+        let text =
+            serde_json::to_string(&attributes).map_err(|e| Error::internal(format!("write log attributes: {e}")))?;
         format!("\"attrs\":{text},")
     };
     Ok(Some((dirs::log_name(id), attrs, max_size.unwrap_or(0), max_file)))

@@ -1,7 +1,7 @@
 //! Containers: create, life, streams, inspection.
 
-use super::{AttachOptions, Changed, Engine, Io, Session, Started};
 use super::session::{Process, local};
+use super::{AttachOptions, Changed, Engine, Io, Session, Started};
 use crate::container::{Connected, Ends, Parked};
 use crate::error::Result;
 use crate::log::LogStream;

@@ -11,9 +11,9 @@ mod system;
 pub use crate::store::Durability;
 pub use session::{Io, Session, SessionRead};
 
+use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
-use crate::container::Containers;
 use crate::image::Images;
 use crate::model::{AttachStreams, StringMap};
 use crate::store::Db;

@@ -68,7 +68,12 @@ impl std::fmt::Debug for Process {
 }
 
 impl Session {
-    pub(super) fn new(ends: (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>), tty: bool, process: Process, waiting: Option<OwnedFd>) -> Session {
+    pub(super) fn new(
+        ends: (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>),
+        tty: bool,
+        process: Process,
+        waiting: Option<OwnedFd>,
+    ) -> Session {
         let output = |fd| Output { fd, ended: AtomicBool::new(false) };
         let (stdin, stdout, stderr) = ends;
         Session { stdin, stdout: output(stdout), stderr: output(stderr), tty, process, _waiting: waiting }

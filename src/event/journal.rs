@@ -75,7 +75,9 @@ impl Journal {
     pub(crate) fn appender(&self) -> Result<File> {
         let mut options = OpenOptions::new();
         options.append(true).custom_flags(libc::O_NOFOLLOW);
-        options.open(&self.path).map_err(|e| Error::io(format_args!("open {}", self.path.display()), &e).in_area("event"))
+        options
+            .open(&self.path)
+            .map_err(|e| Error::io(format_args!("open {}", self.path.display()), &e).in_area("event"))
     }
 
     /// Appends an event; answers its sequence number, the file offset of its end.

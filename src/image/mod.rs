@@ -8,8 +8,8 @@ mod archive;
 mod config;
 mod decompress;
 mod digest;
-mod layer;
 mod kin;
+mod layer;
 mod layers;
 mod reference;
 

@@ -66,7 +66,8 @@ pub(crate) fn lock_byte(file: impl AsFd, at: u64, contended: Contended) -> Resul
     let lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
     let file = file.as_fd();
     loop {
-        let how = if contended == Contended::Wait { FcntlArg::F_OFD_SETLKW(&lock) } else { FcntlArg::F_OFD_SETLK(&lock) };
+        let how =
+            if contended == Contended::Wait { FcntlArg::F_OFD_SETLKW(&lock) } else { FcntlArg::F_OFD_SETLK(&lock) };
         match fcntl(file, how) {
             Ok(_) => return Ok(true),
             Err(nix::errno::Errno::EINTR) => {}

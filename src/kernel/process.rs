@@ -52,7 +52,8 @@ const BOOT: RawFd = 3;
 /// host must not run in a child that shares its memory.
 pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> Result<()> {
     let mut stacks = vec![0u8; 2 * STACK];
-    let mut start = Start { program: program.as_raw_fd(), boot: boot.as_raw_fd(), stack: std::ptr::null_mut(), error: 0 };
+    let mut start =
+        Start { program: program.as_raw_fd(), boot: boot.as_raw_fd(), stack: std::ptr::null_mut(), error: 0 };
     // SAFETY: both stacks lie in the vector, which outlives the children (the caller is suspended until they are done
     // with its memory); stacks grow down from an aligned end.
     let (first, second) = unsafe {
@@ -68,7 +69,8 @@ pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> R
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
     }
     // SAFETY: see the function's text; `start` outlives the children for the same reason as the stacks.
-    let pid = unsafe { libc::clone(first_child, first.cast(), libc::CLONE_VM | libc::CLONE_VFORK, (&raw mut start).cast()) };
+    let pid =
+        unsafe { libc::clone(first_child, first.cast(), libc::CLONE_VM | libc::CLONE_VFORK, (&raw mut start).cast()) };
     let failed = errno();
     if pid > 0 {
         reap(pid);

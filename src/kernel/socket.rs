@@ -88,7 +88,8 @@ pub(crate) fn listen(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
     let (address, length) = address(dir, name)?;
     // SAFETY: the address lives over the call and has that length; listen takes no pointers.
     let bound = unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) == 0 && libc::listen(socket.as_raw_fd(), 8) == 0
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) == 0
+            && libc::listen(socket.as_raw_fd(), 8) == 0
     };
     if bound { Ok(socket) } else { Err(Error::os(format_args!("listen at {name}"), errno())) }
 }
@@ -96,7 +97,8 @@ pub(crate) fn listen(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
 /// Takes one waiting connection.
 pub(crate) fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: null addresses are allowed.
-    let fd = unsafe { libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) };
+    let fd =
+        unsafe { libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) };
     if fd < 0 {
         return Err(Error::os("accept", errno()));
     }

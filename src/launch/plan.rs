@@ -19,8 +19,19 @@ const STRICTATIME: u64 = libc::MOUNT_ATTR_STRICTATIME;
 pub(crate) enum Mount {
     /// `attributes` are `MOUNT_ATTR_*` of the top mount, `propagation` is `MS_*` and holds below too with
     /// `propagate_below`.
-    Bind { source: PathBuf, target: String, attributes: u64, propagation: u64, propagate_below: bool, make_source: bool },
-    Tmpfs { target: String, attributes: u64, options: Vec<(String, String)> },
+    Bind {
+        source: PathBuf,
+        target: String,
+        attributes: u64,
+        propagation: u64,
+        propagate_below: bool,
+        make_source: bool,
+    },
+    Tmpfs {
+        target: String,
+        attributes: u64,
+        options: Vec<(String, String)>,
+    },
 }
 
 /// A resource limit.
@@ -195,8 +206,14 @@ fn header(c: &Container) -> Header {
     set(c.log.is_some(), FLAG_LOG);
     set(c.cgroups.v2, FLAG_CGROUP2);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
-    let kinds = [(c.pid, libc::CLONE_NEWPID), (c.ipc, libc::CLONE_NEWIPC), (c.uts, libc::CLONE_NEWUTS), (c.net, libc::CLONE_NEWNET)];
-    let new = kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(libc::CLONE_NEWNS, |all, (_, kind)| all | kind);
+    let kinds = [
+        (c.pid, libc::CLONE_NEWPID),
+        (c.ipc, libc::CLONE_NEWIPC),
+        (c.uts, libc::CLONE_NEWUTS),
+        (c.net, libc::CLONE_NEWNET),
+    ];
+    let new =
+        kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(libc::CLONE_NEWNS, |all, (_, kind)| all | kind);
     let (_, _, log_max_size, log_max_file) = c.log.clone().unwrap_or_default();
     Header {
         flags,
@@ -316,7 +333,11 @@ fn oom_score(plan: &mut PlanWriter, value: i64) {
 /// Private, unless a bind mount wants to hear of the host's mounts.
 fn propagation_of_root(c: &Container) -> u64 {
     let listens = |mount: &Mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation & (libc::MS_SLAVE | libc::MS_SHARED) != 0);
-    match c.mounts.iter().any(|mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation == libc::MS_SHARED)) {
+    match c
+        .mounts
+        .iter()
+        .any(|mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation == libc::MS_SHARED))
+    {
         true => libc::MS_SHARED,
         false if c.mounts.iter().any(listens) => libc::MS_SLAVE,
         false => libc::MS_PRIVATE,
@@ -356,7 +377,14 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
         plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
         plan.u32(node.uid).u32(node.gid).str(&node.path);
     }
-    let links = [("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2"), ("core", "/proc/kcore")];
+    let links = [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("core", "/proc/kcore"),
+    ];
     for (name, text) in links {
         plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(format!("/dev/{name}")).str(text);
     }
@@ -373,7 +401,9 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
         (Namespace::Join(_), Some(index)) => {
             plan.op(OP_SHARED_SHM, "share /dev/shm").u32(index);
         }
-        (Namespace::Host, _) => bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0),
+        (Namespace::Host, _) => {
+            bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0)
+        }
         _ => {
             let size = c.shm_size.to_string();
             let options = [("mode", "1777"), ("size", size.as_str())];
@@ -396,7 +426,9 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
             group.mount_options.split(',').map(|option| option.split_once('=').unwrap_or((option, ""))).collect();
         mount(plan, SPECIAL_NONE, "cgroup", &format!("{BASE}/{}", group.mount_name), attributes | access, &options);
         for link in &group.links {
-            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}")).str(format!("{BASE}/{link}")).str(&group.mount_name);
+            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}"))
+                .str(format!("{BASE}/{link}"))
+                .str(&group.mount_name);
         }
     }
     if !c.privileged {

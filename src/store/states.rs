@@ -38,8 +38,7 @@ pub(crate) struct Now {
 impl Now {
     /// Whether a monitor holds it: running, paused, restarting or starting.
     pub(crate) fn is_live(&self) -> bool {
-        !self.lost
-            && matches!(self.state.status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
+        !self.lost && matches!(self.state.status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
     }
 }
 
