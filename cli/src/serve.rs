@@ -1,60 +1,106 @@
 //! `serve`: the HTTP API on a socket.
 
 use crate::args::{Command, Flag, Parsed};
-use crate::{Entry, Failure, Globals, Outcome, emit};
+use crate::{Entry, Failure, Globals, Outcome};
+use coracle::{Durability, Engine};
 use coracle_http::{Address, Router, RouterOptions, Server, ServerOptions};
 use nix::sys::signal::{SigSet, Signal};
 use std::time::Duration;
 
-/// Where the specification has its service.
-const DEFAULT_ADDRESS: &str = "unix:///var/run/engine.sock";
-
-/// How long answers under way may take once the server is told to end.
-const GRACE: Duration = Duration::from_secs(10);
-
 pub const ENTRIES: &[Entry] = &[Entry {
     command: Command {
         name: "serve",
-        usage: "[FLAGS]",
-        about: "Serve the HTTP API until SIGINT or SIGTERM; containers stay",
+        usage: "-H ADDRESS [FLAGS]",
+        about: "Serve the HTTP API 1.18 to 1.24",
         flags: &[
-            Flag::value(&["host", "H"], "ADDRESS", "unix:///path or tcp://127.0.0.1:port; may be given more than once"),
-            Flag::value(&["api-cors-header"], "ORIGIN", "let web pages of this origin use the API (* for all)"),
-            Flag::value(&["host-name"], "NAME", "serve TCP requests for this Host name too"),
-            Flag::switch(&["insecure-tcp"], "serve TCP addresses that other machines reach: whoever connects is root"),
+            Flag::value(&["host", "H"], "ADDRESS", "unix:///PATH or tcp://127.0.0.1:PORT; may be given again"),
+            Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
+            Flag::value(&["run"], "DIR", "directory of what a reboot ends, as before the command"),
+            Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
+            Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
+            Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
+            Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
+            Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
+            Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
+            Flag::switch(&["restart-containers"], "after a reboot, start those whose restart policy asks for it"),
+            Flag::switch(&["insecure-tcp"], "TCP addresses that other machines reach: whoever does is root here"),
+            Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
         ],
         stops_at_first: false,
     },
     run: serve,
 }];
 
+/// How long answers under way have when it is told to end.
+const GRACE: Duration = Duration::from_secs(2);
+
 fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let hosts = parsed.some("host").unwrap_or_else(|| vec![DEFAULT_ADDRESS.into()]);
-    let addresses = hosts.iter().map(|host| host.parse()).collect::<coracle::Result<Vec<Address>>>()?;
-    let signals = block_signals()?;
-    let router = RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned) };
+    if !parsed.rest.is_empty() {
+        return Err(Failure::Usage("serve takes no arguments: use -H ADDRESS".into()));
+    }
+    let addresses: Vec<Address> = parsed.all("host").iter().map(|a| a.parse()).collect::<coracle::Result<_>>()?;
+    if addresses.is_empty() {
+        return Err(Failure::Usage("an address is needed: -H unix:///PATH".into()));
+    }
+    // Before any thread is started: all of them leave these to the one that waits below.
+    let mut ends = SigSet::empty();
+    ends.add(Signal::SIGINT);
+    ends.add(Signal::SIGTERM);
+    ends.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
+
+    let router = Router::with(engine(globals, parsed)?, router_options(parsed));
     let options = ServerOptions {
         insecure_tcp: parsed.has("insecure-tcp"),
-        host_names: parsed.all("host-name"),
+        host_names: parsed.all("allow-host"),
         ..ServerOptions::default()
     };
-    let server = Server::bind(Router::with(globals.engine()?, router), &addresses, options)?;
+    let server = Server::bind(router, &addresses, options)?;
     for address in server.addresses()? {
-        emit(&format!("listening on {address}\n"))?;
+        eprintln!("coracle: serving on {address}");
     }
     let handle = server.handle();
-    let serving = std::thread::spawn(move || server.run());
-    signals.wait().map_err(|e| Failure::Here(format!("wait for a signal: {e}")))?;
-    handle.shutdown(GRACE);
-    serving.join().map_err(|_| Failure::Here("the server met a defect".into()))?;
+    let waiter = std::thread::spawn(move || {
+        // An error here is one of the set itself: it was taken above.
+        let _ = ends.wait();
+        handle.shutdown(GRACE);
+    });
+    server.run();
+    let _ = waiter.join();
     Ok(0)
 }
 
-/// Before any thread starts, so that all of them leave the signals to the wait.
-fn block_signals() -> Result<SigSet, Failure> {
-    let mut set = SigSet::empty();
-    set.add(Signal::SIGINT);
-    set.add(Signal::SIGTERM);
-    set.thread_block().map_err(|e| Failure::Here(format!("block signals: {e}")))?;
-    Ok(set)
+fn router_options(parsed: &Parsed) -> RouterOptions {
+    RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned) }
+}
+
+fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
+    let mut options = globals.options();
+    if let Some(root) = parsed.last("root") {
+        options.root = root.into();
+    }
+    if let Some(run_dir) = parsed.last("run") {
+        options.run_dir = Some(run_dir.into());
+    }
+    options.labels = parsed.all("label");
+    if let Some(driver) = parsed.last("log-driver") {
+        options.log_driver = driver.to_owned();
+    }
+    for entry in parsed.all("log-opt") {
+        let (name, value) =
+            entry.split_once('=').ok_or(Failure::Usage(format!("invalid value {entry:?} for --log-opt")))?;
+        options.log_options.insert(name.to_owned(), value.to_owned());
+    }
+    if let Some(parent) = parsed.last("cgroup-parent") {
+        options.cgroup_parent = parent.to_owned();
+    }
+    options.durability = match parsed.last("durability") {
+        None | Some("full") => Durability::Full,
+        Some("normal") => Durability::Normal,
+        Some("off") => Durability::Off,
+        Some(other) => {
+            return Err(Failure::Usage(format!("invalid value {other:?} for --durability: full, normal or off")));
+        }
+    };
+    options.restart_containers = parsed.has("restart-containers");
+    Ok(Engine::open_with(options)?)
 }
