@@ -1,0 +1,518 @@
+/*
+ * The host is left as it was: before and after every function of the library, everything that a program can see of
+ * itself is noted and compared. The program is a hard one: many threads, handlers of its own for SIGCHLD and a ticking
+ * SIGALRM (without SA_RESTART), an odd directory and umask, few descriptors.
+ *
+ *   hygiene ROOT RUN IMAGE.tar [THREADS]
+ */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <dirent.h>
+#include <locale.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+
+extern char **environ;
+
+enum { MOST_THREADS = 64 };
+static int thread_count;
+static volatile pid_t host_threads[MOST_THREADS];
+static volatile int ending;
+static volatile sig_atomic_t children_seen, alarms_seen, stray_alarms;
+static const char *root_dir, *run_dir;
+
+/* ---- the host ---- */
+
+static int is_host_thread(pid_t tid) {
+    for (int i = 0; i < thread_count; i++)
+        if (host_threads[i] == tid) return 1;
+    return 0;
+}
+
+static void on_child(int signal) {
+    (void)signal;
+    children_seen++;
+}
+
+static void on_alarm(int signal) {
+    (void)signal;
+    alarms_seen++;
+    if (!is_host_thread((pid_t)syscall(SYS_gettid))) stray_alarms++;
+}
+
+/* A thread that is never quite idle. */
+static void *busy(void *place) {
+    *(volatile pid_t *)place = (pid_t)syscall(SYS_gettid);
+    while (!ending) {
+        char *block = malloc(1000 + (size_t)rand() % 5000);
+        block[10] = 1;
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        free(block);
+    }
+    return NULL;
+}
+
+/* ---- what it can see of itself ---- */
+
+struct text {
+    char *bytes;
+    size_t used, room;
+};
+
+static void add(struct text *text, const char *format, ...) {
+    char line[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof line) length = sizeof line - 1;
+    if (text->used + (size_t)length + 2 > text->room) {
+        text->room = (text->used + (size_t)length + 2) * 2;
+        text->bytes = realloc(text->bytes, text->room);
+    }
+    memcpy(text->bytes + text->used, line, (size_t)length);
+    text->used += (size_t)length;
+    text->bytes[text->used++] = '\n';
+    text->bytes[text->used] = 0;
+}
+
+static char *slurp(const char *path) {
+    static char bytes[1 << 18];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t count = 1;
+    while (fd >= 0 && used < sizeof bytes - 1 && (count = read(fd, bytes + used, sizeof bytes - 1 - used)) != 0)
+        if (count > 0) used += (size_t)count;
+        else if (errno != EINTR) break;
+    if (fd >= 0) close(fd);
+    bytes[used] = 0;
+    return bytes;
+}
+
+/* Lines of a file that begin with one of these words (NULL: all), each after `name`. */
+static void add_lines(struct text *text, const char *name, const char *path, const char *const *words) {
+    char *save = NULL;
+    for (char *line = strtok_r(slurp(path), "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        int wanted = !words;
+        for (int i = 0; words && words[i]; i++) wanted |= !strncmp(line, words[i], strlen(words[i]));
+        if (wanted) add(text, "%s %s", name, line);
+    }
+}
+
+static int by_number(const struct dirent **a, const struct dirent **b) { return atoi((*a)->d_name) - atoi((*b)->d_name); }
+static int no_dots(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+static void add_links(struct text *text, const char *name, const char *directory) {
+    struct dirent **entries;
+    int count = scandir(directory, &entries, no_dots, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[512], target[512];
+        snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length >= 0) {
+            target[length] = 0;
+            add(text, "%s %s %s", name, entries[i]->d_name, target);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0) free(entries);
+}
+
+static void add_descriptors(struct text *text) {
+    struct dirent **entries;
+    int count = scandir("/proc/self/fd", &entries, no_dots, by_number);
+    for (int i = 0; i < count; i++) {
+        char path[64], target[512];
+        int fd = atoi(entries[i]->d_name), flags = fcntl(fd, F_GETFD);
+        free(entries[i]);
+        /* The one that scandir itself had is gone by now. */
+        if (flags < 0) continue;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        target[length < 0 ? 0 : length] = 0;
+        add(text, "descriptor %d %s %s", fd, flags & FD_CLOEXEC ? "cloexec" : "INHERITED", target);
+    }
+    if (count >= 0) free(entries);
+}
+
+static void add_threads(struct text *text) {
+    static const char *const words[] = {"Name:",   "Umask:",  "Uid:",    "Gid:",        "Groups:",  "SigBlk:",           "SigIgn:",
+                                        "SigCgt:", "CapInh:", "CapPrm:", "CapEff:",     "CapBnd:",  "CapAmb:",           "NoNewPrivs:",
+                                        "Seccomp", "NSpid:",  "NStgid:", "Cpus_allowed_list:", "Mems_allowed_list:", NULL};
+    struct dirent **entries;
+    int count = scandir("/proc/self/task", &entries, no_dots, by_number);
+    for (int i = 0; i < count; i++) {
+        char path[128], name[64];
+        pid_t tid = (pid_t)atoi(entries[i]->d_name);
+        free(entries[i]);
+        snprintf(name, sizeof name, is_host_thread(tid) ? "thread %d" : "foreign thread", tid);
+        if (!is_host_thread(tid)) {
+            add(text, "%s", name);
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+        add_lines(text, name, path, words);
+        snprintf(path, sizeof path, "/proc/self/task/%d/ns", tid);
+        add_links(text, name, path);
+        snprintf(path, sizeof path, "/proc/self/task/%d/children", tid);
+        add(text, "%s children %s", name, slurp(path));
+        snprintf(path, sizeof path, "/proc/self/task/%d/cgroup", tid);
+        add_lines(text, name, path, NULL);
+        add(text, "%s nice %d", name, getpriority(PRIO_PROCESS, (id_t)tid));
+    }
+    if (count >= 0) free(entries);
+}
+
+/* What the kernel keeps for a signal; the C library hides two of them. */
+struct kernel_action {
+    void *handler;
+    unsigned long flags;
+    void *restorer;
+    unsigned long mask;
+};
+
+static struct text look(void) {
+    struct text text = {NULL, 0, 0};
+    for (int signal = 1; signal <= 64; signal++) {
+        struct kernel_action action;
+        memset(&action, 0, sizeof action);
+        syscall(SYS_rt_sigaction, signal, NULL, &action, 8);
+        add(&text, "signal %d %p %lx %lx", signal, action.handler, action.flags, action.mask);
+    }
+    static const char *const files[] = {"limits", "oom_score_adj", "timerslack_ns", "personality", "loginuid", "coredump_filter",
+                                        "uid_map", "setgroups"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/%s", files[i]);
+        add_lines(&text, files[i], path, NULL);
+    }
+    char place[4096], *at = place;
+    add(&text, "cwd %s", getcwd(place, sizeof place) ? at : "?");
+    place[readlink("/proc/self/root", place, sizeof place - 1)] = 0;
+    add(&text, "root %s", place);
+    mode_t mask = umask(0);
+    umask(mask);
+    add(&text, "umask %o", (unsigned)mask);
+    for (char **variable = environ; *variable; variable++) add(&text, "environment %p %s", (void *)*variable, *variable);
+    add(&text, "locale %s", setlocale(LC_ALL, NULL));
+    for (int which = 0; which < 3; which++) {
+        struct itimerval timer;
+        getitimer(which, &timer);
+        add(&text, "timer %d %ld.%06ld", which, (long)timer.it_interval.tv_sec, (long)timer.it_interval.tv_usec);
+    }
+    static const int asked[] = {PR_GET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_NO_NEW_PRIVS, PR_GET_TIMERSLACK, PR_GET_THP_DISABLE};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) add(&text, "prctl %d %d", asked[i], prctl(asked[i], 0, 0, 0, 0));
+    int value = -1;
+    prctl(PR_GET_CHILD_SUBREAPER, &value, 0, 0, 0);
+    add(&text, "subreaper %d", value);
+    prctl(PR_GET_PDEATHSIG, &value, 0, 0, 0);
+    add(&text, "death signal %d", value);
+    add(&text, "session keyring %ld", syscall(SYS_keyctl, 0 /* GET_KEYRING_ID */, -3 /* SESSION */, 0));
+    add(&text, "scheduler %d, session %d, group %d", sched_getscheduler(0), (int)getsid(0), (int)getpgrp());
+    char *save = NULL;
+    for (char *line = strtok_r(slurp("/proc/self/mountinfo"), "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (strstr(line, root_dir) || strstr(line, run_dir)) add(&text, "mount %s", line);
+    add(&text, "children seen %d", (int)children_seen);
+    add_descriptors(&text);
+    add_threads(&text);
+    return text;
+}
+
+/* ---- comparing ---- */
+
+/* What a function that gives a handle may change: descriptors that are not inherited, and threads of the library. */
+static int may_be_held(const char *line) {
+    return !strncmp(line, "foreign thread", 14) || (!strncmp(line, "descriptor", 10) && strstr(line, " cloexec "));
+}
+
+/* The number of lines of `a` that `b` has not; they are told where `tell`. */
+static int missing(const struct text *a, const struct text *b, int holds, const char *sign, int tell) {
+    int lines = 0;
+    char *copy = strdup(a->bytes), *other = malloc(b->used + 2), *save = NULL;
+    other[0] = '\n';
+    memcpy(other + 1, b->bytes, b->used + 1);
+    for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char wanted[8300];
+        snprintf(wanted, sizeof wanted, "\n%s\n", line);
+        if (strstr(other, wanted) || (holds && may_be_held(line))) continue;
+        lines++;
+        if (tell) dprintf(report_fd, "    %s %s\n", sign, line);
+    }
+    free(copy);
+    free(other);
+    return lines;
+}
+
+static struct text before;
+
+static void begin(void) { before = look(); }
+
+/* Compares; what takes a moment to go (a thread that ends) gets two seconds. */
+static void end(const char *what, int holds) {
+    struct text after = look();
+    int changed = 1;
+    for (int i = 0; i < 200; i++) {
+        changed = missing(&before, &after, holds, "-", 0) + missing(&after, &before, holds, "+", 0);
+        if (!changed) break;
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        free(after.bytes);
+        after = look();
+    }
+    if (changed) {
+        failed++;
+        dprintf(report_fd, "the host is not as it was after %s:\n", what);
+        missing(&before, &after, holds, "-", 1);
+        missing(&after, &before, holds, "+", 1);
+    } else {
+        passed++;
+    }
+    free(before.bytes);
+    free(after.bytes);
+}
+
+/* A call that leaves nothing. */
+#define LEAVES(call) (begin(), (void)(call), end(#call, 0))
+/* A call that gives a handle. */
+#define HOLDS(call) (begin(), (void)(call), end(#call, 1))
+#define FREE(text) (coracle_free(text), (text) = NULL)
+
+/* ---- every function ---- */
+
+static int64_t read_zeros(void *user, void *buffer, size_t length) {
+    int *left = user;
+    size_t count = (size_t)*left < length ? (size_t)*left : length;
+    memset(buffer, 0, count);
+    *left -= (int)count;
+    return (int64_t)count;
+}
+static int32_t on_progress(void *user, const char *record) { return (void)user, (void)record, 0; }
+static void on_log(void *user, int32_t level, const char *target, const char *text) {
+    (void)user, (void)level, (void)target, (void)text;
+}
+
+static void library(void) {
+    LEAVES(coracle_version());
+    LEAVES(coracle_version_string());
+    LEAVES(coracle_build_info());
+    LEAVES(coracle_has_feature("exec"));
+    LEAVES(coracle_status_name(CORACLE_EIO));
+    LEAVES(coracle_free(NULL));
+    LEAVES(coracle_set_log(CORACLE_LOG_DEBUG, on_log, NULL, NULL));
+}
+
+static void errors(coracle *engine) {
+    LEAVES(coracle_container_inspect(engine, "none", 0, &(char *){NULL}, &err));
+    LEAVES(coracle_error_code(err));
+    LEAVES(coracle_error_http_status(err));
+    LEAVES(coracle_error_errno(err));
+    LEAVES(coracle_error_area(err));
+    LEAVES(coracle_error_message(err));
+    LEAVES(coracle_error_detail(err));
+    LEAVES(coracle_error_free(err));
+    err = NULL;
+}
+
+static void operations(coracle *engine) {
+    coracle_op *op = NULL;
+    coracle_stream *stream = NULL;
+    int32_t status = 0;
+    HOLDS(coracle_op_new(&op));
+    LEAVES(coracle_op_set_timeout(op, 60000));
+    HOLDS(OK(coracle_submit(engine, "GET", "/v1.24/info", NULL, NULL, 0, op, &err)));
+    poll(&(struct pollfd){coracle_op_fd(op), POLLIN, 0}, 1, -1);
+    while (!coracle_op_fd(op)) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    coracle_status got;
+    while ((got = coracle_op_result(op, &status, &stream, &err)) == CORACLE_AGAIN) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    STATUS(CORACLE_OK, got);
+    coracle_stream_free(stream);
+    LEAVES(coracle_op_fd(op));
+    LEAVES(coracle_op_result(op, &status, &stream, NULL));
+    LEAVES(coracle_op_set_progress(op, on_progress, NULL, NULL, 10));
+    LEAVES(coracle_op_cancel(op));
+    HOLDS(coracle_op_free(op));
+}
+
+static void images(coracle *engine, const char *archive, char **name) {
+    char *json = NULL, piece[65536];
+    int left = 10240, file = open(archive, O_RDONLY | O_CLOEXEC);
+    coracle_stream *stream = NULL;
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    LEAVES(OK(coracle_image_load(engine, read_file, &file, NULL, &json, &err)));
+    close(file);
+    FREE(json);
+    *name = load_image(engine, archive);
+    LEAVES(coracle_image_import(engine, "{\"repo\":\"empty\"}", read_zeros, &left, NULL, &json, NULL));
+    FREE(json);
+    LEAVES(OK(coracle_image_list(engine, NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_image_inspect(engine, *name, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_image_history(engine, *name, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_image_tag(engine, *name, "again:1", &err)));
+    HOLDS(OK(coracle_image_save(engine, "\"again:1\"", NULL, &stream, &err)));
+    LEAVES(coracle_stream_fd(stream));
+    HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
+    HOLDS(OK(coracle_stream_next(stream, &frame, NULL, &err)));
+    HOLDS(coracle_stream_free(stream));
+    LEAVES(OK(coracle_image_remove(engine, "again:1", 0, &json, &err)));
+    FREE(json);
+}
+
+static void containers(coracle *engine, const char *image) {
+    static const char script[] = "trap 'exit 0' TERM; echo ready; cat; while :; do sleep 0.05; done";
+    char id[65], piece[4096], *json = NULL, *exec = NULL;
+    const char *text = body(image, script, "\"OpenStdin\":true,\"Tty\":false,");
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    coracle_stream *stream = NULL;
+    coracle_events *events = NULL;
+    const char *event = NULL;
+    int32_t code = -1, fd = -1;
+
+    HOLDS(OK(coracle_events_open(engine, NULL, &events, &err)));
+    LEAVES(OK(coracle_container_create(engine, "clean", text, NULL, &json, &err)));
+    snprintf(id, sizeof id, "%s", member(json, "Id"));
+    FREE(json);
+    LEAVES(OK(coracle_container_inspect(engine, id, 1, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_container_list(engine, "{\"all\":true}", &json, &err)));
+    FREE(json);
+    HOLDS(OK(coracle_container_start(engine, id, &io, NULL, &session, &err)));
+    LEAVES(coracle_session_fd(session, CORACLE_STDOUT));
+    LEAVES(CHECK(coracle_session_read(session, NULL, piece, sizeof piece, NULL, &err) > 0, ""));
+    LEAVES(CHECK(coracle_session_write(session, "x\n", 2, NULL, &err) == 2, ""));
+    LEAVES(coracle_session_resize(session, 20, 30, NULL));
+    LEAVES(CHECK(coracle_session_read(session, NULL, piece, sizeof piece, NULL, &err) > 0, ""));
+    HOLDS(OK(coracle_session_close_stdin(session, &err)));
+    begin();
+    fd = coracle_session_take_fd(session, CORACLE_STDERR);
+    end("coracle_session_take_fd", 1);
+    close(fd);
+    HOLDS(coracle_session_free(session));
+    LEAVES(coracle_container_start(engine, id, NULL, NULL, NULL, NULL));
+    HOLDS(OK(coracle_container_attach(engine, id, NULL, "{\"stdout\":true}", NULL, &session, &err)));
+    HOLDS(coracle_session_free(session));
+
+    LEAVES(OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"true\"],\"AttachStdout\":true}", &exec, &err)));
+    HOLDS(OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err)));
+    LEAVES(OK(coracle_session_wait(session, NULL, &code, &err)));
+    HOLDS(coracle_session_free(session));
+    LEAVES(OK(coracle_exec_inspect(engine, exec, &json, &err)));
+    FREE(json);
+    FREE(exec);
+
+    HOLDS(OK(coracle_container_logs(engine, id, "{\"follow\":true}", NULL, &stream, &err)));
+    LEAVES(CHECK(coracle_stream_read(stream, piece, sizeof piece, NULL, &err) > 0, ""));
+    HOLDS(coracle_stream_free(stream));
+    LEAVES(OK(coracle_container_top(engine, id, NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_container_pause(engine, id, &err)));
+    LEAVES(OK(coracle_container_unpause(engine, id, &err)));
+    HOLDS(OK(coracle_container_pidfd(engine, id, &fd, &err)));
+    close(fd);
+    LEAVES(OK(coracle_container_restart(engine, id, 5000, NULL, &err)));
+    LEAVES(OK(coracle_container_stop(engine, id, 5000, NULL, &err)));
+    LEAVES(OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err)));
+    LEAVES(OK(coracle_container_kill(engine, id, NULL, &err)));
+    LEAVES(OK(coracle_container_wait(engine, id, NULL, &code, &err)));
+    LEAVES(OK(coracle_container_rename(engine, id, "cleaner", &err)));
+    LEAVES(OK(coracle_container_remove(engine, "cleaner", 0, NULL, &err)));
+    LEAVES(coracle_events_fd(events));
+    LEAVES(OK(coracle_events_next(events, 5000, &event, &err)));
+    HOLDS(coracle_events_free(events));
+}
+
+static void http(coracle *engine) {
+    coracle_stream *stream = NULL;
+    int32_t status = 0, fd = -1;
+    char text[1024];
+    HOLDS(OK(coracle_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err)));
+    HOLDS(coracle_stream_free(stream));
+    HOLDS(OK(coracle_http_connect(engine, &fd, &err)));
+    CHECK(write(fd, "GET /_ping HTTP/1.1\r\nHost: x\r\n\r\n", 32) == 32, "");
+    ssize_t count;
+    while ((count = read(fd, text, sizeof text)) < 0 && errno == EINTR) {}
+    CHECK(count > 0, "");
+    begin();
+    close(fd);
+    end("the end of a private connection", 1);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) return 2;
+    root_dir = argv[1], run_dir = argv[2];
+    thread_count = argc > 4 ? atoi(argv[4]) : 8;
+    if (thread_count < 1 || thread_count > MOST_THREADS) return 2;
+
+    /* Its own report goes elsewhere: what comes on these two is the library's. */
+    char quiet[] = "/tmp/coracle-hygiene-XXXXXX";
+    int output = mkstemp(quiet);
+    unlink(quiet);
+    report_fd = fcntl(1, F_DUPFD_CLOEXEC, 200);
+    dup2(output, 1);
+    dup2(output, 2);
+    close(output);
+
+    struct rlimit files = {256, 256};
+    setrlimit(RLIMIT_NOFILE, &files);
+    umask(027);
+    CHECK(chdir("/proc/self/fdinfo") == 0, "an odd directory");
+    host_threads[0] = (pid_t)syscall(SYS_gettid);
+    pthread_t threads[MOST_THREADS];
+    for (int i = 1; i < thread_count; i++) pthread_create(&threads[i], NULL, busy, (void *)&host_threads[i]);
+    for (int i = 1; i < thread_count; i++)
+        while (!host_threads[i]) sched_yield();
+    struct sigaction child = {.sa_handler = on_child}, tick = {.sa_handler = on_alarm};
+    struct itimerval often = {{0, 7000}, {0, 7000}};
+    sigaction(SIGCHLD, &child, NULL);
+    sigaction(SIGALRM, &tick, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+
+    struct text first = look();
+    library();
+    coracle *engine = NULL;
+    begin();
+    engine = open_root(argv);
+    end("coracle_open", 1);
+    char *image = NULL;
+    coracle *again = NULL;
+    char *json = NULL;
+    begin();
+    again = coracle_ref(engine);
+    end("coracle_ref", 0);
+    LEAVES(coracle_close(again));
+    LEAVES(OK(coracle_info(engine, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_engine_version(engine, &json, &err)));
+    FREE(json);
+    errors(engine);
+    images(engine, argv[3], &image);
+    containers(engine, image);
+    operations(engine);
+    http(engine);
+    HOLDS(coracle_close(engine));
+    coracle_set_log(CORACLE_LOG_ERROR, NULL, NULL, NULL);
+    free(image);
+
+    before = first;
+    end("all of it", 0);
+    CHECK(children_seen == 0, "SIGCHLD");
+    CHECK(alarms_seen > 0 && stray_alarms == 0, "the host's handlers ran on the host's threads only");
+    struct stat written;
+    CHECK(fstat(1, &written) == 0 && written.st_size == 0, "nothing was written to stdout and stderr");
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    ending = 1;
+    for (int i = 1; i < thread_count; i++) pthread_join(threads[i], NULL);
+    return summary();
+}

@@ -1,0 +1,314 @@
+/* The main job: a container's whole life through the C interface. See check.h for how it is called. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <poll.h>
+
+/* Reads output until a stream has this text. */
+static void expect(coracle_session *session, int32_t wanted, const char *text) {
+    static char seen[3][8192];
+    static size_t used[3];
+    coracle_op *op = within(20000);
+    while (!strstr(seen[wanted], text)) {
+        char piece[512];
+        int32_t channel = -1;
+        int64_t count = coracle_session_read(session, &channel, piece, sizeof piece, op, &err);
+        if (count <= 0 || channel < 1 || channel > 2 || used[channel] + (size_t)count >= sizeof seen[0]) {
+            CHECK(0, text);
+            STATUS(1, count);
+            break;
+        }
+        memcpy(seen[channel] + used[channel], piece, (size_t)count);
+        used[channel] += (size_t)count;
+    }
+    CHECK(!strstr(seen[3 - wanted], text), "the two outputs stay apart");
+    coracle_op_free(op);
+}
+
+static void expect_state(coracle *engine, const char *id, const char *status) {
+    char *json = NULL, wanted[64];
+    OK(coracle_container_inspect(engine, id, 0, &json, &err));
+    snprintf(wanted, sizeof wanted, "\"Status\":\"%s\"", status);
+    CHECK(has(json, wanted), json ? member(json, "Status") : "");
+    coracle_free(json);
+}
+
+static int64_t write_all(coracle_session *session, const char *text) {
+    return coracle_session_write(session, text, strlen(text), NULL, &err);
+}
+
+static int32_t on_progress(void *user, const char *record) {
+    if (record) ++*(int *)user;
+    return 0;
+}
+
+static void images(coracle *engine, const char *archive, char **name) {
+    char *json = NULL;
+    int records = 0, file = open(archive, O_RDONLY | O_CLOEXEC);
+    coracle_op *op = within(60000);
+    coracle_op_set_progress(op, on_progress, &records, NULL, 0);
+    OK(coracle_image_load(engine, read_file, &file, op, &json, &err));
+    close(file);
+    coracle_op_free(op);
+    CHECK(has(json, "busybox"), json ? json : "");
+    coracle_free(json);
+    *name = load_image(engine, archive);
+
+    OK(coracle_image_list(engine, NULL, &json, &err));
+    CHECK(has(json, *name), "the list has it");
+    coracle_free(json);
+    OK(coracle_image_tag(engine, *name, "other:tag", &err));
+    OK(coracle_image_inspect(engine, "other:tag", &json, &err));
+    CHECK(has(json, "\"other:tag\"") && has(json, "sha256:"), "inspect shows both names");
+    coracle_free(json);
+    OK(coracle_image_history(engine, "other:tag", &json, &err));
+    CHECK(has(json, "CreatedBy"), "");
+    coracle_free(json);
+    OK(coracle_image_remove(engine, "other:tag", 0, &json, &err));
+    CHECK(has(json, "Untagged") && !has(json, "Deleted"), json ? json : "");
+    coracle_free(json);
+    STATUS(CORACLE_ENOT_FOUND, coracle_image_inspect(engine, "other:tag", &json, &err));
+}
+
+/* Attached before it runs: answers each line on both streams, then stays until SIGTERM. */
+static void talk(coracle *engine, const char *id) {
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
+    expect(session, CORACLE_STDOUT, "ready\n");
+    CHECK(coracle_session_fd(session, CORACLE_STDOUT) >= 0, "");
+    STATUS(6, write_all(session, "hello\n"));
+    expect(session, CORACLE_STDOUT, "out hello\n");
+    expect(session, CORACLE_STDERR, "err hello\n");
+    STATUS(CORACLE_UNCHANGED, coracle_container_start(engine, id, NULL, NULL, NULL, &err));
+
+    coracle_session *second = NULL;
+    OK(coracle_container_attach(engine, id, NULL, "{\"stdin\":false,\"stdout\":true,\"stderr\":true}", NULL, &second, &err));
+    STATUS(6, write_all(session, "again\n"));
+    OK(coracle_session_close_stdin(session, &err));
+    char piece[256] = "";
+    int32_t channel = -1;
+    coracle_op *op = within(20000);
+    CHECK(coracle_session_read(second, &channel, piece, sizeof piece - 1, op, &err) > 0 && has(piece, "again"), piece);
+    STATUS(CORACLE_OK, 0);
+    coracle_op_free(op);
+    coracle_session_free(second);
+    expect(session, CORACLE_STDERR, "err again\n");
+    /* The end of the session does not end the container. */
+    coracle_session_free(session);
+    expect_state(engine, id, "running");
+}
+
+static void execs(coracle *engine, const char *id) {
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    char *exec = NULL, *json = NULL, out[4096], errors[4096];
+    int32_t code = -1;
+    OK(coracle_exec_create(engine, id,
+                           "{\"Cmd\":[\"sh\",\"-c\",\"cat; echo oops >&2; exit 5\"],"
+                           "\"AttachStdin\":true,\"AttachStdout\":true,\"AttachStderr\":true}",
+                           &exec, &err));
+    OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
+    STATUS(7, write_all(session, "second\n"));
+    OK(coracle_session_close_stdin(session, &err));
+    read_all(session, out, errors, sizeof out);
+    CHECK(!strcmp(out, "second\n"), out);
+    CHECK(!strcmp(errors, "oops\n"), errors);
+    OK(coracle_session_wait(session, NULL, &code, &err));
+    CHECK(code == 5, "");
+    coracle_session_free(session);
+    OK(coracle_exec_inspect(engine, exec, &json, &err));
+    CHECK(has(json, "\"ExitCode\":5") && has(json, "\"Running\":false"), json ? json : "");
+    coracle_free(json);
+    coracle_free(exec);
+
+    /* The caller's own descriptors as streams. */
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0, "");
+    io.fd_out = ends[1];
+    OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"echo\",\"mine\"],\"AttachStdout\":true}", &exec, &err));
+    OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
+    close(ends[1]);
+    OK(coracle_session_wait(session, NULL, &code, &err));
+    coracle_session_free(session);
+    ssize_t count = read(ends[0], out, sizeof out);
+    CHECK(code == 0 && count == 5 && !memcmp(out, "mine\n", 5), "");
+    close(ends[0]);
+    coracle_free(exec);
+
+    /* A terminal, with its size. */
+    io.fd_out = -1;
+    io.rows = 31, io.cols = 97;
+    OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"stty\",\"size\"],\"Tty\":true,\"AttachStdin\":true,\"AttachStdout\":true}", &exec,
+                           &err));
+    OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
+    read_all(session, out, errors, sizeof out);
+    CHECK(!strcmp(out, "31 97\r\n"), out);
+    coracle_session_free(session);
+    coracle_free(exec);
+}
+
+static void logs(coracle *engine, const char *id) {
+    coracle_stream *stream = NULL;
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    int outs = 0, errors = 0;
+    int64_t last = 0;
+    coracle_status status;
+    OK(coracle_container_logs(engine, id, NULL, NULL, &stream, &err));
+    while ((status = coracle_stream_next(stream, &frame, NULL, &err)) == CORACLE_OK) {
+        CHECK(frame.len > 0 && frame.data[frame.len - 1] == '\n' && frame.time_ns >= last, "a line, in order");
+        last = frame.time_ns;
+        if (frame.channel == CORACLE_STDOUT) outs++;
+        if (frame.channel == CORACLE_STDERR) errors++;
+    }
+    STATUS(CORACLE_DONE, status);
+    CHECK(outs >= 3 && errors >= 2, "ready, out hello, out again; err hello, err again");
+    coracle_stream_free(stream);
+
+    char text[512];
+    OK(coracle_container_logs(engine, id, "{\"stderr\":1,\"tail\":\"1\"}", NULL, &stream, &err));
+    STATUS(10, coracle_stream_read(stream, text, sizeof text, NULL, &err));
+    CHECK(!memcmp(text, "err again\n", 10), "the last line of stderr");
+    STATUS(0, coracle_stream_read(stream, text, sizeof text, NULL, &err));
+    coracle_stream_free(stream);
+}
+
+static void life(coracle *engine, const char *id) {
+    char *json = NULL;
+    int32_t code = -1;
+    OK(coracle_container_list(engine, NULL, &json, &err));
+    CHECK(has(json, id) && has(json, "\"State\":\"running\""), "");
+    coracle_free(json);
+    OK(coracle_container_top(engine, id, NULL, &json, &err));
+    CHECK(has(json, "\"Titles\"") && has(json, "sh"), json ? json : "");
+    coracle_free(json);
+
+    OK(coracle_container_pause(engine, id, &err));
+    expect_state(engine, id, "paused");
+    STATUS(CORACLE_ECONFLICT, coracle_container_pause(engine, id, &err));
+    OK(coracle_container_unpause(engine, id, &err));
+    expect_state(engine, id, "running");
+
+    int32_t pidfd = -1;
+    OK(coracle_container_pidfd(engine, id, &pidfd, &err));
+    struct pollfd set = {pidfd, POLLIN, 0};
+    CHECK(poll(&set, 1, 0) == 0, "its process runs");
+    OK(coracle_container_stop(engine, id, 10000, NULL, &err));
+    CHECK(poll(&set, 1, 5000) == 1, "its process ended");
+    close(pidfd);
+    STATUS(CORACLE_UNCHANGED, coracle_container_stop(engine, id, 10000, NULL, &err));
+    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    CHECK(code == 3, "the exit code of its own handler");
+
+    OK(coracle_container_restart(engine, id, 1000, NULL, &err));
+    expect_state(engine, id, "running");
+    STATUS(CORACLE_ECONFLICT, coracle_container_remove(engine, id, 0, NULL, &err));
+    OK(coracle_container_kill(engine, id, "KILL", &err));
+    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    CHECK(code == 137, "");
+
+    OK(coracle_container_rename(engine, id, "retired", &err));
+    OK(coracle_container_inspect(engine, "retired", 1, &json, &err));
+    CHECK(has(json, "\"Name\":\"/retired\"") && has(json, "SizeRootFs"), "");
+    coracle_free(json);
+    OK(coracle_container_remove(engine, "retired", 0, NULL, &err));
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
+}
+
+static void seen(coracle_events *events, const char *id) {
+    static const char *wanted[] = {"create",     "attach", "start", "attach", "exec_create", "exec_start", "pause", "unpause",
+                                   "kill",       "die",    "stop",  "restart", "rename",     "destroy"};
+    char all[4096] = " ";
+    const char *json = NULL;
+    uint64_t last = 0;
+    CHECK(coracle_events_fd(events) >= 0, "");
+    while (coracle_events_next(events, 5000, &json, &err) == CORACLE_OK) {
+        const char *at = strstr(json, "\"sequence\":");
+        uint64_t sequence = at ? strtoull(at + 11, NULL, 10) : 0;
+        CHECK(sequence > last, json);
+        last = sequence;
+        if (!has(json, id)) continue;
+        size_t used = strlen(all);
+        const char *action = member(json, "Action");
+        snprintf(all + used, sizeof all - used, "%.*s ", (int)strcspn(action, ":"), action);
+        if (!strcmp(action, "destroy")) break;
+    }
+    STATUS(CORACLE_OK, 0);
+    const char *from = all;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", wanted[i]);
+        int there = strstr(all, word) != NULL;
+        CHECK(there, wanted[i]);
+    }
+    if (failed) dprintf(report_fd, "events:%s\n", from);
+    STATUS(CORACLE_AGAIN, coracle_events_next(events, 0, &json, &err));
+}
+
+/* The HTTP API in process: at once, later, and over a private connection. */
+static void http(coracle *engine) {
+    coracle_stream *stream = NULL;
+    coracle_op *op = NULL;
+    int32_t status = 0, fd = -1;
+    char text[4096];
+    OK(coracle_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err));
+    STATUS(2, coracle_stream_read(stream, text, sizeof text, NULL, &err));
+    CHECK(status == 200 && !memcmp(text, "OK", 2), "");
+    STATUS(0, coracle_stream_read(stream, text, sizeof text, NULL, &err));
+    coracle_stream_free(stream);
+
+    OK(coracle_request(engine, "GET", "/v1.24/containers/none/json", "{\"Accept\":\"*/*\"}", NULL, 0, NULL, &status, &stream, &err));
+    CHECK(status == 404 && coracle_stream_read(stream, text, sizeof text, NULL, &err) > 0 && has(text, "No such container"), "");
+    coracle_stream_free(stream);
+
+    OK(coracle_op_new(&op));
+    OK(coracle_submit(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, &err));
+    struct pollfd set = {coracle_op_fd(op), POLLIN, 0};
+    CHECK(poll(&set, 1, 10000) == 1, "");
+    OK(coracle_op_result(op, &status, &stream, &err));
+    CHECK(status == 200 && poll(&set, 1, 0) == 0, "");
+    coracle_stream_free(stream);
+    STATUS(CORACLE_AGAIN, coracle_op_result(op, &status, &stream, &err));
+    coracle_op_free(op);
+
+    OK(coracle_http_connect(engine, &fd, &err));
+    static const char request[] = "GET /v1.24/_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    CHECK(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1, "");
+    size_t used = 0;
+    ssize_t count;
+    while (used < sizeof text - 1 && (count = read(fd, text + used, sizeof text - 1 - used)) > 0) used += (size_t)count;
+    text[used] = 0;
+    CHECK(!strncmp(text, "HTTP/1.1 200 OK\r\n", 17) && has(text, "\r\n\r\nOK"), text);
+    close(fd);
+}
+
+int main(int argc, char **argv) {
+    static const char script[] = "trap 'echo bye; exit 3' TERM; echo ready; while read line; do echo out $line; echo err $line >&2; "
+                                 "done; while :; do sleep 0.05; done";
+    if (argc != 4) return 2;
+    coracle *engine = open_root(argv);
+    coracle_events *events = NULL;
+    char *image = NULL, *json = NULL, id[65];
+    OK(coracle_engine_version(engine, &json, &err));
+    CHECK(has(json, "\"ApiVersion\":\"1.24\""), json ? json : "");
+    coracle_free(json);
+    OK(coracle_info(engine, &json, &err));
+    CHECK(has(json, "\"Containers\":0"), "");
+    coracle_free(json);
+    OK(coracle_events_open(engine, NULL, &events, &err));
+    images(engine, argv[3], &image);
+    if (create(engine, "main-job", body(image, script, "\"OpenStdin\":true,\"StdinOnce\":false,"), id)) {
+        talk(engine, id);
+        execs(engine, id);
+        logs(engine, id);
+        life(engine, id);
+        /* A step that failed must not leave it. */
+        coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, NULL, NULL);
+        seen(events, id);
+    }
+    http(engine);
+    coracle_events_free(events);
+    free(image);
+    coracle_close(engine);
+    return summary();
+}

@@ -1,0 +1,464 @@
+/*
+ * Misuse gives errors, never crashes: NULL, text that is no UTF-8, wrong JSON, unknown flags, handles that are closed,
+ * foreign or garbage, a forked child, callbacks that refuse, pipes that nobody reads. See check.h for how it is called.
+ */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static const char *const BAD = "\xff\xfe";
+#define NOWHERE NULL
+
+/* The last error's message must hold this text; frees it. */
+#define MESSAGE(wanted, call, text)                                                                              \
+    do {                                                                                                         \
+        int64_t got_ = (call);                                                                                   \
+        CHECK(got_ == (wanted) && has(coracle_error_message(err), text), coracle_error_message(err));            \
+        coracle_error_free(err);                                                                                 \
+        err = NULL;                                                                                              \
+    } while (0)
+
+/* Every function of an engine with this handle in place of an open one. */
+static void every_function(coracle *c, int32_t code) {
+    char *s = (char *)1, buffer[8];
+    coracle_session *session = (coracle_session *)1;
+    coracle_stream *stream = (coracle_stream *)1;
+    coracle_events *events = (coracle_events *)1;
+    int32_t number = 7;
+    STATUS(code, coracle_info(c, &s, &err));
+    STATUS(code, coracle_engine_version(c, &s, &err));
+    STATUS(code, coracle_container_list(c, NULL, &s, &err));
+    STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, &err));
+    STATUS(code, coracle_container_inspect(c, "x", 0, &s, &err));
+    STATUS(code, coracle_container_start(c, "x", NULL, NULL, &session, &err));
+    STATUS(code, coracle_container_stop(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_container_restart(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_container_kill(c, "x", NULL, &err));
+    STATUS(code, coracle_container_pause(c, "x", &err));
+    STATUS(code, coracle_container_unpause(c, "x", &err));
+    STATUS(code, coracle_container_wait(c, "x", NULL, &number, &err));
+    STATUS(code, coracle_container_pidfd(c, "x", &number, &err));
+    STATUS(code, coracle_container_remove(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_container_rename(c, "x", "y", &err));
+    STATUS(code, coracle_container_top(c, "x", NULL, &s, &err));
+    STATUS(code, coracle_container_logs(c, "x", NULL, NULL, &stream, &err));
+    STATUS(code, coracle_container_attach(c, "x", NULL, NULL, NULL, &session, &err));
+    STATUS(code, coracle_exec_create(c, "x", "{}", &s, &err));
+    STATUS(code, coracle_exec_start(c, "x", NULL, NULL, &session, &err));
+    STATUS(code, coracle_exec_inspect(c, "x", &s, &err));
+    STATUS(code, coracle_events_open(c, NULL, &events, &err));
+    STATUS(code, coracle_image_list(c, NULL, &s, &err));
+    STATUS(code, coracle_image_load(c, read_file, &number, NULL, &s, &err));
+    STATUS(code, coracle_image_import(c, NULL, read_file, &number, NULL, &s, &err));
+    STATUS(code, coracle_image_save(c, "[\"x\"]", NULL, &stream, &err));
+    STATUS(code, coracle_image_inspect(c, "x", &s, &err));
+    STATUS(code, coracle_image_history(c, "x", &s, &err));
+    STATUS(code, coracle_image_tag(c, "x", "y", &err));
+    STATUS(code, coracle_image_remove(c, "x", 0, &s, &err));
+    STATUS(code, coracle_request(c, "GET", "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
+    STATUS(code, coracle_submit(c, "GET", "/_ping", NULL, NULL, 0, NULL, &err));
+    STATUS(code, coracle_http_connect(c, &number, &err));
+    CHECK(coracle_ref(c) == NULL, "");
+    (void)buffer;
+}
+
+static void handles(coracle *engine, char **argv) {
+    every_function(NULL, CORACLE_EINVALID);
+    every_function((coracle *)0x1234, CORACLE_EMISUSE);
+    every_function((coracle *)(uintptr_t)-1, CORACLE_EMISUSE);
+
+    coracle *other = NULL;
+    coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
+    options.run_dir = argv[2];
+    OK(coracle_open(argv[1], &options, &other, &err));
+    coracle *again = coracle_ref(other);
+    coracle_close(other);
+    every_function(other, CORACLE_EMISUSE);
+    coracle_close(other);
+    coracle_close(NULL);
+    char *json = NULL;
+    OK(coracle_info(again, &json, &err));
+    coracle_free(json);
+    coracle_close(again);
+    OK(coracle_info(engine, &json, &err));
+    coracle_free(json);
+
+    /* A handle of another type. */
+    coracle_op *op = NULL;
+    OK(coracle_op_new(&op));
+    every_function((coracle *)op, CORACLE_EMISUSE);
+    int32_t number = 0;
+    char buffer[8];
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    const char *text = NULL;
+    STATUS(CORACLE_EMISUSE, coracle_session_read((coracle_session *)op, &number, buffer, sizeof buffer, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_session_write((coracle_session *)op, buffer, sizeof buffer, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_session_close_stdin((coracle_session *)op, &err));
+    STATUS(CORACLE_EMISUSE, coracle_session_resize((coracle_session *)op, 1, 1, &err));
+    STATUS(CORACLE_EMISUSE, coracle_session_wait((coracle_session *)op, NULL, &number, &err));
+    CHECK(coracle_session_fd((coracle_session *)op, 0) == CORACLE_EMISUSE, "");
+    CHECK(coracle_session_take_fd((coracle_session *)op, 0) == CORACLE_EMISUSE, "");
+    CHECK(coracle_stream_fd((coracle_stream *)op) == CORACLE_EMISUSE, "");
+    STATUS(CORACLE_EMISUSE, coracle_stream_read((coracle_stream *)op, buffer, sizeof buffer, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_stream_next((coracle_stream *)op, &frame, NULL, &err));
+    CHECK(coracle_events_fd((coracle_events *)op) == CORACLE_EMISUSE, "");
+    STATUS(CORACLE_EMISUSE, coracle_events_next((coracle_events *)op, 0, &text, &err));
+    coracle_session_free((coracle_session *)op);
+    coracle_stream_free((coracle_stream *)op);
+    coracle_events_free((coracle_events *)op);
+    coracle_close((coracle *)op);
+    coracle_op_free(op);
+    coracle_op_free(op);
+    coracle_op_free(NULL);
+    coracle_op_cancel(op);
+    coracle_op_cancel(NULL);
+    coracle_op_set_timeout(op, 1);
+    coracle_op_set_progress(op, NULL, NULL, NULL, 0);
+    CHECK(coracle_op_fd(op) == CORACLE_EMISUSE && coracle_op_fd(NULL) == CORACLE_EINVALID, "");
+    coracle_stream *stream = NULL;
+    STATUS(CORACLE_EMISUSE, coracle_op_result(op, &number, &stream, &err));
+    CHECK(coracle_op_new(NULL) == CORACLE_EINVALID, "");
+    STATUS(CORACLE_EMISUSE, coracle_container_wait(engine, "x", op, &number, &err));
+
+    /* Errors of errors. */
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_pause(engine, "none", &err));
+    CHECK(coracle_container_pause(engine, "none", &err) == CORACLE_ENOT_FOUND, "");
+    coracle_error *kept = err;
+    CHECK(coracle_error_http_status(kept) == 404 && !strcmp(coracle_error_message(kept), "No such container: none"), "");
+    coracle_error_free(kept);
+    coracle_error_free(kept);
+    coracle_error_free(NULL);
+    CHECK(!*coracle_error_message(kept) && !*coracle_error_message(NULL) && !*coracle_error_area(NULL), "");
+    CHECK(!strcmp(coracle_error_detail(NULL), "{}") && coracle_error_code(NULL) == 0, "");
+    CHECK(coracle_error_errno(NULL) == 0 && coracle_error_http_status(NULL) == 0, "");
+    err = NULL;
+    CHECK(coracle_container_pause(engine, "none", NULL) == CORACLE_ENOT_FOUND, "err may be NULL");
+    err = (coracle_error *)1;
+    CHECK(coracle_image_list(engine, NULL, &json, &err) == CORACLE_OK && err == NULL, "err is written on success too");
+    coracle_free(json);
+}
+
+static void arguments(coracle *engine, char **argv) {
+    char *s = NULL;
+    int32_t number = 7;
+    coracle_session *session = NULL;
+    coracle_stream *stream = NULL;
+    coracle_events *events = NULL;
+    coracle *other = NULL;
+    coracle_op *op = NULL;
+    OK(coracle_op_new(&op));
+
+    /* No place for the answer. */
+    MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], NULL, NULL, &err), "out is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_info(engine, NULL, &err), "out_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{}", NULL, NULL, &err), "out_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_wait(engine, "x", NULL, NULL, &err), "exit_code is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_pidfd(engine, "x", NULL, &err), "out_fd is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, NULL, NULL, &err), "out is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_connect(engine, NULL, &err), "out_fd is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/_ping", NULL, NULL, 0, NULL, NULL, NULL, &err), "out_body is NULL");
+
+    /* Nothing where something must be. */
+    MESSAGE(CORACLE_EINVALID, coracle_open(NULL, NULL, &other, &err), "root is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_open("", NULL, &other, &err), "root is empty");
+    MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, NULL, 0, &s, &err), "id is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_rename(engine, "x", NULL, &err), "name is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, NULL, NULL, &s, &err), "body_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", NULL, &s, &err), "body_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_load(engine, NULL, NULL, NULL, &s, &err), "tar is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_import(engine, NULL, NULL, NULL, NULL, &s, &err), "rootfs_tar is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "[]", NULL, &stream, &err), "names no image");
+    MESSAGE(CORACLE_EINVALID, coracle_image_tag(engine, "x", NULL, &err), "new_ref is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, NULL, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "x", NULL, NULL, 0, NULL, NULL, &stream, &err), "target");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "POST", "/", NULL, NULL, 3, NULL, NULL, &stream, &err), "body is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_submit(engine, "GET", "/_ping", NULL, NULL, 0, NULL, &err), "op is NULL");
+
+    /* Text that is none. */
+    MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, BAD, 0, &s, &err), "id is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, BAD, "{}", NULL, &s, &err), "name is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, BAD, NULL, &s, &err), "body_json is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, BAD, &s, &err), "query_json is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_kill(engine, "x", BAD, &err), "signal is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, BAD, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is not UTF-8");
+    CHECK(coracle_has_feature(BAD) == 0 && coracle_has_feature(NULL) == 0 && coracle_has_feature("exec") == 1, "");
+
+    /* Documents that are none. */
+    static const char *const documents[] = {"", "{", "[]", "3", "null x", "{\"Image\":3}", "{\"HostConfig\":[]}", "{\"Env\":\"A=1\"}"};
+    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
+        MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, &err), "body_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "[1]", &s, &err), "query_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"limit\":\"many\"}", &s, &err), "limit must be a whole number");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"filters\":[]}", &s, &err), "filters");
+    MESSAGE(CORACLE_EINVALID, coracle_container_logs(engine, "x", "{\"since\":\"soon\"}", NULL, &stream, &err), "since");
+    MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, "{\"after\":-1}", &events, &err), "after");
+    MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "{}", NULL, &stream, &err), "refs_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/", "{\"a\":1}", NULL, 0, NULL, NULL, &stream, &err), "headers_json: ");
+
+    /* Flags and sized structs. */
+    MESSAGE(CORACLE_EINVALID, coracle_container_remove(engine, "x", 1u << 20, NULL, &err), "flags");
+    MESSAGE(CORACLE_EINVALID, coracle_image_remove(engine, "x", 4, &s, &err), "flags");
+    coracle_io io = CORACLE_IO_INIT;
+    io.size = 0;
+    MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.size");
+    io.size = sizeof io, io.flags = 1;
+    MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.flags");
+    io.flags = 0, io.fd_out = 9999;
+    MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.fd_out");
+    io.fd_out = -1;
+    MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, NULL, &err), "out is NULL");
+    struct { coracle_io io; uint64_t later; } longer = {CORACLE_IO_INIT, 0};
+    longer.io.size = sizeof longer;
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_start(engine, "none", &longer.io, NULL, &session, &err));
+    longer.later = 1;
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_start(engine, "none", &longer.io, NULL, &session, &err), "does not know");
+    coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
+    options.run_dir = argv[2];
+    options.config_json = "{\"durability\":\"maybe\"}";
+    MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "durability");
+    options.config_json = "{\"data-root\":\"/\"}";
+    MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "data-root");
+    options.config_json = NULL, options.flags = 1;
+    MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "opt.flags");
+    CHECK(coracle_set_log(99, NULL, NULL, NULL) == CORACLE_EINVALID, "");
+    CHECK(!strcmp(coracle_status_name(-7004), "NOT_FOUND") && !strcmp(coracle_status_name(12345), "UNKNOWN"), "");
+
+    /* What failed wrote its outs all the same. */
+    s = (char *)1, number = 7;
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, "none", 0, &s, &err));
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_pidfd(engine, "none", &number, &err));
+    CHECK(s == NULL && number == -1, "");
+    coracle_op_free(op);
+}
+
+/* Callbacks. */
+static int64_t refuse(void *user, void *buffer, size_t length) {
+    (void)user, (void)buffer, (void)length;
+    return -5;
+}
+static int64_t lie(void *user, void *buffer, size_t length) {
+    (void)user, (void)buffer;
+    return (int64_t)length + 1;
+}
+static int64_t garbage(void *user, void *buffer, size_t length) {
+    int *left = user;
+    if (!*left) return 0;
+    --*left;
+    memset(buffer, 'x', length);
+    return (int64_t)length;
+}
+static int beats, drops;
+static pthread_t beat_thread;
+static int32_t on_beat(void *user, const char *record) {
+    if (record) return 0;
+    beat_thread = pthread_self();
+    return ++beats == 4 ? *(int32_t *)user : 0;
+}
+static void on_drop(void *user) {
+    (void)user;
+    drops++;
+}
+static coracle_op *alarm_op;
+static void on_alarm(int signal) {
+    (void)signal;
+    coracle_op_cancel(alarm_op);
+}
+static void *cancel_later(void *op) {
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    coracle_op_cancel(op);
+    return NULL;
+}
+
+static void callbacks(coracle *engine) {
+    char *json = NULL;
+    int blocks = 3;
+    CHECK(coracle_image_load(engine, refuse, NULL, NULL, &json, &err) == CORACLE_ECALLBACK, coracle_error_message(err));
+    CHECK(has(coracle_error_detail(err), "{\"callback\":-5}"), coracle_error_detail(err));
+    coracle_error_free(err);
+    STATUS(CORACLE_ECALLBACK, coracle_image_load(engine, lie, NULL, NULL, &json, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_load(engine, garbage, &blocks, NULL, &json, &err));
+    blocks = 1;
+    STATUS(CORACLE_EINVALID, coracle_image_import(engine, "{\"repo\":\"x\"}", garbage, &blocks, NULL, &json, &err));
+    STATUS(CORACLE_ENOT_FOUND, coracle_image_inspect(engine, "x", &json, &err));
+    blocks = 1000000;
+    coracle_op *op = within(0);
+    STATUS(CORACLE_ETIMEOUT, coracle_image_load(engine, garbage, &blocks, op, &json, &err));
+    coracle_op_free(op);
+}
+
+static void waiting(coracle *engine, const char *image) {
+    char id[65];
+    int32_t code = 7, answer = 42;
+    coracle_session *session = NULL;
+    coracle_io io = CORACLE_IO_INIT;
+    create(engine, NULL, body(image, "exec 0<&-; echo closed; sleep 1000", "\"OpenStdin\":true,"), id);
+    OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
+
+    coracle_op *op = within(50);
+    STATUS(CORACLE_ETIMEOUT, coracle_container_wait(engine, id, op, &code, &err));
+    CHECK(code == -1, "");
+    coracle_op_set_timeout(op, -1);
+
+    coracle_op_set_progress(op, on_beat, &answer, on_drop, 10);
+    CHECK(coracle_container_wait(engine, id, op, &code, &err) == CORACLE_ECALLBACK, coracle_error_message(err));
+    CHECK(beats == 4 && pthread_equal(beat_thread, pthread_self()), "heartbeats come on the calling thread");
+    CHECK(has(coracle_error_detail(err), "{\"callback\":42}"), coracle_error_detail(err));
+    coracle_error_free(err);
+    STATUS(CORACLE_EMISUSE, coracle_submit(engine, "GET", "/_ping", NULL, NULL, 0, op, &err));
+    CHECK(drops == 0, "");
+    coracle_op_set_progress(op, NULL, NULL, NULL, 0);
+    CHECK(drops == 1, "the drop function came once");
+
+    pthread_t thread;
+    pthread_create(&thread, NULL, cancel_later, op);
+    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, op, &code, &err));
+    pthread_join(thread, NULL);
+    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, op, &code, &err));
+    coracle_op_free(op);
+
+    /* From a signal handler. */
+    struct sigaction action = {.sa_handler = on_alarm}, old;
+    struct itimerval soon = {{0, 0}, {0, 50000}};
+    coracle_op_new(&alarm_op);
+    sigaction(SIGALRM, &action, &old);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    STATUS(CORACLE_ECANCELLED, coracle_session_wait(session, alarm_op, &code, &err));
+    sigaction(SIGALRM, &old, NULL);
+    coracle_op_free(alarm_op);
+
+    /* Nobody reads its stdin: an error, no SIGPIPE. */
+    char text[64] = "";
+    op = within(20000);
+    CHECK(coracle_session_read(session, NULL, text, sizeof text, op, &err) == 7, text);
+    char big[65536];
+    memset(big, 'x', sizeof big);
+    int64_t count = 1;
+    for (int i = 0; i < 1000 && count > 0; i++) count = coracle_session_write(session, big, sizeof big, op, &err);
+    CHECK(count == CORACLE_EIO && coracle_error_errno(err) == EPIPE, coracle_error_message(err));
+    coracle_error_free(err);
+    coracle_op_free(op);
+
+    /* Sessions: lengths, channels, streams that were taken. */
+    STATUS(CORACLE_EINVALID, coracle_session_read(session, NULL, text, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_session_read(session, NULL, NULL, 4, NULL, &err));
+    CHECK(coracle_session_fd(session, 3) == CORACLE_EINVALID, "");
+    int fd = coracle_session_take_fd(session, CORACLE_STDOUT);
+    CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC), "");
+    close(fd);
+    CHECK(coracle_session_take_fd(session, CORACLE_STDOUT) == CORACLE_ENOT_FOUND, "");
+    STATUS(CORACLE_ECONFLICT, coracle_session_resize(session, 10, 10, &err));
+    coracle_session_free(session);
+    coracle_session_free(session);
+    STATUS(CORACLE_EMISUSE, coracle_session_close_stdin(session, &err));
+    OK(coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, NULL, &err));
+}
+
+/* Freed by one thread while another waits in it. */
+static void *wait_for_event(void *events) {
+    const char *json = NULL;
+    coracle_status status = coracle_events_next(events, -1, &json, NULL);
+    return (void *)(intptr_t)status;
+}
+
+static void freed_meanwhile(coracle *engine) {
+    coracle_events *events = NULL;
+    const char *json = NULL;
+    pthread_t thread;
+    void *status = NULL;
+    OK(coracle_events_open(engine, NULL, &events, &err));
+    pthread_create(&thread, NULL, wait_for_event, events);
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    STATUS(CORACLE_EMISUSE, coracle_events_next(events, 0, &json, &err));
+    coracle_events_free(events);
+    pthread_join(thread, &status);
+    CHECK((intptr_t)status == CORACLE_ECANCELLED, "");
+    STATUS(CORACLE_EMISUSE, coracle_events_next(events, 0, &json, &err));
+}
+
+static void forked(coracle *engine, char **argv) {
+    coracle_op *op = NULL;
+    coracle_events *events = NULL;
+    OK(coracle_op_new(&op));
+    OK(coracle_events_open(engine, NULL, &events, &err));
+    CHECK(coracle_container_pause(engine, "none", &err) == CORACLE_ENOT_FOUND, "");
+    coracle_error *from_parent = err;
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        passed = failed = 0;
+        const char *text = NULL;
+        char *json = NULL;
+        alarm(30);
+        every_function(engine, CORACLE_EFORKED);
+        STATUS(CORACLE_EFORKED, coracle_events_next(events, -1, &text, &err));
+        CHECK(coracle_op_fd(op) == CORACLE_EFORKED, "");
+        CHECK(coracle_error_http_status(from_parent) == 404, "errors are plain memory");
+        coracle_op_cancel(op);
+        coracle_op_free(op);
+        coracle_events_free(events);
+        coracle_close(engine);
+        /* For itself it may open the root. */
+        coracle *own = open_root(argv);
+        OK(coracle_image_list(own, NULL, &json, &err));
+        coracle_free(json);
+        coracle_close(own);
+        _exit(failed != 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the forked child");
+    coracle_error_free(from_parent);
+    err = NULL;
+    const char *text = NULL;
+    char *json = NULL;
+    STATUS(CORACLE_AGAIN, coracle_events_next(events, 0, &text, &err));
+    int32_t code = 0;
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_wait(engine, "none", op, &code, &err));
+    OK(coracle_container_list(engine, NULL, &json, &err));
+    coracle_free(json);
+    coracle_events_free(events);
+    coracle_op_free(op);
+}
+
+/* Handles outlive their engine's. */
+static void orders(coracle *unused, char **argv, const char *image) {
+    (void)unused;
+    coracle *engine = open_root(argv);
+    coracle_stream *stream = NULL;
+    char buffer[65536];
+    OK(coracle_image_save(engine, "[\"busybox\"]", NULL, &stream, &err) || image == NULL);
+    coracle_close(engine);
+    CHECK(coracle_stream_read(stream, buffer, sizeof buffer, NULL, &err) > 0, coracle_error_message(err));
+    coracle_error_free(err);
+    err = NULL;
+    STATUS(CORACLE_EINVALID, coracle_stream_read(stream, NULL, 10, NULL, &err));
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    frame.size = 3;
+    STATUS(CORACLE_EINVALID, coracle_stream_next(stream, &frame, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_stream_next(stream, NULL, NULL, &err));
+    coracle_stream_free(stream);
+    coracle_stream_free(stream);
+    STATUS(CORACLE_EMISUSE, coracle_stream_read(stream, buffer, sizeof buffer, NULL, &err));
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) return 2;
+    coracle *engine = open_root(argv);
+    char *image = load_image(engine, argv[3]);
+    handles(engine, argv);
+    arguments(engine, argv);
+    callbacks(engine);
+    waiting(engine, image);
+    freed_meanwhile(engine);
+    forked(engine, argv);
+    orders(engine, argv, image);
+    free(image);
+    coracle_close(engine);
+    return summary();
+}
