@@ -1,7 +1,8 @@
 //! Images: load, save, import, list, inspect, tag, remove.
 
 use super::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::image::ImageUser;
 use crate::model::*;
 use crate::op::Op;
 use std::io::{Read, Write};
@@ -19,25 +20,27 @@ impl Engine {
         }
         result
     }
+
+    /// The containers of an image. Until containers keep a state, each counts as running: removing too little is the
+    /// safe side.
+    fn image_users(&self, image_id: &str) -> Result<Vec<ImageUser>> {
+        let ids = self.0.images.containers_of(image_id)?;
+        Ok(ids.into_iter().map(|id| ImageUser { id, running: true }).collect())
+    }
 }
 
-fn not_built<T>() -> Result<T> {
-    Err(Error::unsupported("not built"))
-}
-
-#[allow(unused_variables)]
 impl Engine {
     /// Lists images, newest first.
     pub fn image_list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
-        not_built()
+        self.0.images.list(query)
     }
     /// Everything about one image.
     pub fn image_inspect(&self, name: &str) -> Result<ImageDetail> {
-        not_built()
+        self.0.images.inspect(name)
     }
     /// Its steps, newest first.
     pub fn image_history(&self, name: &str) -> Result<Vec<HistoryItem>> {
-        not_built()
+        self.0.images.history(name)
     }
     /// Gives it another name: `reference` is `repository[:tag]`.
     pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
@@ -45,7 +48,8 @@ impl Engine {
     }
     /// Untags it and, where nothing else holds it, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
-        not_built()
+        let usage = |image_id: &str| self.image_users(image_id);
+        self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
@@ -53,7 +57,7 @@ impl Engine {
     }
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        not_built()
+        self.telling(|emit| self.0.images.save(names, archive, emit, op))
     }
     /// Makes an image of a root file system tar (plain or compressed); answers its id.
     pub fn image_import(
@@ -63,6 +67,6 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
-        not_built()
+        self.telling(|emit| self.0.images.import(rootfs, how, progress, emit, op))
     }
 }

@@ -5,15 +5,23 @@
 //! by one transaction: a program killed at any point leaves nothing half visible.
 
 mod archive;
+mod changes;
 mod config;
 mod decompress;
 mod digest;
+mod import;
+mod inspect;
 mod kin;
 mod layer;
 mod layers;
+mod list;
 mod reference;
+mod remove;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use config::ImageConfigView;
+pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};
 use crate::model::{Event, Progress, StringMap};
@@ -96,6 +104,11 @@ impl Images {
         Ok(())
     }
 
+    /// The ids of the containers made from an image, by its whole id.
+    pub(crate) fn containers_of(&self, image_id: &str) -> Result<Vec<String>> {
+        self.db.read(|tx| rows::containers_of(tx, image_id))
+    }
+
     /// Frees what only containers that are gone had needed. To be called after a container was removed, and cheap.
     pub(crate) fn collect(&self) -> Result<()> {
         let gone = self.db.write(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {
@@ -142,7 +155,7 @@ impl Images {
                         Error::internal(format!("layer {diff_id} was removed by another program, try again"))
                     })?;
                     moving.publish(staging, name, diff_id)?;
-                    rows::insert_layer(tx, &text, signed(layer.size), signed(layer.recipe))?;
+                    rows::insert_layer(tx, &text, signed(layer.size), signed(layer.tar))?;
                     moved = true;
                 }
                 let layers: Vec<String> = image.layers.iter().map(Digest::to_string).collect();

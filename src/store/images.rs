@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: &str = "
 CREATE TABLE layers (
     diff_id TEXT PRIMARY KEY,
     size INTEGER NOT NULL,
-    recipe INTEGER NOT NULL
+    tar_size INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE images (
     id TEXT PRIMARY KEY,
@@ -143,15 +143,30 @@ pub(crate) fn layer_sizes(tx: &Transaction<'_>, id: &str) -> Result<Vec<i64>> {
     tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
 }
 
+/// The diff ids of an image's layers and the sizes of their tars, bottom first.
+pub(crate) fn tars(tx: &Transaction<'_>, id: &str) -> Result<Vec<(String, i64)>> {
+    let sql =
+        "SELECT diff_id, tar_size FROM image_layers JOIN layers USING (diff_id) WHERE image_id = ?1 ORDER BY position";
+    tx.prepare_cached(sql)
+        .and_then(|mut s| s.query_map([id], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)
+}
+
 /// Whether a layer is in the store.
 pub(crate) fn has_layer(tx: &Transaction<'_>, diff_id: &str) -> Result<bool> {
     tx.prepare_cached("SELECT 1 FROM layers WHERE diff_id = ?1").and_then(|mut s| s.exists([diff_id])).map_err(failed)
 }
 
-/// Makes a layer known: `size` bytes of files, `recipe` bytes of what gives its tar back.
-pub(crate) fn insert_layer(tx: &Transaction<'_>, diff_id: &str, size: i64, recipe: i64) -> Result<()> {
-    let sql = "INSERT INTO layers (diff_id, size, recipe) VALUES (?1, ?2, ?3)";
-    tx.execute(sql, params![diff_id, size, recipe]).map(drop).map_err(failed)
+/// Makes a layer known: `size` bytes of files, `tar_size` bytes of tar.
+pub(crate) fn insert_layer(tx: &Transaction<'_>, diff_id: &str, size: i64, tar_size: i64) -> Result<()> {
+    let sql = "INSERT INTO layers (diff_id, size, tar_size) VALUES (?1, ?2, ?3)";
+    tx.execute(sql, params![diff_id, size, tar_size]).map(drop).map_err(failed)
+}
+
+/// Whether an image, hidden or not, has a layer.
+pub(crate) fn layer_is_used(tx: &Transaction<'_>, diff_id: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM image_layers WHERE diff_id = ?1";
+    tx.prepare_cached(sql).and_then(|mut s| s.exists([diff_id])).map_err(failed)
 }
 
 /// Forgets the layers that no image holds; answers them.
@@ -224,10 +239,17 @@ pub(crate) fn remove_unheld(tx: &Transaction<'_>) -> Result<bool> {
     Ok(any)
 }
 
-fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+/// The ids of the containers made from an image.
+pub(crate) fn containers_of(tx: &Transaction<'_>, id: &str) -> Result<Vec<String>> {
+    // The table is the containers' own; a root made before it has none.
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'containers'";
     if !tx.prepare_cached(sql).and_then(|mut s| s.exists([])).map_err(failed)? {
-        return Ok(false);
+        return Ok(Vec::new());
     }
-    tx.prepare_cached("SELECT 1 FROM containers WHERE image_id = ?1").and_then(|mut s| s.exists([id])).map_err(failed)
+    let sql = "SELECT id FROM containers WHERE image_id = ?1 ORDER BY id";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    containers_of(tx, id).map(|ids| !ids.is_empty())
 }

@@ -5,6 +5,9 @@ mod intake;
 mod legacy;
 mod load;
 mod oci;
+mod save;
+
+pub(super) use intake::stage_stream;
 
 use crate::error::{Error, Result};
 

@@ -32,8 +32,8 @@ pub(crate) struct Staged {
     pub(crate) raw: Digest,
     /// Bytes of the files.
     pub(crate) size: u64,
-    /// Bytes of the recipe.
-    pub(crate) recipe: u64,
+    /// Bytes of the uncompressed tar.
+    pub(crate) tar: u64,
 }
 
 /// The caller's end of a pipeline: feed it, then [`Feeder::end`] it. Dropping it instead leaves a layer that must not
@@ -48,8 +48,8 @@ pub(crate) struct Feeder {
 pub(crate) struct Workers<'scope> {
     decompress: Option<ScopedJoinHandle<'scope, Result<()>>>,
     digest: ScopedJoinHandle<'scope, Digest>,
-    write: ScopedJoinHandle<'scope, Result<u64>>,
-    recipe: ScopedJoinHandle<'scope, Result<u64>>,
+    write: ScopedJoinHandle<'scope, Result<(u64, u64)>>,
+    recipe: ScopedJoinHandle<'scope, Result<()>>,
 }
 
 impl<'scope> Workers<'scope> {
@@ -92,12 +92,9 @@ impl<'scope> Workers<'scope> {
             Some(Err(error)) if !is_hang_up(&error) => return Err(error),
             _ => {}
         }
-        let recipe = match recipe {
-            Err(error) => return Err(error),
-            Ok(recipe) => recipe,
-        };
-        let (diff_id, size) = (diff_id?, size?);
-        Ok(Staged { diff_id, raw: raw.unwrap_or(diff_id), size, recipe })
+        recipe?;
+        let (diff_id, (size, tar)) = (diff_id?, size?);
+        Ok(Staged { diff_id, raw: raw.unwrap_or(diff_id), size, tar })
     }
 }
 
@@ -128,7 +125,7 @@ impl Feeder {
     }
 }
 
-fn pack(mut packer: Packer, steps: &Receiver<Vec<u8>>) -> Result<u64> {
+fn pack(mut packer: Packer, steps: &Receiver<Vec<u8>>) -> Result<()> {
     for piece in steps {
         packer.push(&piece)?;
     }
@@ -143,7 +140,12 @@ fn digest_all(input: &Receiver<Arc<Chunk>>) -> Digest {
     hasher.finish()
 }
 
-fn write_all(input: &Receiver<Arc<Chunk>>, diff: OwnedFd, stage: &Stage, steps: &Sender<Vec<u8>>) -> Result<u64> {
+fn write_all(
+    input: &Receiver<Arc<Chunk>>,
+    diff: OwnedFd,
+    stage: &Stage,
+    steps: &Sender<Vec<u8>>,
+) -> Result<(u64, u64)> {
     thread::zero_umask()?;
     let mut encoder = Encoder::new(|piece| steps.send(piece).map_err(|_| hang_up()));
     let replaced = || {
@@ -151,8 +153,7 @@ fn write_all(input: &Receiver<Arc<Chunk>>, diff: OwnedFd, stage: &Stage, steps: 
         tree::open_dir_at(stage.dir.as_fd(), recipe::REPLACED)
     };
     let done = unpack(Chunks { input: input.clone(), now: None, at: 0 }, diff, &replaced, &mut encoder)?;
-    encoder.finish()?;
-    Ok(done.size)
+    Ok((done.size, encoder.finish()?))
 }
 
 fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out: Fan) -> Result<()> {

@@ -125,10 +125,9 @@ impl Packer {
         self.0.write_all(piece).map_err(|e| Error::io("write a recipe", &e))
     }
 
-    /// Ends the file; answers its size.
-    pub(crate) fn finish(self) -> Result<u64> {
-        let file = self.0.finish().map_err(|e| Error::io("write a recipe", &e))?;
-        Ok(file.metadata().map_err(|e| Error::io("stat a recipe", &e))?.len())
+    /// Ends the file.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.0.finish().map(drop).map_err(|e| Error::io("write a recipe", &e))
     }
 }
 

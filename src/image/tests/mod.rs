@@ -1,0 +1,3 @@
+//! Tests over whole archives.
+
+mod support;
