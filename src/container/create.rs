@@ -35,6 +35,10 @@ impl Containers {
                 spec: text,
                 error: String::new(),
             };
+            // Looked at again under the transaction: from here on the container holds its image.
+            if crate::store::images::get(tx, &row.image_id)?.is_none() {
+                return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
+            }
             let slot = table::insert(tx, &row)?;
             // Under the transaction, so that no start can see the record of the slot's last owner.
             self.states.clear(slot)?;

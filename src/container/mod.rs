@@ -26,7 +26,7 @@ pub(crate) use exec::RunningExec;
 use crate::engine::Options;
 use crate::error::{Error, Result};
 use crate::event::Journal;
-use crate::image::Images;
+use crate::image::{ImageUser, Images};
 use crate::launch::cgroup::{self, Hierarchies};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::model::Event;
@@ -114,6 +114,13 @@ impl Containers {
     pub(crate) fn all(&self) -> Result<Vec<Found>> {
         let rows = self.db.read(|tx| table::all(tx))?;
         rows.into_iter().map(|row| self.found(row)).collect()
+    }
+
+    /// The containers made from an image, by its id.
+    pub(crate) fn of_image(&self, image_id: &str) -> Result<Vec<ImageUser>> {
+        let rows = self.db.read(|tx| table::all(tx))?;
+        let of_it = rows.into_iter().filter(|row| row.image_id == image_id);
+        of_it.map(|row| Ok(ImageUser { running: self.states.now(row.slot, &row.id)?.is_live(), id: row.id })).collect()
     }
 
     /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.

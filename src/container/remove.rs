@@ -47,7 +47,9 @@ impl Containers {
             let _ = live.remove();
         }
         dirs::remove(&self.run_dir(&row.id))?;
-        dirs::remove(&self.dir(&row.id))
+        dirs::remove(&self.dir(&row.id))?;
+        // An image that was removed by force stayed as long as this container needed it.
+        self.images.collect()
     }
 
     /// Renames a container.

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use crate::error::Result;
-use crate::image::ImageUser;
 use crate::model::*;
 use crate::op::Op;
 use std::io::{Read, Write};
@@ -19,13 +18,6 @@ impl Engine {
             self.0.journal.append(event)?;
         }
         result
-    }
-
-    /// The containers of an image. Until containers keep a state, each counts as running: removing too little is the
-    /// safe side.
-    fn image_users(&self, image_id: &str) -> Result<Vec<ImageUser>> {
-        let ids = self.0.images.containers_of(image_id)?;
-        Ok(ids.into_iter().map(|id| ImageUser { id, running: true }).collect())
     }
 }
 
@@ -48,7 +40,7 @@ impl Engine {
     }
     /// Untags it and, where nothing else holds it, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
-        let usage = |image_id: &str| self.image_users(image_id);
+        let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).

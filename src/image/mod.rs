@@ -104,13 +104,11 @@ impl Images {
         Ok(())
     }
 
-    /// The ids of the containers made from an image, by its whole id.
-    pub(crate) fn containers_of(&self, image_id: &str) -> Result<Vec<String>> {
-        self.db.read(|tx| rows::containers_of(tx, image_id))
-    }
-
     /// Frees what only containers that are gone had needed. To be called after a container was removed, and cheap.
     pub(crate) fn collect(&self) -> Result<()> {
+        if !self.db.read(|tx| rows::any_hidden(tx))? {
+            return Ok(());
+        }
         let gone = self.db.write(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {
             true => rows::drop_unused_layers(tx),
             false => Ok(Vec::new()),

@@ -95,11 +95,6 @@ impl Reference {
         short.unwrap_or(&self.path).to_owned()
     }
 
-    /// The registry's repository, in full: `docker.io/library/busybox`.
-    pub(crate) fn full_repository(&self) -> String {
-        format!("{}/{}", self.domain, self.path)
-    }
-
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
@@ -235,8 +230,11 @@ mod tests {
         ] {
             assert_eq!(familiar(text), want, "{text}");
         }
-        let full = Reference::parse("busybox").unwrap().or_latest();
-        assert_eq!((full.full_repository().as_str(), full.tag()), ("docker.io/library/busybox", Some("latest")));
+        let latest = Reference::parse("busybox").unwrap().or_latest();
+        assert_eq!(
+            (latest.domain.as_str(), latest.path.as_str(), latest.tag()),
+            ("docker.io", "library/busybox", Some("latest"))
+        );
     }
 
     #[test]

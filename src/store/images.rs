@@ -24,6 +24,7 @@ CREATE TABLE images (
     hidden INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX images_parent ON images (parent);
+CREATE INDEX images_hidden ON images (hidden) WHERE hidden = 1;
 CREATE TABLE image_layers (
     image_id TEXT NOT NULL REFERENCES images ON DELETE CASCADE,
     position INTEGER NOT NULL,
@@ -239,17 +240,11 @@ pub(crate) fn remove_unheld(tx: &Transaction<'_>) -> Result<bool> {
     Ok(any)
 }
 
-/// The ids of the containers made from an image.
-pub(crate) fn containers_of(tx: &Transaction<'_>, id: &str) -> Result<Vec<String>> {
-    // The table is the containers' own; a root made before it has none.
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'containers'";
-    if !tx.prepare_cached(sql).and_then(|mut s| s.exists([])).map_err(failed)? {
-        return Ok(Vec::new());
-    }
-    let sql = "SELECT id FROM containers WHERE image_id = ?1 ORDER BY id";
-    tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
+/// Whether there are images that are only kept for containers.
+pub(crate) fn any_hidden(tx: &Transaction<'_>) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM images WHERE hidden = 1").and_then(|mut s| s.exists([])).map_err(failed)
 }
 
 fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
-    containers_of(tx, id).map(|ids| !ids.is_empty())
+    tx.prepare_cached("SELECT 1 FROM containers WHERE image_id = ?1").and_then(|mut s| s.exists([id])).map_err(failed)
 }
