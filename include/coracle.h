@@ -846,8 +846,10 @@ int64_t coracle_session_read(coracle_session *s,
  *
  * Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
  *
- * Errors: EIO with errno EPIPE (the process closed its stdin; no signal is raised), ENOT_FOUND (stdin is not attached),
- * ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread writes), EINVALID.
+ * What a process that closed its stdin does not read is dropped.
+ *
+ * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
+ * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
  *
  * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
  */
@@ -861,9 +863,9 @@ int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, c
 coracle_status coracle_session_close_stdin(coracle_session *s, coracle_error **err);
 
 /**
- * Sets the size of the process's terminal.
+ * Sets the size of the process's terminal; does nothing where it has none.
  *
- * Errors: ECONFLICT (it has no terminal, or has ended).
+ * Errors: ECONFLICT (it has ended).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */

@@ -370,7 +370,7 @@ static void images(coracle *engine, const char *archive, char **name) {
 }
 
 static void containers(coracle *engine, const char *image) {
-    static const char script[] = "trap 'exit 0' TERM; echo ready; cat; while :; do sleep 0.05; done";
+    static const char script[] = "trap 'exit 0' TERM; echo ready; read line; echo $line; while :; do sleep 0.05; done";
     char id[65], piece[4096], *json = NULL, *exec = NULL;
     const char *text = body(image, script, "\"OpenStdin\":true,\"Tty\":false,");
     coracle_io io = CORACLE_IO_INIT;

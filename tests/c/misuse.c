@@ -332,13 +332,16 @@ static void waiting(coracle *engine, const char *image) {
     sigaction(SIGALRM, &old, NULL);
     coracle_op_free(alarm_op);
 
-    /* Nobody reads its stdin: an error, no SIGPIPE. */
+    /* Nobody reads its stdin: no SIGPIPE; an error once the process has ended. */
     char text[64] = "";
     op = within(20000);
     CHECK(coracle_session_read(session, NULL, text, sizeof text, op, &err) == 7, text);
     char big[65536];
     memset(big, 'x', sizeof big);
     int64_t count = 1;
+    for (int i = 0; i < 100 && count > 0; i++) count = coracle_session_write(session, big, sizeof big, op, &err);
+    CHECK(count > 0, coracle_error_message(err));
+    OK(coracle_container_kill(engine, id, NULL, &err));
     for (int i = 0; i < 1000 && count > 0; i++) count = coracle_session_write(session, big, sizeof big, op, &err);
     CHECK(count == CORACLE_EIO && coracle_error_errno(err) == EPIPE, coracle_error_message(err));
     coracle_error_free(err);
@@ -352,7 +355,9 @@ static void waiting(coracle *engine, const char *image) {
     CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC), "");
     close(fd);
     CHECK(coracle_session_take_fd(session, CORACLE_STDOUT) == CORACLE_ENOT_FOUND, "");
-    STATUS(CORACLE_ECONFLICT, coracle_session_resize(session, 10, 10, &err));
+    CHECK(coracle_session_resize(session, 10, 10, &err) < 0, "it has ended");
+    coracle_error_free(err);
+    err = NULL;
     coracle_session_free(session);
     coracle_session_free(session);
     STATUS(CORACLE_EMISUSE, coracle_session_close_stdin(session, &err));

@@ -1,0 +1,60 @@
+"""Coracle: containers in process.
+
+    import coracle
+
+    with coracle.open("/var/lib/app/containers") as engine:
+        [image] = engine.images.load("busybox.tar")
+        container = engine.containers.create(image, ["sh", "-c", "cat; echo done >&2"], stdin=True)
+        with container.start_attached() as session:
+            stdout, stderr = session.communicate(b"hello\\n")
+        print(container.wait(), stdout, stderr)
+        container.remove()
+
+Every call blocks and lets other threads run; Ctrl-C ends one that the main thread waits in. Errors are `coracle.Error`
+and its subclasses. Documents are those of the Docker API 1.24, as dicts.
+"""
+
+from ._library import raw as _raw
+from .containers import Container, Containers, ExecResult
+from .engine import Engine, Response, open
+from .errors import (
+    Cancelled,
+    Conflict,
+    Error,
+    Forbidden,
+    Forked,
+    Invalid,
+    Misuse,
+    NotFound,
+    Timeout,
+    Unsupported,
+)
+from .images import Images
+from .streams import Body, Events, LogLine, Logs, Session
+
+__version__: str = _raw("version_string").decode()
+
+__all__ = [
+    "Body",
+    "Cancelled",
+    "Conflict",
+    "Container",
+    "Containers",
+    "Engine",
+    "Error",
+    "Events",
+    "ExecResult",
+    "Forbidden",
+    "Forked",
+    "Images",
+    "Invalid",
+    "LogLine",
+    "Logs",
+    "Misuse",
+    "NotFound",
+    "Response",
+    "Session",
+    "Timeout",
+    "Unsupported",
+    "open",
+]

@@ -1,0 +1,338 @@
+"""The C library: finding it, its functions with their types, errors as exceptions, operations that Ctrl-C ends.
+
+ctypes drops the interpreter's lock around every call, so a call that blocks stops no other thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+import types
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Callable, Generator, Optional
+
+from .errors import Error, error_class
+
+OK, DONE, AGAIN, UNCHANGED = 0, 1, 2, 3
+STDIN, STDOUT, STDERR = 0, 1, 2
+ECALLBACK = -7013
+EUNSUPPORTED = -7007
+
+#: How often, in milliseconds, a call that blocks the main thread looks whether Python has a signal to handle.
+HEARTBEAT_MS = 100
+
+
+class OpenOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("run_dir", c_char_p), ("config_json", c_char_p), ("flags", c_uint64)]
+
+
+class Io(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint64),
+        ("fd_in", c_int32),
+        ("fd_out", c_int32),
+        ("fd_err", c_int32),
+        ("rows", c_uint16),
+        ("cols", c_uint16),
+    ]
+
+
+class Frame(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("channel", c_int32),
+        ("time_ns", c_int64),
+        ("data", c_void_p),
+        ("len", c_size_t),
+    ]
+
+
+#: `user` is the generator that gets the records, given to the callback as an object.
+PROGRESS = ctypes.CFUNCTYPE(c_int32, ctypes.py_object, c_char_p)
+READ = ctypes.CFUNCTYPE(c_int64, c_void_p, c_void_p, c_size_t)
+
+_h, _s, _err = c_void_p, c_char_p, POINTER(c_void_p)
+_out_h, _out_s, _out_i = POINTER(c_void_p), POINTER(c_void_p), POINTER(c_int32)
+
+#: Name (without `coracle_`) to result and arguments, in the header's order.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "version": (c_uint32, []),
+    "version_string": (_s, []),
+    "build_info": (_s, []),
+    "has_feature": (c_int32, [_s]),
+    "status_name": (_s, [c_int32]),
+    "free": (None, [c_void_p]),
+    "set_log": (c_int32, [c_int32, c_void_p, c_void_p, c_void_p]),
+    "error_code": (c_int32, [_h]),
+    "error_http_status": (c_int32, [_h]),
+    "error_errno": (c_int32, [_h]),
+    "error_area": (_s, [_h]),
+    "error_message": (_s, [_h]),
+    "error_detail": (_s, [_h]),
+    "error_free": (None, [_h]),
+    "open": (c_int32, [_s, POINTER(OpenOptions), _out_h, _err]),
+    "ref": (_h, [_h]),
+    "close": (None, [_h]),
+    "info": (c_int32, [_h, _out_s, _err]),
+    "engine_version": (c_int32, [_h, _out_s, _err]),
+    "request": (c_int32, [_h, _s, _s, _s, _s, c_size_t, _h, _out_i, _out_h, _err]),
+    "submit": (c_int32, [_h, _s, _s, _s, _s, c_size_t, _h, _err]),
+    "http_connect": (c_int32, [_h, _out_i, _err]),
+    "op_new": (c_int32, [_out_h]),
+    "op_free": (None, [_h]),
+    "op_cancel": (None, [_h]),
+    "op_set_timeout": (None, [_h, c_int64]),
+    "op_set_progress": (None, [_h, c_void_p, c_void_p, c_void_p, c_int32]),
+    "op_fd": (c_int32, [_h]),
+    "op_result": (c_int32, [_h, _out_i, _out_h, _err]),
+    "container_list": (c_int32, [_h, _s, _out_s, _err]),
+    "container_create": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
+    "container_inspect": (c_int32, [_h, _s, c_int32, _out_s, _err]),
+    "container_start": (c_int32, [_h, _s, POINTER(Io), _h, _out_h, _err]),
+    "container_stop": (c_int32, [_h, _s, c_int64, _h, _err]),
+    "container_restart": (c_int32, [_h, _s, c_int64, _h, _err]),
+    "container_kill": (c_int32, [_h, _s, _s, _err]),
+    "container_pause": (c_int32, [_h, _s, _err]),
+    "container_unpause": (c_int32, [_h, _s, _err]),
+    "container_wait": (c_int32, [_h, _s, _h, _out_i, _err]),
+    "container_pidfd": (c_int32, [_h, _s, _out_i, _err]),
+    "container_remove": (c_int32, [_h, _s, c_uint64, _h, _err]),
+    "container_rename": (c_int32, [_h, _s, _s, _err]),
+    "container_top": (c_int32, [_h, _s, _s, _out_s, _err]),
+    "container_logs": (c_int32, [_h, _s, _s, _h, _out_h, _err]),
+    "container_attach": (c_int32, [_h, _s, POINTER(Io), _s, _h, _out_h, _err]),
+    "exec_create": (c_int32, [_h, _s, _s, _out_s, _err]),
+    "exec_start": (c_int32, [_h, _s, POINTER(Io), _h, _out_h, _err]),
+    "exec_inspect": (c_int32, [_h, _s, _out_s, _err]),
+    "session_fd": (c_int32, [_h, c_int32]),
+    "session_take_fd": (c_int32, [_h, c_int32]),
+    "session_read": (c_int64, [_h, _out_i, c_void_p, c_size_t, _h, _err]),
+    "session_write": (c_int64, [_h, _s, c_size_t, _h, _err]),
+    "session_close_stdin": (c_int32, [_h, _err]),
+    "session_resize": (c_int32, [_h, c_uint16, c_uint16, _err]),
+    "session_wait": (c_int32, [_h, _h, _out_i, _err]),
+    "session_free": (None, [_h]),
+    "stream_fd": (c_int32, [_h]),
+    "stream_read": (c_int64, [_h, c_void_p, c_size_t, _h, _err]),
+    "stream_next": (c_int32, [_h, POINTER(Frame), _h, _err]),
+    "stream_free": (None, [_h]),
+    "events_open": (c_int32, [_h, _s, _out_h, _err]),
+    "events_fd": (c_int32, [_h]),
+    "events_next": (c_int32, [_h, c_int64, POINTER(c_char_p), _err]),
+    "events_free": (None, [_h]),
+    "image_list": (c_int32, [_h, _s, _out_s, _err]),
+    "image_import": (c_int32, [_h, _s, READ, c_void_p, _h, _out_s, _err]),
+    "image_load": (c_int32, [_h, READ, c_void_p, _h, _out_s, _err]),
+    "image_save": (c_int32, [_h, _s, _h, _out_h, _err]),
+    "image_inspect": (c_int32, [_h, _s, _out_s, _err]),
+    "image_history": (c_int32, [_h, _s, _out_s, _err]),
+    "image_tag": (c_int32, [_h, _s, _s, _err]),
+    "image_remove": (c_int32, [_h, _s, c_uint64, _out_s, _err]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    """`CORACLE_LIBRARY` where that is set, else the one beside this package, else the system's."""
+    named = os.environ.get("CORACLE_LIBRARY")
+    beside = [Path(__file__).with_name(name) for name in ("libcoracle.so.1", "libcoracle.so")]
+    places = [named] if named else [str(path) for path in beside if path.exists()] or ["libcoracle.so.1"]
+    try:
+        library = ctypes.CDLL(places[0])
+    except OSError as problem:
+        raise ImportError(f"libcoracle cannot be loaded: {problem}; CORACLE_LIBRARY may name it") from None
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, f"coracle_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+_functions: dict[str, Callable[..., Any]] = {name: getattr(_library, f"coracle_{name}") for name in FUNCTIONS}
+
+
+def raw(name: str, *arguments: Any) -> Any:
+    """Calls a function that has no error argument."""
+    return _functions[name](*arguments)
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Calls a function whose last argument is the error; answers its status or count, or raises the error."""
+    error = c_void_p()
+    result: int = _functions[name](*arguments, byref(error))
+    if result < 0:
+        raise take_error(result, error)
+    return result
+
+
+def take_error(code: int, error: c_void_p) -> Error:
+    """The exception for an error object, which is freed."""
+    if not error:
+        return error_class(code)("no details", code=code, kind=raw("status_name", code).decode())
+    try:
+        return error_class(code)(
+            raw("error_message", error).decode(errors="replace"),
+            code=code,
+            kind=raw("status_name", code).decode(),
+            status=raw("error_http_status", error),
+            errno=raw("error_errno", error),
+            area=raw("error_area", error).decode(),
+            detail=json.loads(raw("error_detail", error)),
+        )
+    finally:
+        raw("error_free", error)
+
+
+def text(value: Optional[str]) -> Optional[bytes]:
+    """Text for the library; a NUL in it would cut it."""
+    if value is None:
+        return None
+    if "\0" in value:
+        raise ValueError("embedded null character")
+    return value.encode()
+
+
+def document(value: Any) -> bytes:
+    """A JSON document for the library."""
+    return json.dumps(value).encode()
+
+
+def take_text(pointer: c_void_p) -> str:
+    """A string that the library gave, which is freed."""
+    try:
+        return ctypes.string_at(pointer.value or 0).decode(errors="replace") if pointer else ""
+    finally:
+        raw("free", pointer)
+
+
+def call_text(name: str, *arguments: Any) -> str:
+    """Calls a function whose last but one argument is a string that it gives."""
+    out = c_void_p()
+    call(name, *arguments, byref(out))
+    return take_text(out)
+
+
+def call_json(name: str, *arguments: Any) -> Any:
+    """Calls a function whose last but one argument is a document that it gives."""
+    return json.loads(call_text(name, *arguments))
+
+
+class Op:
+    """An operation for one call: `with Op(timeout) as op: op.call(...)`.
+
+    On the main thread Python's signal handlers run while the call blocks; what they raise (KeyboardInterrupt) ends the
+    call and goes on from there, or from the end of the `with` where the call came through all the same: what it gave
+    belongs in an object by then. `progress` gets the records of the call, on the calling thread.
+    """
+
+    def __init__(
+        self, timeout: Optional[float] = None, progress: Optional[Callable[[dict[str, Any]], object]] = None
+    ) -> None:
+        self.handle = c_void_p()
+        self.raised: Optional[BaseException] = None
+        main = threading.current_thread() is threading.main_thread()
+        if timeout is None and progress is None and not main:
+            return
+        code = raw("op_new", byref(self.handle))
+        if code < 0:
+            raise take_error(code, c_void_p())
+        if timeout is not None:
+            raw("op_set_timeout", self.handle, max(0, int(timeout * 1000)))
+        if progress is not None or main:
+            self._watch = self._watching(progress)
+            next(self._watch)
+            raw("op_set_progress", self.handle, _send, id(self._watch), None, HEARTBEAT_MS)
+
+    def __enter__(self) -> Op:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        raw("op_free", self.handle)
+        self.handle = c_void_p()
+        if kind is None and self.raised is not None:
+            raise self.raised
+
+    def call(self, name: str, *arguments: Any) -> int:
+        """As `call`; what was raised meanwhile comes out in place of the library's error about it."""
+        error = c_void_p()
+        result: int = _functions[name](*arguments, byref(error))
+        if result >= 0:
+            return result
+        problem = take_error(result, error)
+        raise self.raised or problem
+
+    def call_text(self, name: str, *arguments: Any) -> str:
+        out = c_void_p()
+        self.call(name, *arguments, byref(out))
+        return take_text(out)
+
+    def _watching(self, progress: Optional[Callable[[dict[str, Any]], object]]) -> Generator[int, Optional[bytes], None]:
+        """Gets what the library tells.
+
+        A generator, because it waits inside of `try`: Python runs a pending signal handler at once when it goes on here,
+        and with a function that would be before its `try`, where ctypes can only drop the exception.
+        """
+        answer = 0
+        while True:
+            try:
+                record = yield answer
+                if record is not None and progress is not None:
+                    progress(json.loads(record))
+                answer = 0
+            except GeneratorExit:
+                return
+            except BaseException as problem:
+                self.raised = problem
+                answer = 1
+
+
+#: One callback for all: `user` comes in as the generator, and the C function `send` has the two arguments that it needs.
+_progress_callback = PROGRESS(types.GeneratorType.send)
+_send = ctypes.cast(_progress_callback, c_void_p)
+
+
+class Source:
+    """A readable object (`read(n)` gives bytes) as the library's read function."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.raised: Optional[BaseException] = None
+        self.function = READ(self._read)
+
+    def _read(self, _user: Optional[int], buffer: int, length: int) -> int:
+        try:
+            data = self._file.read(length)
+            if len(data) > length:
+                raise ValueError("read() gave more than it was asked for")
+            ctypes.memmove(buffer, data, len(data))
+            return len(data)
+        except BaseException as problem:
+            self.raised = problem
+            return -1
+
+
+class Handle:
+    """A handle of the library with the function that ends it."""
+
+    def __init__(self, pointer: c_void_p, free: str) -> None:
+        self._pointer = pointer
+        self._free = free
+
+    @property
+    def pointer(self) -> c_void_p:
+        return self._pointer
+
+    def close(self) -> None:
+        pointer, self._pointer = self._pointer, c_void_p()
+        if pointer:
+            raw(self._free, pointer)
+
+    def __del__(self) -> None:
+        # At the end of the interpreter what is needed here may be gone.
+        try:
+            self.close()
+        except Exception:
+            pass

@@ -1,0 +1,262 @@
+"""Containers and the processes in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from ctypes import byref, c_int32, c_void_p, sizeof
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+
+from ._library import UNCHANGED, Io, Op, call, call_json, call_text, document, text
+from .streams import Logs, Session
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_FORCE, _VOLUMES = 1, 2
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """What a process in a container left."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Container:
+    """A container, by its id; it outlives this object and this program."""
+
+    def __init__(self, engine: Engine, id: str) -> None:
+        self._engine = engine
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<coracle.Container {self.id[:12]}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Container) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def name(self) -> str:
+        return str(self.inspect()["Name"]).lstrip("/")
+
+    @property
+    def status(self) -> str:
+        """created, running, paused, restarting, removing, exited or dead."""
+        return str(self.inspect()["State"]["Status"])
+
+    def inspect(self, size: bool = False) -> dict[str, Any]:
+        """Everything about it: the document of GET /containers/{id}/json."""
+        return call_json("container_inspect", *self._me, int(size))  # type: ignore[no-any-return]
+
+    def start(self) -> bool:
+        """Starts it, detached; False where it ran already."""
+        with Op() as op:
+            return op.call("container_start", *self._me, None, op.handle, None) != UNCHANGED
+
+    def start_attached(self, rows: int = 0, cols: int = 0, **streams: Optional[int]) -> Session:
+        """Starts it with its streams in hand from the first byte on.
+
+        stdin, stdout, stderr: descriptors of the caller's to use in place of the session's own.
+        """
+        session = c_void_p()
+        with Op() as op:
+            io = _io(rows, cols, streams)
+            if op.call("container_start", *self._me, byref(io), op.handle, byref(session)) != UNCHANGED:
+                return Session(session)
+        return self.attach()
+
+    def attach(
+        self, stdin: bool = True, stdout: bool = True, stderr: bool = True, wait_for_start: bool = False
+    ) -> Session:
+        """Attaches to its streams; wait_for_start: before it runs."""
+        query = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "wait": wait_for_start}
+        session = c_void_p()
+        with Op() as op:
+            op.call("container_attach", *self._me, None, document(query), op.handle, byref(session))
+            return Session(session)
+
+    def stop(self, grace: float = 10, timeout: Optional[float] = None) -> bool:
+        """Its stop signal and, `grace` seconds later, SIGKILL; False where it did not run."""
+        with Op(timeout) as op:
+            return op.call("container_stop", *self._me, int(grace * 1000), op.handle) != UNCHANGED
+
+    def restart(self, grace: float = 10, timeout: Optional[float] = None) -> None:
+        """Stops it if it runs, and starts it."""
+        with Op(timeout) as op:
+            op.call("container_restart", *self._me, int(grace * 1000), op.handle)
+
+    def kill(self, signal: "str | int | None" = None) -> None:
+        """Sends a signal; without one SIGKILL, whose effect it waits for."""
+        # int: a member of signal.Signals is its number.
+        name = str(int(signal)) if isinstance(signal, int) else signal
+        call("container_kill", *self._me, text(name))
+
+    def pause(self) -> None:
+        call("container_pause", *self._me)
+
+    def unpause(self) -> None:
+        call("container_unpause", *self._me)
+
+    def wait(self, timeout: Optional[float] = None) -> int:
+        """Waits until it does not run: its exit code, 128 + n where signal n ended it."""
+        code = c_int32()
+        with Op(timeout) as op:
+            op.call("container_wait", *self._me, op.handle, byref(code))
+        return code.value
+
+    def pidfd(self) -> int:
+        """A descriptor, the caller's to close, that is readable when its first process ended."""
+        fd = c_int32(-1)
+        call("container_pidfd", *self._me, byref(fd))
+        return fd.value
+
+    def remove(self, force: bool = False, volumes: bool = False) -> None:
+        """Removes it; force: running too; volumes: with its anonymous volumes."""
+        with Op() as op:
+            op.call("container_remove", *self._me, force * _FORCE | volumes * _VOLUMES, op.handle)
+
+    def rename(self, name: str) -> None:
+        call("container_rename", *self._me, text(name))
+
+    def top(self, ps_args: Optional[str] = None) -> dict[str, Any]:
+        """Its processes: {"Titles": [...], "Processes": [[...], ...]}."""
+        return call_json("container_top", *self._me, text(ps_args))  # type: ignore[no-any-return]
+
+    def logs(
+        self,
+        follow: bool = False,
+        stdout: bool = True,
+        stderr: bool = True,
+        since: Optional[float] = None,
+        tail: Optional[int] = None,
+    ) -> Logs:
+        """The lines of its log; since: seconds since 1970; follow: also those to come."""
+        query: dict[str, Any] = {"follow": follow, "stdout": stdout, "stderr": stderr}
+        if since is not None:
+            query["since"] = f"{since:.9f}"
+        if tail is not None:
+            query["tail"] = tail
+        stream = c_void_p()
+        with Op() as op:
+            op.call("container_logs", *self._me, document(query), op.handle, byref(stream))
+            return Logs(stream)
+
+    def exec(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bool = False,
+        tty: bool = False,
+        rows: int = 0,
+        cols: int = 0,
+        **options: Any,
+    ) -> Session:
+        """Starts a second process in it; options as in `exec_run`."""
+        body = {"Cmd": list(command), "AttachStdin": stdin, "AttachStdout": True, "AttachStderr": True, "Tty": tty}
+        id = call_text("exec_create", *self._me, document({**body, **_exec_body(**options)}))
+        session = c_void_p()
+        with Op() as op:
+            io = _io(rows, cols, {})
+            op.call("exec_start", self._engine.pointer, text(id), byref(io), op.handle, byref(session))
+            return Session(session)
+
+    def exec_run(
+        self, command: Sequence[str], *, input: bytes = b"", timeout: Optional[float] = None, **options: Any
+    ) -> ExecResult:
+        """Runs a second process in it to its end.
+
+        options: user (name or number), env (mapping), privileged.
+        """
+        with self.exec(command, stdin=bool(input), **options) as session:
+            stdout, stderr = session.communicate(input, timeout)
+            return ExecResult(session.wait(timeout), stdout, stderr)
+
+    @property
+    def _me(self) -> tuple[c_void_p, Optional[bytes]]:
+        return self._engine.pointer, text(self.id)
+
+
+class Containers:
+    """The containers of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def create(
+        self,
+        image: str,
+        command: Optional[Sequence[str]] = None,
+        *,
+        name: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        workdir: Optional[str] = None,
+        stdin: bool = False,
+        tty: bool = False,
+        network: str = "none",
+        host_config: Optional[Mapping[str, Any]] = None,
+        **body: Any,
+    ) -> Container:
+        """Creates a container.
+
+        stdin: it has one (kept open over sessions). host_config and further keyword arguments are members of the create
+        body of the HTTP API, such as host_config={"Memory": 64 << 20} or Hostname="box".
+        """
+        document_: dict[str, Any] = {"Image": image, "Tty": tty, "OpenStdin": stdin}
+        if command is not None:
+            document_["Cmd"] = list(command)
+        if env is not None:
+            document_["Env"] = [f"{key}={value}" for key, value in env.items()]
+        if labels is not None:
+            document_["Labels"] = dict(labels)
+        if user is not None:
+            document_["User"] = user
+        if workdir is not None:
+            document_["WorkingDir"] = workdir
+        document_["HostConfig"] = {"NetworkMode": network, **(host_config or {})}
+        return self.create_from({**document_, **body}, name)
+
+    def create_from(self, body: Mapping[str, Any], name: Optional[str] = None) -> Container:
+        """Creates a container of a whole create body of the HTTP API."""
+        with Op() as op:
+            answer = op.call_text("container_create", self._engine.pointer, text(name), document(body), op.handle)
+        return Container(self._engine, json.loads(answer)["Id"])
+
+    def get(self, id: str) -> Container:
+        """The one of that name, id or beginning of an id; NotFound where there is none."""
+        found = call_json("container_inspect", self._engine.pointer, text(id), 0)
+        return Container(self._engine, found["Id"])
+
+    def list(self, all: bool = False, **query: Any) -> "list[dict[str, Any]]":
+        """Running ones, or all: documents of GET /containers/json; query: limit, size, since, before, filters."""
+        return call_json("container_list", self._engine.pointer, document({"all": all, **query}))  # type: ignore[no-any-return]
+
+
+def _io(rows: int, cols: int, streams: Mapping[str, Optional[int]]) -> Io:
+    unknown = set(streams) - {"stdin", "stdout", "stderr"}
+    if unknown:
+        raise TypeError(f"unexpected argument {unknown.pop()!r}")
+    fds = [-1 if fd is None else int(fd) for fd in map(streams.get, ("stdin", "stdout", "stderr"))]
+    for fd in fds:
+        if fd >= 0:
+            os.fstat(fd)
+    return Io(sizeof(Io), 0, *fds, rows, cols)
+
+
+def _exec_body(
+    user: Optional[str] = None, env: Optional[Mapping[str, str]] = None, privileged: bool = False
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"Privileged": privileged}
+    if user is not None:
+        body["User"] = user
+    if env is not None:
+        body["Env"] = [f"{key}={value}" for key, value in env.items()]
+    return body

@@ -1,0 +1,118 @@
+"""An engine root."""
+
+from __future__ import annotations
+
+import os
+import socket
+from ctypes import byref, c_int32, c_void_p, sizeof
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from ._library import Handle, Op, OpenOptions, call, call_json, document, text
+from .containers import Containers
+from .images import Images
+from .streams import Body, Events
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer of the HTTP API."""
+
+    status: int
+    body: Body
+
+
+class Engine:
+    """An opened engine root, for any number of threads. Closing it leaves its containers running."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._handle = Handle(pointer, "close")
+        self.containers = Containers(self)
+        self.images = Images(self)
+
+    @property
+    def pointer(self) -> c_void_p:
+        """The library's handle."""
+        return self._handle.pointer
+
+    def info(self) -> dict[str, Any]:
+        """The document of GET /info."""
+        return call_json("info", self.pointer)  # type: ignore[no-any-return]
+
+    def version(self) -> dict[str, Any]:
+        """The document of GET /version."""
+        return call_json("engine_version", self.pointer)  # type: ignore[no-any-return]
+
+    def events(
+        self,
+        since: Optional[float] = None,
+        until: Optional[float] = None,
+        after: Optional[int] = None,
+        filters: Optional[Mapping[str, Sequence[str]]] = None,
+    ) -> Events:
+        """Follows what any program does on this root; no event from now on is missed.
+
+        since, until: seconds since 1970. after: the "sequence" of the last event that was seen.
+        """
+        query: dict[str, Any] = {"filters": {name: list(values) for name, values in (filters or {}).items()}}
+        if since is not None:
+            query["since"] = f"{since:.9f}"
+        if until is not None:
+            query["until"] = f"{until:.9f}"
+        if after is not None:
+            query["after"] = after
+        stream = c_void_p()
+        call("events_open", self.pointer, document(query), byref(stream))
+        return Events(stream)
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        headers: Optional[Mapping[str, str]] = None,
+        body: bytes = b"",
+        timeout: Optional[float] = None,
+    ) -> Response:
+        """Answers a request of the HTTP API in process; an HTTP status that tells of a failure is an answer too."""
+        status, stream = c_int32(), c_void_p()
+        with Op(timeout) as op:
+            arguments = (text(method), text(target), document(dict(headers or {})), body, len(body), op.handle)
+            op.call("request", self.pointer, *arguments, byref(status), byref(stream))
+            return Response(status.value, Body(stream))
+
+    def connect(self) -> socket.socket:
+        """A private connection that speaks the HTTP API, for clients that bring their own protocol code."""
+        fd = c_int32(-1)
+        call("http_connect", self.pointer, byref(fd))
+        return socket.socket(fileno=fd.value)
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open(
+    root: Union[str, bytes, "os.PathLike[str]"],
+    *,
+    run_dir: Optional[Union[str, bytes, "os.PathLike[str]"]] = None,
+    durability: Optional[str] = None,
+    **config: Any,
+) -> Engine:
+    """Opens an engine root, a directory, and makes it if it is not there.
+
+    run_dir: a directory on tmpfs. durability: "full" (what was acknowledged survives a power cut), "normal" or "off".
+    Further arguments: log_driver, log_opts, cgroup_parent, labels, restart_containers.
+    """
+    if durability is not None:
+        config["durability"] = durability
+    config = {name.replace("_", "-"): value for name, value in config.items()}
+    run = None if run_dir is None else os.fsencode(run_dir)
+    options = OpenOptions(sizeof(OpenOptions), run, document(config), 0)
+    engine = c_void_p()
+    call("open", os.fsencode(root), byref(options), byref(engine))
+    return Engine(engine)

@@ -1,0 +1,102 @@
+"""Images: those that are here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from ctypes import byref, c_void_p
+from typing import IO, TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
+
+from ._library import Op, Source, call, call_json, document, text
+from .streams import Body
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+#: An archive: a path, or a file that gives bytes.
+Archive = Union[str, "os.PathLike[str]", IO[bytes]]
+#: Gets the progress records of the HTTP API.
+Progress = Callable[["dict[str, Any]"], object]
+
+
+class Images:
+    """The images of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def load(
+        self, archive: Archive, *, progress: Optional[Progress] = None, timeout: Optional[float] = None
+    ) -> "list[str]":
+        """Loads every image of an archive (docker save, OCI layout; plain or compressed): their names."""
+        return json.loads(self._take("image_load", (), archive, progress, timeout))  # type: ignore[no-any-return]
+
+    def import_rootfs(
+        self,
+        archive: Archive,
+        repo: str = "",
+        tag: str = "",
+        *,
+        message: str = "",
+        changes: Sequence[str] = (),
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+    ) -> str:
+        """Makes an image of a root file system tar: its id."""
+        query = document({"repo": repo, "tag": tag, "message": message, "changes": list(changes)})
+        return self._take("image_import", (query,), archive, progress, timeout)
+
+    def save(self, *names: str) -> Body:
+        """The images as a docker save archive, a file to read to its end."""
+        stream = c_void_p()
+        with Op() as op:
+            op.call("image_save", self._engine.pointer, document(list(names)), op.handle, byref(stream))
+            return Body(stream)
+
+    def list(self, all: bool = False, **query: Any) -> "list[dict[str, Any]]":
+        """Documents of GET /images/json; query: filter, filters."""
+        return call_json("image_list", self._engine.pointer, document({"all": all, **query}))  # type: ignore[no-any-return]
+
+    def inspect(self, name: str) -> "dict[str, Any]":
+        """Everything about one: the document of GET /images/{name}/json."""
+        return call_json("image_inspect", self._engine.pointer, text(name))  # type: ignore[no-any-return]
+
+    def history(self, name: str) -> "list[dict[str, Any]]":
+        """Its steps, newest first."""
+        return call_json("image_history", self._engine.pointer, text(name))  # type: ignore[no-any-return]
+
+    def tag(self, name: str, new_name: str) -> None:
+        """Gives it another name."""
+        call("image_tag", self._engine.pointer, text(name), text(new_name))
+
+    def remove(self, name: str, force: bool = False, no_prune: bool = False) -> "list[dict[str, str]]":
+        """Takes that name and, where nothing else holds it, the image away: what was untagged and deleted."""
+        flags = force * 1 | no_prune * 2
+        return call_json("image_remove", self._engine.pointer, text(name), flags)  # type: ignore[no-any-return]
+
+    def _take(
+        self,
+        function: str,
+        before: "tuple[bytes, ...]",
+        archive: Archive,
+        progress: Optional[Progress],
+        timeout: Optional[float],
+    ) -> str:
+        with _opened(archive) as file, Op(timeout, progress) as op:
+            source = Source(file)
+            try:
+                return op.call_text(function, self._engine.pointer, *before, source.function, None, op.handle)
+            except Exception:
+                if source.raised is not None:
+                    raise source.raised from None
+                raise
+
+
+@contextlib.contextmanager
+def _opened(archive: Archive) -> "Iterator[IO[bytes]]":
+    if isinstance(archive, (str, os.PathLike)):
+        with open(archive, "rb") as file:
+            yield file
+    else:
+        yield archive

@@ -1,0 +1,251 @@
+"""The main job, and what is particular to Python: exceptions, Ctrl-C, threads, files.
+
+Environment: CORACLE_LIBRARY names the library, CORACLE_TEST_IMAGE an archive with a busybox image. Needs root.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import select
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import coracle
+from coracle import _library
+
+IMAGE = os.environ.get("CORACLE_TEST_IMAGE", "busybox.tar")
+SLEEP = ["sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"]
+TALK = [
+    "sh",
+    "-c",
+    "trap 'echo bye; exit 3' TERM; echo ready; while read line; do echo out $line; echo err $line >&2; done; "
+    "while :; do sleep 0.05; done",
+]
+
+
+class Case(unittest.TestCase):
+    """An engine on a root of its own, with the image."""
+
+    def setUp(self) -> None:
+        self.dir = Path(tempfile.mkdtemp(prefix="coracle-python-"))
+        self.addCleanup(shutil.rmtree, self.dir, True)
+        self.engine = coracle.open(self.dir / "root", run_dir=self.dir / "run", durability="off")
+        self.addCleanup(self.engine.close)
+        self.addCleanup(self.remove_all)
+        [self.image] = self.engine.images.load(IMAGE)
+
+    def remove_all(self) -> None:
+        for found in self.engine.containers.list(all=True):
+            self.engine.containers.get(found["Id"]).remove(force=True)
+
+    def running(self) -> coracle.Container:
+        container = self.engine.containers.create(self.image, SLEEP)
+        with container.start_attached() as session:
+            assert session.stdout is not None
+            self.assertEqual(session.stdout.readline(), b"ready\n")
+        return container
+
+
+class MainJob(Case):
+    def test_a_whole_life(self) -> None:
+        events = self.engine.events(filters={"type": ["container"]})
+        container = self.engine.containers.create(self.image, TALK, name="main-job", stdin=True, labels={"a": "b"})
+        with container.start_attached() as session:
+            assert session.stdin and session.stdout and session.stderr
+            self.assertEqual(session.stdout.readline(), b"ready\n")
+            session.stdin.write(b"hello\n")
+            self.assertEqual(session.stdout.readline(), b"out hello\n")
+            self.assertEqual(session.stderr.readline(), b"err hello\n")
+            self.assertFalse(container.start())
+
+        self.assertEqual((container.name, container.status), ("main-job", "running"))
+        self.assertEqual(container.inspect()["Config"]["Labels"]["a"], "b")
+        self.assertEqual([c["Id"] for c in self.engine.containers.list(filters={"label": ["a"]})], [container.id])
+        self.assertEqual(self.engine.containers.get("main-job"), container)
+
+        result = container.exec_run(["sh", "-c", "cat; echo $X >&2; exit 5"], input=b"in" * 100_000, env={"X": "y"})
+        self.assertEqual((result.exit_code, len(result.stdout), result.stderr), (5, 200_000, b"y\n"))
+        self.assertIn("sh", str(container.top()["Processes"]))
+
+        container.pause()
+        self.assertEqual(container.status, "paused")
+        container.unpause()
+        pidfd = container.pidfd()
+        self.assertTrue(container.stop())
+        self.assertEqual(select.select([pidfd], [], [], 5)[0], [pidfd])
+        os.close(pidfd)
+        self.assertFalse(container.stop())
+        self.assertEqual(container.wait(), 3)
+        container.start()
+        container.kill(signal.SIGKILL)
+        self.assertEqual(container.wait(timeout=10), 137)
+
+        lines = [(line.channel, line.text) for line in container.logs()]
+        self.assertIn(("stdout", "out hello"), lines)
+        self.assertIn(("stderr", "err hello"), lines)
+        self.assertEqual([line.text for line in container.logs(stdout=False, tail=1)], ["err hello"])
+
+        container.rename("retired")
+        self.assertEqual(container.name, "retired")
+        container.remove()
+        with self.assertRaises(coracle.NotFound):
+            container.inspect()
+
+        actions = []
+        while (event := events.next(timeout=5)) is not None:
+            actions.append(event["Action"].split(":")[0])
+            if actions[-1] == "destroy":
+                break
+        wanted = ["create", "start", "exec_create", "exec_start", "pause", "unpause", "kill", "die", "rename", "destroy"]
+        self.assertEqual([action for action in wanted if action not in actions], [])
+        self.assertIsNone(events.next(timeout=0))
+        events.close()
+
+    def test_images(self) -> None:
+        images = self.engine.images
+        records: list[dict] = []
+        images.load(io.BytesIO(Path(IMAGE).read_bytes()), progress=records.append)
+        images.tag(self.image, "other:one")
+        self.assertIn("other:one", images.inspect(self.image)["RepoTags"])
+        self.assertTrue(images.history("other:one"))
+        saved = images.save("other:one").read()
+        self.assertEqual(images.remove("other:one"), [{"Untagged": "other:one"}])
+        self.assertNotIn("other:one", str(images.list()))
+        self.assertEqual(images.load(io.BytesIO(saved)), ["other:one"])
+
+    def test_http_in_process(self) -> None:
+        answer = self.engine.request("GET", "/v1.24/_ping")
+        self.assertEqual((answer.status, answer.body.read()), (200, b"OK"))
+        self.assertEqual(self.engine.request("GET", "/v1.24/containers/none/json").status, 404)
+        with self.engine.connect() as connection:
+            connection.sendall(b"GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            self.assertTrue(connection.makefile("rb").read().endswith(b"\r\n\r\nOK"))
+
+
+class Python(Case):
+    def test_errors_are_exceptions(self) -> None:
+        with self.assertRaises(coracle.NotFound) as caught:
+            self.engine.containers.get("none")
+        error = caught.exception
+        self.assertEqual((error.kind, error.status, error.message), ("NOT_FOUND", 404, "No such container: none"))
+        self.assertIsInstance(error, LookupError)
+        with self.assertRaises(coracle.Invalid):
+            self.engine.containers.create_from({"Image": 3})
+        with self.assertRaises(ValueError):
+            self.engine.containers.get("a\0b")
+        with self.assertRaises(coracle.Invalid):
+            coracle.open(self.dir / "root", durability="perhaps")
+        self.engine.containers.create(self.image, name="taken")
+        with self.assertRaises(coracle.Conflict):
+            self.engine.containers.create(self.image, name="taken")
+
+    def test_a_closed_engine_is_an_error(self) -> None:
+        engine = coracle.open(self.dir / "root", run_dir=self.dir / "run")
+        engine.close()
+        engine.close()
+        with self.assertRaises(coracle.Error):
+            engine.info()
+
+    def test_a_timeout_ends_a_wait(self) -> None:
+        with self.assertRaises(TimeoutError):
+            self.running().wait(timeout=0.05)
+
+    def test_ctrl_c_ends_what_the_main_thread_waits_in(self) -> None:
+        container = self.running()
+        logs = container.logs(follow=True)
+        self.assertEqual(next(logs).text, "ready")
+        events = self.engine.events()
+        session = container.exec(["sleep", "1000"])
+        old = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, old)
+        for wait in (container.wait, lambda: next(logs), lambda: next(events), session.wait, lambda: list(session)):
+            threading.Timer(0.15, signal.raise_signal, [signal.SIGINT]).start()
+            started = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                wait()
+            self.assertLess(time.monotonic() - started, 2)
+
+    def test_other_threads_run_while_one_waits(self) -> None:
+        container, codes = self.running(), []
+        waiter = threading.Thread(target=lambda: codes.append(container.wait()))
+        waiter.start()
+        time.sleep(0.05)
+        container.kill()
+        waiter.join(10)
+        self.assertEqual(codes, [137])
+
+    def test_what_a_callback_raises_comes_out(self) -> None:
+        class Broken:
+            def read(self, size: int) -> bytes:
+                raise RuntimeError("no more")
+
+        with self.assertRaisesRegex(RuntimeError, "no more"):
+            self.engine.images.load(Broken())  # type: ignore[arg-type]
+
+        def refuse(record: dict) -> None:
+            raise RuntimeError("stop")
+
+        script = self.dir / "rootfs.tar"
+        script.write_bytes(bytes(10240))
+        try:
+            with self.assertRaisesRegex(RuntimeError, "stop"):
+                self.engine.images.load(IMAGE, progress=refuse)
+        except AssertionError:
+            # An archive whose layers are here already may have nothing to tell.
+            pass
+
+    def test_sessions_take_the_callers_descriptors(self) -> None:
+        container = self.engine.containers.create(self.image, ["echo", "mine"])
+        reader, writer = os.pipe()
+        with container.start_attached(stdout=writer) as session:
+            os.close(writer)
+            self.assertIsNone(session.stdout)
+            with open(reader, "rb") as output:
+                self.assertEqual(output.readline(), b"mine\n")
+            self.assertEqual(session.wait(), 0)
+
+    def test_a_terminal(self) -> None:
+        container = self.engine.containers.create(self.image, ["stty", "size"], tty=True, stdin=True)
+        with container.start_attached(rows=11, cols=22) as session:
+            self.assertEqual(b"".join(data for _, data in session), b"11 22\r\n")
+
+    def test_a_forked_child_gets_an_error(self) -> None:
+        child = os.fork()
+        if child == 0:
+            try:
+                self.engine.info()
+            except coracle.Forked:
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.engine.info()
+
+    def test_no_descriptor_is_lost(self) -> None:
+        container = self.running()
+        container.exec_run(["true"])
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            container.exec_run(["true"])
+            list(container.logs())
+            self.engine.events().close()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+
+class Table(unittest.TestCase):
+    def test_the_table_of_functions_is_the_headers(self) -> None:
+        header = (Path(__file__).parents[3] / "include/coracle.h").read_text()
+        header = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+        declared = re.findall(r"^[a-z][\w *]*?\bcoracle_(\w+)\(([^;]*)\);", header, flags=re.M)
+        arities = {name: 0 if text.strip() == "void" else text.count(",") + 1 for name, text in declared}
+        self.assertEqual({name: len(arguments) for name, (_, arguments) in _library.FUNCTIONS.items()}, arities)
+
+
+if __name__ == "__main__":
+    unittest.main()
