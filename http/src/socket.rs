@@ -66,14 +66,10 @@ impl AsFd for Socket {
     }
 }
 
-/// Receives without waiting. Descriptors that are no sockets are read.
+/// Receives without waiting.
 pub(crate) fn recv_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
-        let got = match socket::recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
-            Err(Errno::ENOTSOCK) => nix::unistd::read(fd, buffer),
-            got => got,
-        };
-        match got {
+        match socket::recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EINTR) => {}
             got => return Ok(got?),
         }

@@ -7,6 +7,7 @@ use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
 use crate::socket::{recv_now, send_now, wait_many};
 use coracle::model::Progress;
 use coracle::{Channel, Error, Session};
+use nix::errno::Errno;
 use nix::poll::PollFlags;
 use serde::Serialize;
 use std::io;
@@ -257,13 +258,14 @@ impl Pump {
                 continue;
             }
             let (channel, fd) = &self.outputs[index];
-            match recv_now(fd.as_fd(), &mut buffer) {
+            // A pipe or a socket, and something is there: the read does not wait.
+            match nix::unistd::read(fd, &mut buffer) {
                 Ok(n) if n > 0 => {
                     if self.gone.is_none() {
                         push_frame(&mut self.to_client.bytes, *channel, &buffer[..n], self.plan.frames);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
                 // The end; a reset is one too.
                 _ => ended.push(index),
             }

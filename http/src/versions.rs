@@ -84,6 +84,8 @@ pub(crate) enum Gate {
     KillNeedsRunning,
     /// Inspect takes `size`.
     InspectSize,
+    /// Inspect answers have the newest shape: no rung lowers them.
+    InspectNewest,
     /// A body of exec start must be called JSON.
     ExecStartJson,
     /// Errors are JSON documents, not text.
@@ -98,6 +100,7 @@ pub(crate) enum Gate {
 const GATES: &[(u64, Gate)] = &[
     (20, Gate::KillNeedsRunning),
     (21, Gate::InspectSize),
+    (21, Gate::InspectNewest),
     (22, Gate::ExecStartJson),
     (24, Gate::JsonErrors),
     (24, Gate::StartWithoutBody),

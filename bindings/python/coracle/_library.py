@@ -12,9 +12,11 @@ import threading
 import types
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Callable, Generator, Optional
+from typing import Any, Callable, Generator, Optional, TypeVar
 
 from .errors import Error, error_class
+
+T = TypeVar("T")
 
 OK, DONE, AGAIN, UNCHANGED = 0, 1, 2, 3
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -225,7 +227,7 @@ class Op:
 
     On the main thread Python's signal handlers run while the call blocks; what they raise (KeyboardInterrupt) ends the
     call and goes on from there, or from the end of the `with` where the call came through all the same: what it gave
-    belongs in an object by then. `progress` gets the records of the call, on the calling thread.
+    belongs in an object by then. `progress` gets the records of the call, on the thread that makes it.
     """
 
     def __init__(
@@ -268,6 +270,33 @@ class Op:
         out = c_void_p()
         self.call(name, *arguments, byref(out))
         return take_text(out)
+
+    def aside(self, work: Callable[[], T]) -> T:
+        """Runs `work`, which calls with this operation, on a thread of its own and waits for it.
+
+        For calls that call Python all the time: on the main thread a signal handler would run at the begin of each such
+        function, where what it raises can only be dropped. Here it runs while this waits, and ends the work.
+        """
+        results: list[T] = []
+        problems: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                results.append(work())
+            except BaseException as problem:
+                problems.append(problem)
+
+        thread = threading.Thread(target=run, name="coracle", daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            raw("op_cancel", self.handle)
+            thread.join()
+            raise
+        for problem in problems:
+            raise problem
+        return results[0]
 
     def _watching(self, progress: Optional[Callable[[dict[str, Any]], object]]) -> Generator[int, Optional[bytes], None]:
         """Gets what the library tells.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: An archive: a path, or a file that gives bytes.
 Archive = Union[str, "os.PathLike[str]", IO[bytes]]
-#: Gets the progress records of the HTTP API.
+#: Gets the progress records of the HTTP API, on a thread of the call.
 Progress = Callable[["dict[str, Any]"], object]
 
 
@@ -85,8 +85,9 @@ class Images:
     ) -> str:
         with _opened(archive) as file, Op(timeout, progress) as op:
             source = Source(file)
+            arguments = (self._engine.pointer, *before, source.function, None, op.handle)
             try:
-                return op.call_text(function, self._engine.pointer, *before, source.function, None, op.handle)
+                return op.aside(lambda: op.call_text(function, *arguments))
             except Exception:
                 if source.raised is not None:
                     raise source.raised from None

@@ -85,6 +85,9 @@ fn fill(host: &mut Vec<(String, Node)>, name: &str, value: Node) {
 pub(crate) fn inspect(call: Call) -> Result<Response> {
     let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
     let detail = call.engine().container_inspect(&call.name, size)?;
+    if call.version.has(Gate::InspectNewest) {
+        return document(200, &detail);
+    }
     let mut answer = serde_json::to_value(&detail).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(answer) = answer.as_object_mut() {
         call.version.lower_inspect(answer);
