@@ -547,15 +547,27 @@ fn exec_runs_inside() {
     let config = json!({ "Cmd": ["sh", "-c", "cat; id -u; echo $A"], "User": "root", "Env": ["A=exec"],
         "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
     assert_eq!(root.exec_with(&id, config, b"from stdin\n").ok(), "from stdin\n0\nexec");
-    // The same namespaces and cgroup as process 1.
-    let same = "for n in pid mnt uts ipc net; do test $(readlink /proc/1/ns/$n) = $(readlink /proc/self/ns/$n) || echo $n; done";
-    let root_exec = json!({ "Cmd": ["sh", "-c", same], "User": "root", "AttachStdout": true, "AttachStderr": true });
-    let output = root.exec_with(&id, root_exec, b"");
-    assert_eq!(output.out(), "", "{}", output.err());
-    assert_eq!(
-        root.exec(&id, &["sh", "-c", "cat /proc/self/cgroup | sed 's/.*://' | sort -u"]).ok(),
-        root.exec(&id, &["sh", "-c", "cat /proc/1/cgroup | sed 's/.*://' | sort -u"]).ok(),
-    );
+}
+
+#[test]
+fn exec_joins_the_container() {
+    let root = Root::new();
+    let id = root.sleeper("joined");
+    let same = "for n in pid mnt uts ipc net; do
+                  test \"$(readlink /proc/1/ns/$n)\" = \"$(readlink /proc/self/ns/$n)\" || echo $n; done";
+    assert_eq!(root.exec(&id, &["sh", "-c", same]).ok(), "");
+    let cgroups = |pid: &str| root.exec(&id, &["sh", "-c", &format!("sort /proc/{pid}/cgroup")]).ok();
+    assert_eq!(cgroups("self"), cgroups("1"));
+    let status = root.exec(&id, &["cat", "/proc/self/status"]).ok();
+    let first = root.exec(&id, &["cat", "/proc/1/status"]).ok();
+    for field in
+        ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "SigIgn", "SigBlk", "Umask"]
+    {
+        // The shell that is process 1 has a handler, and ignores nothing.
+        assert_eq!(proc_status(&status, field), proc_status(&first, field), "{field}");
+    }
+    let fds = root.exec(&id, &["ls", "/proc/self/fd"]).ok();
+    assert_eq!(fds.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
 }
 
 #[test]
