@@ -2,7 +2,7 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::format::{cut, fill, short, size, table};
-use crate::session::{DetachKeys, Foreground, Signals};
+use crate::session::{DetachKeys, Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal, time};
 use coracle::model::*;
 use coracle::{AttachOptions, Channel, Io};
@@ -114,6 +114,7 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     Foreground { engine: &engine, signals_to: Some(name), stdin: interactive, detach_keys: keys }
         .carry(session, &signals)
+        .map(Ended::code)
 }
 
 fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -131,7 +132,7 @@ fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
         AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
     let (rows, cols) = terminal::size();
     let session = engine.container_attach(name, Io { rows, cols, ..Io::default() }, how, None)?;
-    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }.carry(session, &signals)
+    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }.carry(session, &signals).map(Ended::code)
 }
 
 /// `NAME=VALUE` filters.

@@ -2,7 +2,7 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
-use crate::session::{DetachKeys, Foreground, Signals};
+use crate::session::{DetachKeys, Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Io};
@@ -31,7 +31,7 @@ pub const ENTRIES: &[Entry] = &[
 ];
 
 const FLAGS: &[Flag] = &[
-    Flag::switch(&["rm"], "remove the container when it ends"),
+    Flag::switch(&["rm"], "remove the container when it ends (run, not detached)"),
     Flag::switch(&["interactive", "i"], "keep standard input open"),
     Flag::switch(&["tty", "t"], "give it a terminal"),
     Flag::switch(&["detach", "d"], "do not wait: print its id (run)"),
@@ -105,6 +105,11 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     if detached && parsed.some("attach").is_some() {
         return Err(Failure::Usage("conflicting options: --attach and --detach".into()));
     }
+    let remove = parsed.has("rm");
+    if detached && remove {
+        // Nobody would be there to remove it.
+        return Err(Failure::Usage("conflicting options: --rm and --detach".into()));
+    }
     let proxy = !parsed.has("no-sig-proxy");
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
     let engine = globals.engine()?;
@@ -114,7 +119,7 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     let io = (!detached && attached).then(|| Io { rows, cols, ..Io::default() });
     let started = match engine.container_start(&id, io, None) {
         Ok(started) => started,
-        Err(error) => return Err(start_failed(&engine, &id, body.host_config.auto_remove, error)),
+        Err(error) => return Err(start_failed(&engine, &id, remove, error)),
     };
     let Some((session, signals)) = started.session.zip(signals) else {
         emit(&format!("{id}\n"))?;
@@ -126,7 +131,11 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         stdin: body.config.attach_stdin,
         detach_keys: keys,
     };
-    foreground.carry(session, &signals)
+    let ended = foreground.carry(session, &signals);
+    if remove && !matches!(ended, Ok(Ended::Detached)) {
+        remove_it(&engine, &id);
+    }
+    ended.map(Ended::code)
 }
 
 fn make(engine: &Engine, parsed: &Parsed, body: &CreateBody) -> Result<String, Failure> {
@@ -151,16 +160,21 @@ fn start_failed(engine: &Engine, id: &str, remove: bool, error: coracle::Error) 
     eprintln!("coracle: {error}");
     let code = engine.container_inspect(id, false).map_or(0, |detail| detail.state.exit_code);
     if remove {
-        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
-        match engine.container_remove(id, force, None) {
-            Err(error) if error.kind() != ErrorKind::NotFound => eprintln!("coracle: {error}"),
-            _ => {}
-        }
+        remove_it(engine, id);
     }
     Failure::Exit(match code {
         126 | 127 => code as u8,
         _ => crate::ENGINE_FAILED,
     })
+}
+
+/// What `--rm` does in the end: the engine has no such option in this API version.
+fn remove_it(engine: &Engine, id: &str) {
+    let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
+    match engine.container_remove(id, how, None) {
+        Err(error) if error.kind() != ErrorKind::NotFound => eprintln!("coracle: {error}"),
+        _ => {}
+    }
 }
 
 /// The create body that the flags describe.
@@ -260,7 +274,6 @@ fn host_config(parsed: &Parsed) -> Result<HostConfig, String> {
         log_config: LogConfig { kind: text(parsed, "log-driver"), config: pairs(parsed, "log-opt")? },
         network_mode: parsed.last("network").unwrap_or("default").to_owned(),
         restart_policy: restart_policy(parsed.last("restart").unwrap_or_default())?,
-        auto_remove: parsed.has("rm"),
         cap_add: parsed.some("cap-add"),
         cap_drop: parsed.some("cap-drop"),
         dns: parsed.some("dns"),
@@ -408,7 +421,6 @@ mod tests {
         assert!(config.tty && config.open_stdin && config.stdin_once && config.attach_stdin && config.attach_stderr);
         assert_eq!(config.env, Some(vec!["A=1".into()]));
         assert_eq!(config.labels["k"], "");
-        assert!(host.auto_remove);
         assert_eq!(
             (host.resources.memory, host.resources.cpu_quota, host.resources.cpu_period),
             (64 << 20, 150_000, 100_000)

@@ -1,7 +1,7 @@
 //! `exec`: a second process in a running container.
 
 use crate::args::{Command, Flag, Parsed};
-use crate::session::{DetachKeys, Foreground, Signals};
+use crate::session::{DetachKeys, Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, terminal};
 use coracle::Io;
 use coracle::model::ExecConfig;
@@ -66,6 +66,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         Some((session, signals)) => {
             Foreground { engine: &engine, signals_to: None, stdin: interactive, detach_keys: keys }
                 .carry(session, &signals)
+                .map(Ended::code)
         }
         None => Ok(0),
     }

@@ -1,7 +1,7 @@
 //! A container's streams on this process's standard streams: raw terminal, resize, signals, detach keys.
 
 use crate::terminal::{self, Raw};
-use crate::{Failure, Outcome};
+use crate::Failure;
 use coracle::{Channel, Engine, Op, Session, SessionRead};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
@@ -17,6 +17,25 @@ pub struct Foreground<'a> {
     /// Whether standard input goes in.
     pub stdin: bool,
     pub detach_keys: DetachKeys,
+}
+
+/// How a foreground command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The process ended, with this code.
+    Exited(u8),
+    /// The user left; the process runs on.
+    Detached,
+}
+
+impl Ended {
+    /// The command's own exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Ended::Exited(code) => code,
+            Ended::Detached => 0,
+        }
+    }
 }
 
 /// Blocks the signals that a foreground command passes on. To be called before any thread is started.
@@ -40,8 +59,8 @@ impl Signals {
 }
 
 impl Foreground<'_> {
-    /// Carries the streams until the process ends or the user detaches; answers its exit code.
-    pub fn carry(&self, session: Session, signals: &Signals) -> Outcome {
+    /// Carries the streams until the process ends or the user detaches.
+    pub fn carry(&self, session: Session, signals: &Signals) -> Result<Ended, Failure> {
         let session = Arc::new(session);
         let raw = if session.tty() && self.stdin { Raw::enter() } else { None };
         let op = Op::new()?;
@@ -54,10 +73,10 @@ impl Foreground<'_> {
         let result = show(&session, &op);
         drop(raw);
         if detached.load(Ordering::SeqCst) {
-            return Ok(0);
+            return Ok(Ended::Detached);
         }
         result?;
-        Ok(session.wait(None)?.clamp(0, 255) as u8)
+        Ok(Ended::Exited(session.wait(None)?.clamp(0, 255) as u8))
     }
 
     /// A thread that passes signals on and sets the size, for as long as this process lives.

@@ -74,7 +74,9 @@ fn run_ends_with_the_container_s_code() {
     let (code, text) = failed(&root, &["run", "--rm", "--network", "none", "nosuch", "true"]);
     assert_eq!((code, text.as_str()), (125, "coracle: No such image: nosuch:latest"));
     assert_eq!(failed(&root, &["run", "--rm", "busybox", "true"]).0, 125, "no network is built");
-    wait_for("all of them to be removed", || ok(&root, &["ps", "-aq"]).is_empty());
+    assert_eq!(ok(&root, &["ps", "-aq"]), "", "--rm removes before the command ends");
+    let (code, text) = failed(&root, &["run", "--rm", "-d", "--network", "none", "busybox", "true"]);
+    assert!(code == 125 && text.starts_with("coracle: conflicting options: --rm and --detach"), "{text}");
 }
 
 #[test]
