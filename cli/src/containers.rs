@@ -132,7 +132,9 @@ fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
         AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
     let (rows, cols) = terminal::size();
     let session = engine.container_attach(name, Io { rows, cols, ..Io::default() }, how, None)?;
-    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }.carry(session, &signals).map(Ended::code)
+    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }
+        .carry(session, &signals)
+        .map(Ended::code)
 }
 
 /// `NAME=VALUE` filters.

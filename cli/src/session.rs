@@ -1,7 +1,7 @@
 //! A container's streams on this process's standard streams: raw terminal, resize, signals, detach keys.
 
-use crate::terminal::{self, Raw};
 use crate::Failure;
+use crate::terminal::{self, Raw};
 use coracle::{Channel, Engine, Op, Session, SessionRead};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
