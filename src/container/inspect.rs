@@ -124,6 +124,9 @@ impl Containers {
 
     /// Reads a container's log.
     pub(crate) fn logs(self: &Arc<Self>, reference: &str, query: &LogQuery) -> Result<LogStream> {
+        if !query.stdout && !query.stderr {
+            return Err(crate::Error::invalid("Bad parameters: you must choose at least one stream"));
+        }
         let found = self.find(reference)?;
         let options = spec::log_options(&found.spec.host_config.log_config)?;
         if options.driver == LogDriver::None {

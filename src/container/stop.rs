@@ -35,7 +35,7 @@ impl Containers {
 
     pub(super) fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         let Some(control) = self.live_control(found)? else { return Ok(()) };
-        let waiter = self.control(found)?;
+        let Some(waiter) = self.live_control(found)? else { return Ok(()) };
         waiter.ask_later(request(DO_WAIT))?;
         if found.now.state.status == STATUS_RESTARTING {
             // Nothing runs: the restart is given up, which ends the monitor.

@@ -156,7 +156,11 @@ impl Control {
     fn send(&self, request: Request, text: &[u8], fds: &[RawFd]) -> Result<()> {
         let mut message = request.to_bytes().to_vec();
         message.extend_from_slice(text);
-        socket::send(self.0.as_fd(), &message, fds)
+        match socket::send(self.0.as_fd(), &message, fds) {
+            // The monitor ended between the connection and this: the answer, which everyone reads, says so.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => Ok(()),
+            sent => sent,
+        }
     }
 
     /// The next answer. Errors: the limit passed, the operation ended, or the monitor is gone
