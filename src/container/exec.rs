@@ -1,7 +1,7 @@
 //! Exec instances: a file each in `run/x`, gone with the boot; the monitor writes state and exit code beside it.
 
 use super::names::new_id;
-use super::start::{rights, rlimits};
+use super::start::rlimits;
 use super::{Containers, Found, failure, not_running, spec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
@@ -27,7 +27,6 @@ struct Kept {
 /// A started process: the connection on which its end will be told.
 pub(crate) struct RunningExec {
     pub control: Control,
-    pub pid: i32,
 }
 
 impl Containers {
@@ -101,7 +100,7 @@ impl Containers {
         control.send_streams(Request { a: mask, ..request(DO_EXEC) }, &[memfd.as_fd(), state_file.as_fd()], streams)?;
         let answer = control.answer(None, op)?;
         if answer.errno == 0 {
-            return Ok(RunningExec { control, pid: answer.value });
+            return Ok(RunningExec { control });
         }
         if answer.failure == Failure::default() {
             return Err(match answer.errno {
@@ -135,7 +134,7 @@ impl Containers {
     fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
         let spec = &found.spec;
         let host = &spec.host_config;
-        let mut rights = rights(spec)?;
+        let mut rights = self.rights(spec)?;
         if config.privileged && !host.privileged {
             rights.capabilities = capability::host_bounding()?;
         }

@@ -140,7 +140,7 @@ impl Containers {
 
     /// How many run, are paused, are stopped.
     pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
-        let rows = self.db.read(|tx| crate::store::containers::all(tx))?;
+        let rows = self.db.read(crate::store::containers::all)?;
         let mut counts = (0, 0, 0);
         for row in rows {
             let now = self.states.now(row.slot, &row.id)?;

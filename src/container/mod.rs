@@ -29,6 +29,7 @@ use crate::event::Journal;
 use crate::image::{ImageUser, Images};
 use crate::launch::cgroup::{self, Hierarchies};
 use crate::launch::monitor::{Control, MonitorProgram};
+use crate::launch::seccomp::DefaultFilters;
 use crate::model::Event;
 use crate::op::Op;
 use crate::store::containers::{self as table, ContainerRow};
@@ -51,6 +52,8 @@ pub(crate) struct Containers {
     program: MonitorProgram,
     hierarchies: Hierarchies,
     host: cgroup::HostFacts,
+    /// Seccomp filters that were compiled already.
+    filters: DefaultFilters,
 }
 
 /// A container as found: its row, its spec, what it does now.
@@ -78,7 +81,8 @@ impl Containers {
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();
-        let all = Containers { root, run, options, db, images, journal, states, program, hierarchies, host };
+        let filters = DefaultFilters::default();
+        let all = Containers { root, run, options, db, images, journal, states, program, hierarchies, host, filters };
         all.recover()?;
         Ok(all)
     }
@@ -112,13 +116,13 @@ impl Containers {
 
     /// Every container, newest first.
     pub(crate) fn all(&self) -> Result<Vec<Found>> {
-        let rows = self.db.read(|tx| table::all(tx))?;
+        let rows = self.db.read(table::all)?;
         rows.into_iter().map(|row| self.found(row)).collect()
     }
 
     /// The containers made from an image, by its id.
     pub(crate) fn of_image(&self, image_id: &str) -> Result<Vec<ImageUser>> {
-        let rows = self.db.read(|tx| table::all(tx))?;
+        let rows = self.db.read(table::all)?;
         let of_it = rows.into_iter().filter(|row| row.image_id == image_id);
         of_it.map(|row| Ok(ImageUser { running: self.states.now(row.slot, &row.id)?.is_live(), id: row.id })).collect()
     }

@@ -17,7 +17,7 @@ const CREATION: Duration = Duration::from_secs(60);
 impl Containers {
     /// Every open looks: containers whose monitors are gone are buried, leftovers are swept.
     pub(super) fn recover(&self) -> Result<()> {
-        let rows = self.db.read(|tx| table::all(tx))?;
+        let rows = self.db.read(table::all)?;
         let known: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         self.sweep(&known)?;
         let mut after_boot = Vec::new();

@@ -4,7 +4,6 @@
 //! needs beyond that ([`environment`], [`ulimits`], [`mount_table`], [`sysctls`], ...) is derived from the stored
 //! [`Spec`] by functions without side effects. Texts and statuses follow dockerd 20.10 where nothing says otherwise.
 
-mod capabilities;
 mod check;
 mod files;
 mod limits;
@@ -18,14 +17,13 @@ mod security;
 mod signal;
 mod sysctl;
 
-pub(crate) use capabilities::capabilities;
 pub(crate) use files::{hostname_file, hosts_file, resolv_conf};
-pub(crate) use log::{LogDriver, LogOptions, log_attributes, log_options};
-pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, tmpfs_mounts};
+pub(crate) use log::{LogDriver, log_attributes, log_options};
+pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table};
 pub(crate) use not_built::not_built;
-pub(crate) use process::{DeviceNode, Rlimit, cgroup_parent, devices, environment, hostname, ulimits};
+pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
-pub(crate) use security::{Seccomp, Security, masked_paths, readonly_paths, security};
+pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
 pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
 pub(crate) use sysctl::sysctls;
 

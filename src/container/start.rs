@@ -15,6 +15,7 @@ use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
@@ -232,7 +233,7 @@ impl Containers {
             net: if host.network_mode == "host" { Namespace::Host } else { Namespace::New },
             namespace_count: joined.fds.len() as u32,
             cgroups,
-            rights: rights(spec)?,
+            rights: self.rights(spec)?,
             program: Program {
                 argv: std::iter::once(&spec.path).chain(&spec.args).cloned().collect(),
                 env: spec::environment(spec, &hostname),
@@ -264,6 +265,28 @@ impl Containers {
             .collect();
         mounts.extend(table.into_iter().map(plan_mount));
         Ok(mounts)
+    }
+
+    /// Who the container's own process is, and what it may do.
+    pub(super) fn rights(&self, spec: &Spec) -> Result<Rights> {
+        let host = &spec.host_config;
+        let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
+        let bounding = capability::host_bounding()?;
+        let capabilities =
+            capability::effective(host.privileged, &list(&host.cap_add), &list(&host.cap_drop), bounding)?;
+        let security = spec::security(host)?;
+        let seccomp = match (&security.seccomp, host.privileged) {
+            (Seccomp::Unconfined, _) | (Seccomp::Default, true) => Arc::from([]),
+            (Seccomp::Default, false) => self.filters.get(capabilities)?,
+            (Seccomp::Profile(json), _) => seccomp::profile_filter(json, capabilities)?.unwrap_or_default().into(),
+        };
+        Ok(Rights {
+            user: spec.config.user.clone(),
+            groups: list(&host.group_add),
+            capabilities,
+            no_new_privs: security.no_new_privs,
+            seccomp,
+        })
     }
 }
 
@@ -305,27 +328,6 @@ pub(super) fn attributes(found: &Found) -> String {
 pub(super) fn rlimits(host: &crate::model::HostConfig) -> Result<Vec<Rlimit>> {
     let limits = spec::ulimits(host)?;
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
-}
-
-/// Who the container's own process is, and what it may do.
-pub(super) fn rights(spec: &Spec) -> Result<Rights> {
-    let host = &spec.host_config;
-    let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
-    let bounding = capability::host_bounding()?;
-    let capabilities = capability::effective(host.privileged, &list(&host.cap_add), &list(&host.cap_drop), bounding)?;
-    let security = spec::security(host)?;
-    let seccomp = match (&security.seccomp, host.privileged) {
-        (Seccomp::Unconfined, _) | (Seccomp::Default, true) => Vec::new(),
-        (Seccomp::Default, false) => seccomp::default_filter(capabilities)?,
-        (Seccomp::Profile(json), _) => seccomp::profile_filter(json, capabilities)?.unwrap_or_default(),
-    };
-    Ok(Rights {
-        user: spec.config.user.clone(),
-        groups: list(&host.group_add),
-        capabilities,
-        no_new_privs: security.no_new_privs,
-        seccomp,
-    })
 }
 
 fn log(spec: &Spec, id: &str) -> Result<Option<(String, String, u64, u32)>> {

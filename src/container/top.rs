@@ -9,7 +9,7 @@ mod process;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Top;
-use args::{Forest, Format};
+use args::Forest;
 use process::{Host, Process};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,6 +27,7 @@ pub struct Options {
     pub root: PathBuf,
     /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
     pub run_dir: Option<PathBuf>,
+    /// What a power cut may take back; default: nothing that was acknowledged.
     pub durability: Durability,
     /// `LogConfig` type of containers that name none; default `json-file`.
     pub log_driver: String,
@@ -93,7 +94,9 @@ impl Engine {
 /// Whether a call changed something (HTTP 204) or found it done (HTTP 304).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
+    /// The call did it.
     Yes,
+    /// It was so before the call.
     No,
 }
 
@@ -109,6 +112,7 @@ pub struct Started {
 /// How an attach is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttachOptions {
+    /// Which of the process's streams the session has, and whether it begins with what was logged.
     pub streams: AttachStreams,
     /// Answer before the container runs: the session gets its output from the first byte on once it starts.
     pub wait_for_start: bool,

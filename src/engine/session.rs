@@ -15,11 +15,15 @@ use std::time::Duration;
 /// output as pipes.
 #[derive(Debug, Default)]
 pub struct Io {
+    /// What the process reads.
     pub stdin: Option<OwnedFd>,
+    /// Where its output goes; of a process with a terminal, all of it.
     pub stdout: Option<OwnedFd>,
+    /// Where its errors go.
     pub stderr: Option<OwnedFd>,
-    /// Terminal size, where the process has a terminal; 0 leaves it.
+    /// Lines of the terminal, where the process has one; 0 leaves them.
     pub rows: u16,
+    /// Columns of the terminal; 0 leaves them.
     pub cols: u16,
 }
 

@@ -13,7 +13,7 @@ impl Images {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
             Err(error) => return Err(error),
         };
-        let all = self.db.read(|tx| rows::all(tx))?;
+        let all = self.db.read(rows::all)?;
         let mut kin = BTreeSet::from([id]);
         loop {
             let before = kin.len();

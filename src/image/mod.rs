@@ -106,7 +106,7 @@ impl Images {
 
     /// Frees what only containers that are gone had needed. To be called after a container was removed, and cheap.
     pub(crate) fn collect(&self) -> Result<()> {
-        if !self.db.read(|tx| rows::any_hidden(tx))? {
+        if !self.db.read(rows::any_hidden)? {
             return Ok(());
         }
         let gone = self.db.write(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {

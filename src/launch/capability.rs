@@ -24,8 +24,6 @@ pub(crate) fn effective(privileged: bool, add: &[String], drop: &[String], bound
 /// adding `ALL` is everything but the dropped ones; dropping `ALL` leaves exactly the added ones; otherwise the default
 /// set without the dropped ones and then with the added ones, so that a name in both lists is added.
 ///
-/// What of it a host cannot give is `requested & !bounding`; [`names`] turns that into words for a warning.
-///
 /// # Errors
 /// An unknown name, with dockerd's text.
 pub(crate) fn requested(privileged: bool, add: &[String], drop: &[String]) -> Result<u64> {
@@ -52,13 +50,6 @@ pub(crate) fn host_bounding() -> Result<u64> {
 /// The number of a capability written in full in any case, such as `CAP_KILL`.
 pub(crate) fn number(name: &str) -> Option<u8> {
     name.to_ascii_uppercase().parse::<Capability>().ok().map(|cap| cap.index())
-}
-
-/// The names of a set in the order of their numbers, each with `CAP_`.
-pub(crate) fn names(set: u64) -> Vec<String> {
-    let mut known: Vec<Capability> = caps::all().into_iter().filter(|cap| set & cap.bitmask() != 0).collect();
-    known.sort_by_key(|cap| cap.index());
-    known.iter().map(Capability::to_string).collect()
 }
 
 /// Every capability that is known by name.
@@ -97,6 +88,13 @@ mod tests {
 
     fn list(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| word.to_string()).collect()
+    }
+
+    /// The names of a set, in the order of their numbers.
+    fn names(set: u64) -> Vec<String> {
+        let mut known: Vec<Capability> = caps::all().into_iter().filter(|cap| set & cap.bitmask() != 0).collect();
+        known.sort_by_key(|cap| cap.index());
+        known.iter().map(Capability::to_string).collect()
     }
 
     fn bit(name: &str) -> u64 {

@@ -172,11 +172,6 @@ impl Control {
         read_answer(self.0.as_fd())
     }
 
-    /// Readable when an answer waits or the monitor is gone.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
     /// Waits for an answer until `deadline`; `None` when it passed.
     pub(crate) fn answer_until(&self, deadline: Option<Instant>, op: Option<&Op>) -> Result<Option<Answer>> {
         let limit = deadline.map(|d| d.saturating_duration_since(Instant::now()));

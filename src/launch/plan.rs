@@ -8,6 +8,7 @@ use super::devices::DeviceNode;
 use coracle_monitor::encode::PlanWriter;
 use coracle_monitor::wire::*;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -60,7 +61,7 @@ pub(crate) struct Rights {
     pub capabilities: u64,
     pub no_new_privs: bool,
     /// `struct sock_filter` array; empty: no filter.
-    pub seccomp: Vec<u8>,
+    pub seccomp: Arc<[u8]>,
 }
 
 /// A program with its environment.

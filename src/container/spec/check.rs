@@ -1,7 +1,8 @@
 //! What may be wrong with a request, apart from limits, logs and mounts.
 
-use super::{as_500, capabilities, merge, plain, process, restart, security, signal};
+use super::{as_500, merge, plain, process, restart, security, signal};
 use crate::error::{Error, Result};
+use crate::launch::capability;
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
 
 const MILLISECOND_NS: i64 = 1_000_000;
@@ -140,7 +141,11 @@ fn check_host(host: &HostConfig) -> Result<()> {
     }
     dns(host)?;
     restart::restart_policy(&host.restart_policy)?;
-    capabilities::capabilities(host)?;
+    capability::requested(
+        host.privileged,
+        host.cap_add.as_deref().unwrap_or_default(),
+        host.cap_drop.as_deref().unwrap_or_default(),
+    )?;
     if host.shm_size.unwrap_or(0) < 0 {
         return Err(Error::invalid("SHM size can not be less than 0"));
     }

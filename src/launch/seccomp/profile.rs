@@ -107,7 +107,10 @@ fn arches(said: &Said, native: Arch) -> Result<Vec<Arch>> {
     }
     let mut arches = vec![native];
     let mut take = |name: &str, place: &str| match Arch::parse(name) {
-        Some(Some(arch)) if arch.runs_on(native) && !arches.contains(&arch) => Ok(arches.push(arch)),
+        Some(Some(arch)) if arch.runs_on(native) && !arches.contains(&arch) => {
+            arches.push(arch);
+            Ok(())
+        }
         Some(_) => Ok(()),
         None => Err(field(place, format_args!("unknown architecture {name:?}"))),
     };

@@ -3,7 +3,7 @@
 /// Sorted by name; the columns are those of [`super::arch::Arch`]: x86_64, i386, x32 (without its bit), aarch64, arm. -1:
 /// the architecture has no such call.
 #[rustfmt::skip]
-pub(super) const SYSCALLS: [(&str, [i32; 5]); 486] = [
+pub(super) static SYSCALLS: [(&str, [i32; 5]); 486] = [
     ("_llseek", [-1, 140, -1, -1, 140]),
     ("_newselect", [-1, 142, -1, -1, 142]),
     ("_sysctl", [156, 149, -1, -1, 149]),
