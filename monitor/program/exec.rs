@@ -213,8 +213,12 @@ impl Monitor {
             if let Some(client) = client {
                 self.answer(client, 0, pid, failure);
             }
-        } else if let Some(client) = client {
-            self.answer(client, failure.errno.max(1), 0, failure);
+        } else {
+            // Before the answer: who is told of the failure finds the code, though the child may not be reaped yet.
+            self.write_exec(index, 2, exit_code_of(failure));
+            if let Some(client) = client {
+                self.answer(client, failure.errno.max(1), 0, failure);
+            }
         }
         self.finish_exec(index);
     }

@@ -2,6 +2,7 @@
 
 use super::names::new_id;
 use super::start::rlimits;
+use super::stop::gone_is_not_running;
 use super::{Containers, Found, failure, not_running, spec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
@@ -97,8 +98,10 @@ impl Containers {
         let control = self.control(&found)?;
         self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;
-        control.send_streams(Request { a: mask, ..request(DO_EXEC) }, &[memfd.as_fd(), state_file.as_fd()], streams)?;
-        let answer = control.answer(None, op)?;
+        let answer = control
+            .send_streams(Request { a: mask, ..request(DO_EXEC) }, &[memfd.as_fd(), state_file.as_fd()], streams)
+            .and_then(|()| control.answer(None, op))
+            .map_err(|error| gone_is_not_running(error, &found.row.id))?;
         if answer.errno == 0 {
             return Ok(RunningExec { control });
         }

@@ -44,6 +44,9 @@ impl Containers {
             STATUS_PAUSED => return Err(Error::conflict("cannot start a paused container, try unpause instead")),
             _ => {}
         }
+        if session.is_some() {
+            self.event(&found, "attach", &[])?;
+        }
         self.start_taken(&found, session, size)?;
         Ok((Changed::Yes, found.row.id))
     }

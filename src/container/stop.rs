@@ -35,8 +35,7 @@ impl Containers {
 
     pub(super) fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         let Some(control) = self.live_control(found)? else { return Ok(()) };
-        let Some(waiter) = self.live_control(found)? else { return Ok(()) };
-        waiter.ask_later(request(DO_WAIT))?;
+        let Some(waiter) = self.waiter(found)? else { return Ok(()) };
         if found.now.state.status == STATUS_RESTARTING {
             // Nothing runs: the restart is given up, which ends the monitor.
             let _ = control.ask(request(DO_NO_RESTART), op);
@@ -58,6 +57,16 @@ impl Containers {
         match self.control(found) {
             Ok(control) => Ok(Some(control)),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
+    fn waiter(&self, found: &Found) -> Result<Option<Control>> {
+        let Some(control) = self.live_control(found)? else { return Ok(None) };
+        match control.ask_later(request(DO_WAIT)) {
+            Ok(()) => Ok(Some(control)),
+            Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -110,8 +119,7 @@ impl Containers {
         if signal != libc::SIGKILL {
             return self.send(&found, &control, signal, by_hand);
         }
-        let waiter = self.control(&found)?;
-        waiter.ask_later(request(DO_WAIT))?;
+        let Some(waiter) = self.waiter(&found)? else { return Ok(()) };
         self.send(&found, &control, signal, by_hand)?;
         self.killed(&found, &waiter, op)
     }
@@ -166,8 +174,8 @@ impl Containers {
             return Ok(found.now.state.exit_code);
         }
         if let Some(control) = self.live_control(found)? {
-            control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) })?;
-            match control.answer(None, op) {
+            let asked = control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) });
+            match asked.and_then(|()| control.answer(None, op)) {
                 Ok(answer) => return Ok(accepted(answer)?.value),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -228,9 +236,9 @@ fn ended(answer: Result<Option<Answer>>) -> Result<bool> {
 }
 
 pub(super) fn is_gone(error: &Error) -> bool {
-    error.kind() == ErrorKind::Unavailable || error.raw_os_error() == Some(libc::ECONNRESET)
+    error.kind() == ErrorKind::Unavailable
 }
 
-fn gone_is_not_running(error: Error, id: &str) -> Error {
+pub(super) fn gone_is_not_running(error: Error, id: &str) -> Error {
     if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) { not_running(id) } else { error }
 }

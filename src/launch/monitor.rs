@@ -156,11 +156,7 @@ impl Control {
     fn send(&self, request: Request, text: &[u8], fds: &[RawFd]) -> Result<()> {
         let mut message = request.to_bytes().to_vec();
         message.extend_from_slice(text);
-        match socket::send(self.0.as_fd(), &message, fds) {
-            // The monitor ended between the connection and this: the answer, which everyone reads, says so.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => Ok(()),
-            sent => sent,
-        }
+        socket::send(self.0.as_fd(), &message, fds).map_err(hung_up)
     }
 
     /// The next answer. Errors: the limit passed, the operation ended, or the monitor is gone
@@ -194,9 +190,21 @@ pub(crate) fn accepted(answer: Answer) -> Result<Answer> {
 
 fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
     let mut bytes = [0u8; ANSWER_LEN];
-    let (got, _) = socket::receive(socket, &mut bytes)?;
+    let (got, _) = socket::receive(socket, &mut bytes).map_err(hung_up)?;
     match Answer::from_bytes(&bytes) {
         Some(answer) if got == ANSWER_LEN => Ok(answer),
-        _ => Err(Error::new(ErrorKind::Unavailable, "the container's monitor is gone").in_area("launch")),
+        _ => Err(gone()),
     }
+}
+
+/// A connection that broke means what its end means: the monitor is gone.
+fn hung_up(error: Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EPIPE | libc::ECONNRESET) => gone(),
+        _ => error,
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Unavailable, "the container's monitor is gone").in_area("launch")
 }
