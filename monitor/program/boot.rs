@@ -221,7 +221,7 @@ impl Monitor {
         self.signals = sys::child_signals().map_err(broken)?;
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         self.listener = sys::listen_at(b"ctl").map_err(broken)?;
-        sys::epoll_ctl(self.epoll, 1, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
-        sys::epoll_ctl(self.epoll, 1, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)
+        sys::epoll_ctl(self.epoll, ADD, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
+        sys::epoll_ctl(self.epoll, ADD, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)
     }
 }

@@ -28,7 +28,7 @@ impl Monitor {
             let slot = (0..MAX_CLIENTS).find(|&slot| self.clients[slot].fd == 0);
             let added = slot.is_some_and(|slot| {
                 self.clients[slot] = Client { fd, waits: Waits::No };
-                sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN, token(CLIENT, slot as u32)).is_ok()
+                sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN, token(CLIENT, slot as u32)).is_ok()
             });
             if !added {
                 // Full: the client sees the connection end, and tries again.
@@ -59,6 +59,9 @@ impl Monitor {
     }
 
     fn drop_client(&mut self, slot: usize) {
+        if self.clients[slot].fd == 0 {
+            return;
+        }
         sys::close(self.clients[slot].fd);
         self.clients[slot] = Client { fd: 0, waits: Waits::No };
         self.forget_exec_client(slot);
@@ -104,8 +107,9 @@ impl Monitor {
         let flags = self.state.flags;
         let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno, value, flags, reserved: 0, failure };
         let fd = self.clients[slot].fd;
-        if fd > 0 {
-            let _ = sys::send(fd, &answer.to_bytes());
+        // A client that asks and does not take its answers is let go: it is not waited for, and no answer is left out.
+        if fd > 0 && sys::send(fd, &answer.to_bytes()).is_err() {
+            self.drop_client(slot);
         }
     }
 

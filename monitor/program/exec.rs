@@ -82,7 +82,7 @@ impl Monitor {
                 sys::close(fds[0]);
                 (exec.pid, exec.report, exec.plan, exec.state_file) = (pid, report, plan, fds[1]);
                 (exec.used, exec.client) = (true, Some(client));
-                sys::epoll_ctl(self.epoll, 1, report, EPOLLIN, token(REPORT, index as u32))
+                sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, index as u32))
             }
             Err(error) => {
                 *exec = FREE;
@@ -164,16 +164,16 @@ impl Monitor {
         Ok(ends)
     }
 
-    /// The child of an exec has something to say.
-    pub fn exec_report(&mut self, index: usize) {
+    /// The child of an exec has something to say; answers whether it had.
+    pub fn exec_report(&mut self, index: usize) -> bool {
         let mut message = [0u8; 32];
         let mut fds = [-1; MAX_FDS];
         let report = self.execs[index].report;
         if report < 0 {
-            return;
+            return false;
         }
         match sys::recv_fds(report, &mut message, &mut fds, false) {
-            Err(EAGAIN) => {}
+            Err(EAGAIN) => return false,
             Ok((length, _)) if length > 0 => match word(&message, 0) {
                 child::REPORT_READY => self.execs[index].ready = true,
                 child::REPORT_TERMINAL => self.take_exec_terminal(index, fds[0]),
@@ -182,6 +182,7 @@ impl Monitor {
             },
             _ => self.exec_launched(index),
         }
+        true
     }
 
     fn take_exec_terminal(&mut self, index: usize, master: i32) {
@@ -227,14 +228,14 @@ impl Monitor {
     pub fn exec_ended(&mut self, pid: i32, code: i32) {
         if let Some(index) = self.execs.iter().position(|exec| exec.used && exec.pid == pid) {
             self.execs[index].code = Some(code);
-            // Its last report may still be on the way.
-            while self.execs[index].report >= 0 {
-                self.exec_report(index);
+            // What it reported is there; if it left its end of the socket to somebody, nobody is waited for.
+            while self.exec_report(index) {}
+            if self.execs[index].report >= 0 {
+                self.exec_launched(index);
             }
             self.finish_exec(index);
         }
     }
-
 
     /// When both the launch and the end are known, the end is told and the slot is free.
     fn finish_exec(&mut self, index: usize) {

@@ -1,13 +1,14 @@
 //! The json-file log: one JSON object a line of output, as dockerd writes it.
 //!
 //! A line longer than 16 KiB becomes several records, of which only the last ends with a newline. One write(2) a chunk of
-//! output. When the file has reached its bound it is renamed (`.1`, `.2`, ...) or, where one file is kept, emptied.
+//! output. Before a record, a file that has reached its bound is renamed (`.1`, `.2`, ...) or, where one file is kept,
+//! emptied: so a file is at most one record longer than its bound.
 
 use crate::sys::{self, *};
 use crate::text::{self, Writer};
 
 const LINE: usize = 16 * 1024;
-/// Six times the longest line, and room for what stands around it.
+/// Six times the longest line, and room for what stands around it; attributes come on top.
 const OUT: usize = 6 * LINE + 48 * 1024;
 
 pub struct Log {
@@ -52,7 +53,7 @@ impl Log {
 
     pub fn open(&mut self, dir: i32, name: &'static [u8], attrs: &'static [u8], max_size: u64, max_files: u32) -> Result<()> {
         (self.dir, self.name, self.attrs, self.max_size, self.max_files) = (dir, name, attrs, max_size, max_files.max(1));
-        self.out = Some(sys::map_memory(OUT)?);
+        self.out = Some(sys::map_memory(OUT + attrs.len())?);
         for partial in &mut self.partial {
             partial.line = Some(sys::map_memory(LINE)?);
         }
@@ -115,8 +116,14 @@ impl Log {
     }
 
     fn record(&mut self, stream: usize, line: &[u8], whole: bool, time: &[u8; 30]) {
+        if self.max_size > 0 && self.size + self.used as u64 >= self.max_size {
+            self.flush();
+            if self.size >= self.max_size {
+                self.rotate();
+            }
+        }
         let room = 6 * line.len() + self.attrs.len() + 128;
-        if self.used + room > OUT {
+        if self.used + room > OUT + self.attrs.len() {
             self.flush();
         }
         let attrs = self.attrs;
@@ -137,9 +144,6 @@ impl Log {
         let used = core::mem::take(&mut self.used);
         if used == 0 {
             return;
-        }
-        if self.max_size > 0 && self.size >= self.max_size {
-            self.rotate();
         }
         let Some(out) = self.out.as_ref() else { return };
         match sys::write_all(self.fd, &out[..used]) {

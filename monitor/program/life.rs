@@ -66,7 +66,7 @@ impl Monitor {
             SINK => self.sink_ready(index, bits),
             INPUT => self.input_ready(index),
             TARGET => self.target_ready(index as u32),
-            REPORT => self.exec_report(index),
+            REPORT => drop(self.exec_report(index)),
             _ => {}
         }
     }

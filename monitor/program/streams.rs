@@ -51,6 +51,7 @@ struct Sink {
 
 struct Input {
     source: i32,
+    socket: bool,
     owner: u32,
     /// Its end is the process's end of input.
     once: bool,
@@ -83,7 +84,7 @@ impl Streams {
         }
         for index in 0..MAX_INPUTS {
             let fresh =
-                Input { source: -1, owner: 0, once: false, ended: false, polled: false, buffer: None, from: 0, to: 0 };
+                Input { source: -1, socket: false, owner: 0, once: false, ended: false, polled: false, buffer: None, from: 0, to: 0 };
             // SAFETY: as above.
             unsafe { (&raw mut (*place).inputs[index]).write(fresh) };
         }
@@ -91,6 +92,15 @@ impl Streams {
 
     fn room(&self, owner: u32) -> Option<usize> {
         if owner == CONTAINER { None } else { (2..MAX_STREAMS).find(|&i| !self.outputs[i].used) }
+    }
+}
+
+/// Closes what a client gave. Its own copy would keep an epoll entry alive: that is removed first.
+fn let_go(epoll: i32, fd: &mut i32) {
+    if *fd >= 0 {
+        let _ = sys::epoll_ctl(epoll, REMOVE, *fd, 0, 0);
+        sys::close(*fd);
+        *fd = -1;
     }
 }
 
@@ -161,7 +171,7 @@ impl Monitor {
             return Err(EBUSY);
         };
         // Without events: only a client's going away is told.
-        let polled = sys::epoll_ctl(self.epoll, 1, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
+        let polled = sys::epoll_ctl(self.epoll, ADD, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
         output.sinks[slot] = Sink { fd, sent: filled, socket, polled };
         Ok(())
     }
@@ -174,7 +184,7 @@ impl Monitor {
         let output = &mut self.streams.outputs[index];
         (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
         (output.paused, output.ended, output.filled, output.buffer) = (false, false, 0, Some(buffer));
-        sys::epoll_ctl(self.epoll, 1, source, EPOLLIN, token(OUTPUT, index as u32))?;
+        sys::epoll_ctl(self.epoll, ADD, source, EPOLLIN, token(OUTPUT, index as u32))?;
         match sink {
             Some(fd) => self.add_sink(index, fd),
             None => Ok(()),
@@ -182,14 +192,14 @@ impl Monitor {
     }
 
     pub fn add_input(&mut self, fd: i32, owner: u32, once: bool) -> core::result::Result<(), i32> {
-        let (fd, _) = own_description(fd, O_RDONLY);
+        let (fd, socket) = own_description(fd, O_RDONLY);
         let Some(slot) = self.streams.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
             sys::close(fd);
             return Err(EBUSY);
         };
         let buffer = sys::map_memory(CHUNK)?;
         self.streams.inputs[slot] =
-            Input { source: fd, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
+            Input { source: fd, socket, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
         if self.target(owner) >= 0 {
             self.enable_input(slot);
         }
@@ -208,7 +218,7 @@ impl Monitor {
 
     fn enable_input(&mut self, slot: usize) {
         let input = &mut self.streams.inputs[slot];
-        input.polled = sys::epoll_ctl(self.epoll, 1, input.source, EPOLLIN, token(INPUT, slot as u32)).is_ok();
+        input.polled = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32)).is_ok();
         if !input.polled {
             self.input_ready(slot);
         }
@@ -261,20 +271,18 @@ impl Monitor {
                     Err(EINTR) => {}
                     Err(EAGAIN) if sink.polled => {
                         let key = token(SINK, (index * MAX_SINKS + slot) as u32);
-                        let _ = sys::epoll_ctl(epoll, 3, sink.fd, EPOLLOUT, key);
+                        let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
                         break;
                     }
-                    Err(_) => {
-                        sys::close(sink.fd);
-                        sink.fd = -1;
-                    }
+                    Err(_) => let_go(epoll, &mut sink.fd),
                 }
             }
         }
         if output.behind() {
             if output.source >= 0 && !output.paused {
+                // Taken out altogether: a source whose other end is closed would be told again and again.
                 output.paused = true;
-                let _ = sys::epoll_ctl(epoll, 3, output.source, 0, token(OUTPUT, index as u32));
+                let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
             }
             return;
         }
@@ -283,7 +291,7 @@ impl Monitor {
             self.release_output(index);
         } else if output.paused && output.source >= 0 {
             output.paused = false;
-            let _ = sys::epoll_ctl(epoll, 3, output.source, EPOLLIN, token(OUTPUT, index as u32));
+            let _ = sys::epoll_ctl(epoll, ADD, output.source, EPOLLIN, token(OUTPUT, index as u32));
         }
     }
 
@@ -296,10 +304,9 @@ impl Monitor {
             return;
         }
         if events & (EPOLLERR | EPOLLHUP) != 0 {
-            sys::close(sink.fd);
-            sink.fd = -1;
+            let_go(epoll, &mut sink.fd);
         } else {
-            let _ = sys::epoll_ctl(epoll, 3, sink.fd, 0, token(SINK, key as u32));
+            let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, 0, token(SINK, key as u32));
         }
         self.push(index);
     }
@@ -319,13 +326,9 @@ impl Monitor {
     }
 
     fn release_output(&mut self, index: usize) {
+        let epoll = self.epoll;
         let output = &mut self.streams.outputs[index];
-        for sink in &mut output.sinks {
-            if sink.fd >= 0 {
-                sys::close(sink.fd);
-                sink.fd = -1;
-            }
-        }
+        output.sinks.iter_mut().for_each(|sink| let_go(epoll, &mut sink.fd));
         if let Some(buffer) = output.buffer.take() {
             sys::unmap(buffer);
         }
@@ -375,7 +378,8 @@ impl Monitor {
                 return;
             }
             let Some(buffer) = input.buffer.as_mut() else { return };
-            match sys::read(input.source, buffer) {
+            let read = if input.socket { sys::receive } else { sys::read };
+            match read(input.source, buffer) {
                 Ok(length) if length > 0 => (input.from, input.to) = (0, length),
                 Err(EAGAIN | EINTR) => return,
                 _ => {
@@ -403,9 +407,9 @@ impl Monitor {
                 Err(EINTR) => {}
                 Err(EAGAIN) => {
                     if input.polled {
-                        let _ = sys::epoll_ctl(epoll, 3, input.source, 0, token(INPUT, slot as u32));
+                        let _ = sys::epoll_ctl(epoll, REMOVE, input.source, 0, 0);
                     }
-                    let _ = sys::epoll_ctl(epoll, 1, target, EPOLLOUT, token(TARGET, owner));
+                    let _ = sys::epoll_ctl(epoll, ADD, target, EPOLLOUT, token(TARGET, owner));
                     return false;
                 }
                 // The process closed its input: what comes is dropped.
@@ -418,7 +422,7 @@ impl Monitor {
     /// The process takes input again.
     pub fn target_ready(&mut self, owner: u32) {
         let target = self.target(owner);
-        let _ = sys::epoll_ctl(self.epoll, 2, target, 0, 0);
+        let _ = sys::epoll_ctl(self.epoll, REMOVE, target, 0, 0);
         for slot in 0..MAX_INPUTS {
             let input = &self.streams.inputs[slot];
             if input.buffer.is_none() || input.owner != owner || !self.write_input(slot) {
@@ -428,7 +432,7 @@ impl Monitor {
             if input.ended {
                 self.finish_input(slot);
             } else if input.polled {
-                let _ = sys::epoll_ctl(self.epoll, 3, input.source, EPOLLIN, token(INPUT, slot as u32));
+                let _ = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32));
             } else {
                 self.input_ready(slot);
             }
@@ -437,11 +441,9 @@ impl Monitor {
 
     /// The client's input has ended: once all of it is written, the process's has too where that is wanted.
     fn finish_input(&mut self, slot: usize) {
+        let epoll = self.epoll;
         let input = &mut self.streams.inputs[slot];
-        if input.source >= 0 {
-            sys::close(input.source);
-            input.source = -1;
-        }
+        let_go(epoll, &mut input.source);
         if input.from < input.to {
             return;
         }
@@ -465,12 +467,10 @@ impl Monitor {
 
     /// The process is gone: nobody takes input any more.
     pub fn drop_inputs(&mut self, owner: u32) {
+        let epoll = self.epoll;
         for input in &mut self.streams.inputs {
             if input.owner == owner && input.buffer.is_some() {
-                if input.source >= 0 {
-                    sys::close(input.source);
-                    input.source = -1;
-                }
+                let_go(epoll, &mut input.source);
                 if let Some(buffer) = input.buffer.take() {
                     sys::unmap(buffer);
                 }

@@ -41,7 +41,7 @@ macro_rules! numbers {
 
 numbers! {
     READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
-    PWRITE64 18 68; GETPID 39 172; SENDTO 44 206; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
+    PWRITE64 18 68; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
     SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
@@ -179,6 +179,12 @@ pub fn pwrite(fd: i32, data: &[u8], offset: u64) -> Result<usize> {
 pub fn send(fd: i32, data: &[u8]) -> Result<usize> {
     const MSG_NOSIGNAL_DONTWAIT: usize = 0x4000 | 0x40;
     sys!(SENDTO, fd, data.as_ptr(), data.len(), MSG_NOSIGNAL_DONTWAIT, 0, 0)
+}
+
+/// recv(2) that never blocks.
+pub fn receive(fd: i32, buffer: &mut [u8]) -> Result<usize> {
+    const MSG_DONTWAIT: usize = 0x40;
+    sys!(RECVFROM, fd, buffer.as_mut_ptr(), buffer.len(), MSG_DONTWAIT, 0, 0)
 }
 
 /// A C string: ends with a NUL.
@@ -485,7 +491,11 @@ pub fn epoll_create() -> Result<i32> {
     sys!(EPOLL_CREATE1, O_CLOEXEC).map(|fd| fd as i32)
 }
 
-/// EPOLL_CTL_ADD 1, DEL 2, MOD 3.
+pub const ADD: usize = 1;
+pub const REMOVE: usize = 2;
+pub const CHANGE: usize = 3;
+
+/// `operation` is [`ADD`], [`REMOVE`] or [`CHANGE`]. A descriptor without events still tells that its other end is gone.
 pub fn epoll_ctl(epoll: i32, operation: usize, fd: i32, events: u32, data: u64) -> Result<()> {
     let event = EpollEvent { events, data };
     sys!(EPOLL_CTL, epoll, operation, fd, &raw const event).map(|_| ())

@@ -90,6 +90,18 @@ impl Containers {
     /// Finds a container as people name it.
     pub(crate) fn find(&self, reference: &str) -> Result<Found> {
         let row = self.db.read(|tx| table::find(tx, reference))?;
+        let found = self.found(row)?;
+        if !found.now.lost {
+            return Ok(found);
+        }
+        // Whoever works on it now has looked, or will.
+        if let Some(_busy) = self.states.try_busy(found.row.slot)? {
+            let again = self.found(found.row.clone())?;
+            if again.now.lost {
+                self.bury(&again)?;
+            }
+        }
+        let row = self.db.read(|tx| table::find(tx, &found.row.id))?;
         self.found(row)
     }
 
@@ -97,6 +109,10 @@ impl Containers {
         let spec = serde_json::from_str(&row.spec)
             .map_err(|error| Error::corrupt(format!("the stored spec of container {}: {error}", row.id)))?;
         let now = self.states.now(row.slot, &row.id)?;
+        let mut row = row;
+        if now.lost && row.error.is_empty() {
+            row.error = recover::LOST.into();
+        }
         Ok(Found { row, spec, now })
     }
 
@@ -144,7 +160,7 @@ impl Containers {
     }
 
     fn set_error(&self, found: &Found, text: &str) -> Result<()> {
-        if found.row.error == text {
+        if found.row.error == text && !found.now.lost {
             return Ok(());
         }
         self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))

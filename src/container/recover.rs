@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime};
 /// A directory without a row is a creation in progress for so long, then a leftover.
 const CREATION: Duration = Duration::from_secs(60);
 
+/// What is told of a container whose monitor was killed.
+pub(super) const LOST: &str = "the container's monitor was killed, and the container with it";
+
 impl Containers {
     /// Every open looks: containers whose monitors are gone are buried, leftovers are swept.
     pub(super) fn recover(&self) -> Result<()> {
@@ -70,6 +73,18 @@ impl Containers {
         Ok(())
     }
 
+    /// The file whose closing may mean that a monitor ended.
+    pub(crate) fn alive_path(&self) -> &std::path::Path {
+        self.states.alive_path()
+    }
+
+    /// Buries every container whose monitor was killed. What cannot be buried now is by the next who meets it.
+    pub(crate) fn bury_lost(&self) {
+        for head in self.states.lost().unwrap_or_default() {
+            let _ = self.take(&head, None);
+        }
+    }
+
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
     pub(super) fn bury(&self, found: &Found) -> Result<()> {
         let row = &found.row;
@@ -88,7 +103,7 @@ impl Containers {
         }
         let Now { state, .. } = found.now;
         self.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
-        self.set_error(found, "the container's monitor was killed, and the container with it")?;
+        self.set_error(found, LOST)?;
         self.event(found, "die", &[("exitCode", &state.exit_code.to_string())])
     }
 }

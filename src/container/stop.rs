@@ -189,7 +189,7 @@ impl Containers {
     fn after(&self, found: &Found) -> Result<Now> {
         let until = Instant::now() + Duration::from_secs(2);
         loop {
-            let now = self.states.now(found.row.slot, &found.row.id)?;
+            let now = self.find(&found.row.id)?.now;
             if !now.is_live() || Instant::now() > until {
                 return Ok(now);
             }

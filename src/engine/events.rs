@@ -4,6 +4,7 @@ use super::Engine;
 use crate::error::Result;
 use crate::event::EventStream;
 use crate::model::EventQuery;
+use std::sync::Arc;
 
 impl Engine {
     /// Follows (and replays) the events of the root.
@@ -13,6 +14,14 @@ impl Engine {
     ///
     /// Errors: [`crate::ErrorKind::Invalid`] when `since_ns` is after `until_ns`.
     pub fn events(&self, query: &EventQuery) -> Result<EventStream> {
-        EventStream::open(self.0.journal.clone(), query)
+        let mut stream = EventStream::open(self.0.journal.clone(), query)?;
+        let all = Arc::downgrade(&self.0.containers);
+        let look = move || {
+            if let Some(all) = all.upgrade() {
+                all.bury_lost();
+            }
+        };
+        stream.watch_deaths(self.0.containers.alive_path(), Box::new(look))?;
+        Ok(stream)
     }
 }

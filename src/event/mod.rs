@@ -15,6 +15,7 @@ use crate::time::now_ns;
 use nix::sys::inotify::AddWatchFlags;
 use record::Found;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,9 +40,46 @@ pub struct EventStream {
     gap: Option<Error>,
     ended: bool,
     watch: Watch,
+    deaths: Option<Deaths>,
+}
+
+/// Monitors that are killed tell nobody: whoever follows events looks, and tells it in their place.
+struct Deaths {
+    watch: Watch,
+    look: Box<dyn Fn() + Send>,
+    /// Looks that are still to come for the last change.
+    left: usize,
+}
+
+/// When a death is looked for after the file was closed: its lock goes a moment later.
+const LOOKS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(20)];
+
+impl Deaths {
+    fn check(&mut self) -> Result<()> {
+        if !self.watch.is_ready() {
+            return Ok(());
+        }
+        self.left = if self.watch.drain() { LOOKS.len() } else { self.left.saturating_sub(1) };
+        self.watch.set_pending(false);
+        (self.look)();
+        match self.left {
+            0 => Ok(()),
+            left => self.watch.once(LOOKS[left - 1]),
+        }
+    }
 }
 
 impl EventStream {
+    /// Calls `look`, which appends the event, whenever a process that had the file `alive` open for writing may have
+    /// ended.
+    pub(crate) fn watch_deaths(&mut self, alive: &Path, look: Box<dyn Fn() + Send>) -> Result<()> {
+        let mut watch = Watch::new()?;
+        watch.path(alive, AddWatchFlags::IN_CLOSE_WRITE)?;
+        self.watch.nest(&watch)?;
+        self.deaths = Some(Deaths { watch, look, left: 0 });
+        Ok(())
+    }
+
     /// Positions a stream as the query says: after a sequence number, at the oldest event (filtered by `since_ns`),
     /// or at the end.
     ///
@@ -73,6 +111,7 @@ impl EventStream {
             gap: None,
             ended: false,
             watch,
+            deaths: None,
             journal,
         };
         stream.journal.listeners.fetch_add(1, Ordering::Relaxed);
@@ -186,6 +225,7 @@ impl EventStream {
     /// Reads more of the file; answers whether there is something new to look at.
     fn fill(&mut self) -> Result<bool> {
         self.watch.drain();
+        self.deaths.as_mut().map_or(Ok(()), Deaths::check)?;
         self.window.drain(..self.at);
         self.at = 0;
         let offset = self.position + self.window.len() as u64;

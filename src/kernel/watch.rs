@@ -90,6 +90,28 @@ impl Watch {
         }
     }
 
+    /// Makes the descriptor readable once after `delay`, in place of the beat.
+    pub(crate) fn once(&mut self, delay: Duration) -> Result<()> {
+        self.beat(delay)?;
+        let at = Expiration::OneShot(TimeSpec::from_duration(delay.max(Duration::from_millis(1))));
+        match &self.beat {
+            Some(timer) if !self.polling => {
+                timer.set(at, TimerSetTimeFlags::empty()).map_err(|e| Error::os("set a timer", e as i32))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes this descriptor readable while another watch's is.
+    pub(crate) fn nest(&self, inner: &Watch) -> Result<()> {
+        self.include(inner.fd())
+    }
+
+    /// Whether the descriptor is readable now.
+    pub(crate) fn is_ready(&self) -> bool {
+        super::fd::poll(&[(std::os::fd::AsRawFd::as_raw_fd(&self.fd()), libc::POLLIN)], 0).is_ok_and(|got| got[0] != 0)
+    }
+
     /// Makes the descriptor readable for good at a time (nanoseconds since 1970).
     pub(crate) fn end_at(&mut self, time_ns: i64) -> Result<()> {
         let timer = timer(ClockId::CLOCK_REALTIME)?;

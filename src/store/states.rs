@@ -38,8 +38,12 @@ pub(crate) struct Now {
 impl Now {
     /// Whether a monitor holds it: running, paused, restarting or starting.
     pub(crate) fn is_live(&self) -> bool {
-        !self.lost && matches!(self.state.status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
+        !self.lost && is_live(self.state.status)
     }
+}
+
+fn is_live(status: u32) -> bool {
+    matches!(status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
 }
 
 /// Exit code of a container whose monitor was killed, and its process with it.
@@ -113,6 +117,28 @@ impl States {
         Ok(read(&self.run, slot, id)?.filter(|state| state.boot == self.boot_id))
     }
 
+    /// The file that monitors hold open, and locked, as long as they live.
+    pub(crate) fn alive_path(&self) -> &Path {
+        &self.alive_path
+    }
+
+    /// The first characters of the ids of containers whose records say that they run, while no monitor lives.
+    pub(crate) fn lost(&self) -> Result<Vec<String>> {
+        let failed = |e: std::io::Error| Error::io("read the states of containers", &e);
+        let mut all = vec![0; self.run.metadata().map_err(failed)?.len() as usize];
+        let got = self.run.read_at(&mut all, 0).map_err(failed)?;
+        let mut lost = Vec::new();
+        for (slot, bytes) in all[..got].as_chunks::<STATE_LEN>().0.iter().enumerate() {
+            let live = |state: &State| state.boot == self.boot_id && is_live(state.status);
+            if let Some(state) = State::from_bytes(bytes).filter(live)
+                && !self.has_monitor(slot as u32)?
+            {
+                lost.push(String::from_utf8_lossy(&state.id).into_owned());
+            }
+        }
+        Ok(lost)
+    }
+
     /// Whether a monitor lives in the slot.
     pub(crate) fn has_monitor(&self, slot: u32) -> Result<bool> {
         file::byte_is_locked(&self.alive, u64::from(slot))
@@ -142,6 +168,12 @@ impl States {
     pub(crate) fn lock_alive(&self, slot: u32) -> Result<Option<OwnedFd>> {
         let file = open(&self.alive_path)?;
         Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then(|| file.into()))
+    }
+
+    /// The right to work on the container in the slot, if nobody else does.
+    pub(crate) fn try_busy(&self, slot: u32) -> Result<Option<Busy>> {
+        let file = open(&self.busy_path)?;
+        Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then_some(Busy(file)))
     }
 
     /// Waits until nobody else works on the container in the slot.

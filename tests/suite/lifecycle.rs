@@ -509,8 +509,11 @@ fn log_files_rotate() {
     assert_eq!(root.wait(&id), 0);
     let path = root.inspect(&id).log_path;
     for suffix in ["", ".1", ".2"] {
-        let size = std::fs::metadata(format!("{path}{suffix}")).unwrap_or_else(|e| panic!("{path}{suffix}: {e}")).len();
-        assert!(size < 12_000, "{path}{suffix} has {size} bytes");
+        let file = std::fs::read(format!("{path}{suffix}")).unwrap_or_else(|e| panic!("{path}{suffix}: {e}"));
+        // A file is full with the record that reaches the bound, and not before.
+        let last = file.split_inclusive(|&b| b == b'\n').next_back().map_or(0, <[u8]>::len);
+        assert!(file.ends_with(b"\n") && file.len() - last < 10_000, "{path}{suffix} has {} bytes", file.len());
+        assert!(suffix.is_empty() || file.len() >= 10_000, "{path}{suffix} has {} bytes", file.len());
     }
     assert!(!std::path::Path::new(&format!("{path}.3")).exists(), "more than max-file files");
     let lines = root.logs(&id).out();

@@ -180,27 +180,64 @@ fn a_container_survives_the_end_of_its_starter() {
 fn a_killed_monitor_takes_its_container_along() {
     let root = Root::new();
     let id = root.sleeper("orphan");
-    let pid = root.pid(&id);
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-    let monitor: i32 = proc_status(&status, "PPid").parse().expect("a pid");
+    let (pid, monitor) = (root.pid(&id), monitor_of(&root, &id));
     let comm = std::fs::read_to_string(format!("/proc/{monitor}/comm")).expect("the monitor's name");
     assert!(comm.starts_with("coracle-monitor"), "the parent is {comm}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(monitor), nix::sys::signal::Signal::SIGKILL).expect("kill");
     wait_for("the container's end", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
     wait_for("the engine to see it", || root.status(&id) == "exited");
     let state = root.inspect(&id).state;
-    assert!(!state.error.is_empty(), "no word about the monitor's end: {state:?}");
-    assert_ne!(state.exit_code, 0);
+    assert!(state.error.contains("monitor was killed"), "no word about the monitor's end: {state:?}");
+    assert_eq!((state.exit_code, state.pid), (137, 0));
     root.start(&id);
     assert_eq!(root.status(&id), "running");
+    assert_eq!(root.inspect(&id).state.error, "");
+}
+
+/// The monitor of a running container.
+fn monitor_of(root: &Root, id: &str) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", root.pid(id))).expect("its status");
+    proc_status(&status, "PPid").parse().expect("a pid")
+}
+
+fn kill_monitor(root: &Root, id: &str) {
+    let monitor = nix::unistd::Pid::from_raw(monitor_of(root, id));
+    nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGKILL).expect("kill the monitor");
+}
+
+#[test]
+fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
+    let root = Root::new();
+    let id = root.sleeper("watched");
+    let listener = root.reopen();
+    let mut events = listener.events(&EventQuery::default()).expect("events");
+    let begun = std::time::Instant::now();
+    kill_monitor(&root, &id);
+    // Nobody asks about the container: the listener alone brings it up.
+    let seen = events_until(&mut events, |e| e.action == "die");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(1), "after {:?}", begun.elapsed());
+    assert_eq!(seen.last().expect("an event").actor.attributes["exitCode"], "137");
+    root.start(&id);
+    let waiter = root.reopen();
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.container_wait(&id, Some(&soon())).expect("wait"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        kill_monitor(&root, &id);
+        waiting.join().expect("a thread")
+    });
+    assert_eq!(waited, 137);
+    assert!(root.inspect(&id).state.error.contains("monitor was killed"));
+    // One end, one event, however many look.
+    let seen = events_until(&mut events, |e| e.action == "die");
+    assert_eq!(actions(&seen), ["start", "die"]);
+    assert!(events.next(Some(std::time::Duration::from_millis(700)), None).expect("events").is_none());
 }
 
 #[test]
 fn nothing_is_resident_when_nothing_runs() {
     let root = Root::new();
     let id = root.sleeper("last");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", root.pid(&id))).expect("its status");
-    let monitor = proc_status(&status, "PPid");
+    let monitor = monitor_of(&root, &id);
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
     wait_for("the monitor's end", || {
         // Gone, or a zombie that nobody here is the parent of.
