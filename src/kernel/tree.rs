@@ -230,23 +230,6 @@ pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &st
     done(got, "set the attribute", &key)
 }
 
-/// fgetxattr(2); `None` where there is no such attribute (or the file system has none).
-#[cfg(test)]
-pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
-    let key = cstr(key)?;
-    let mut value = vec![0u8; 65536];
-    // SAFETY: key and value live over the call, and the length is that of value.
-    let got = unsafe { libc::fgetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
-    if got < 0 {
-        return match errno() {
-            libc::ENODATA | libc::EOPNOTSUPP => Ok(None),
-            other => Err(Error::os("get an attribute", other)),
-        };
-    }
-    value.truncate(got as usize);
-    Ok(Some(value))
-}
-
 /// ftruncate(2).
 pub(crate) fn truncate_fd(fd: BorrowedFd<'_>, size: i64) -> Result<()> {
     // SAFETY: no pointers.

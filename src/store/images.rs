@@ -51,8 +51,6 @@ pub(crate) struct ImageRow {
     pub(crate) created: i64,
     /// The local image that it was made from, where one was.
     pub(crate) parent: Option<String>,
-    /// Unix nanoseconds of its last tagging.
-    pub(crate) tagged: Option<i64>,
 }
 
 /// One name of an image.
@@ -65,16 +63,10 @@ pub(crate) struct NameRow {
     pub(crate) image_id: String,
 }
 
-const COLUMNS: &str = "id, config, created, parent, tagged";
+const COLUMNS: &str = "id, config, created, parent";
 
 fn image_row(row: &Row<'_>) -> rusqlite::Result<ImageRow> {
-    Ok(ImageRow {
-        id: row.get(0)?,
-        config: row.get(1)?,
-        created: row.get(2)?,
-        parent: row.get(3)?,
-        tagged: row.get(4)?,
-    })
+    Ok(ImageRow { id: row.get(0)?, config: row.get(1)?, created: row.get(2)?, parent: row.get(3)? })
 }
 
 fn name_row(row: &Row<'_>) -> rusqlite::Result<NameRow> {

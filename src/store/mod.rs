@@ -10,6 +10,8 @@ pub(crate) mod states;
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +20,9 @@ const SCHEMA_VERSION: i32 = 1;
 
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
+
+/// Bytes of disk kept back, so that a full disk can still be told to forget something.
+const RESERVE: i64 = 256 << 10;
 
 /// When a change is on disk, as SQLite's `synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +59,7 @@ impl Db {
         let mut connection = db.connect()?;
         db.migrate(&mut connection)?;
         db.idle.lock().push(connection);
+        db.restock();
         Ok(db)
     }
 
@@ -128,6 +134,32 @@ impl Db {
         result
     }
 
+    /// The same for work that frees space: on a full disk it may use what was kept back for it. `work` may run twice.
+    pub(crate) fn write_to_free<T>(&self, flush: Flush, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        match self.write(flush, &work) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                let _ = std::fs::remove_file(self.reserve());
+                self.write(flush, work)
+            }
+            other => other,
+        }
+    }
+
+    /// Keeps some disk back again, where there is some. To be called after files were freed.
+    pub(crate) fn restock(&self) {
+        let path = self.reserve();
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        if let Ok(file) = made
+            && nix::fcntl::posix_fallocate(&file, 0, RESERVE).is_err()
+        {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.path.with_file_name("reserve")
+    }
+
     fn synchronous(&self, flush: Flush) -> &'static str {
         match (self.durability, flush) {
             (Durability::Off, _) => "off",
@@ -140,11 +172,14 @@ impl Db {
 /// The library's error for one of SQLite's.
 pub(crate) fn failed(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
+    if error.sqlite_error_code() == Some(Code::DiskFull) {
+        return Error::os("metadata store", libc::ENOSPC).in_area("store");
+    }
     let kind = match error.sqlite_error_code() {
         Some(Code::DatabaseCorrupt | Code::NotADatabase) => ErrorKind::Corrupt,
         Some(Code::DatabaseBusy | Code::DatabaseLocked) => ErrorKind::Unavailable,
         Some(Code::OutOfMemory) => ErrorKind::NoMemory,
-        Some(Code::DiskFull | Code::SystemIoFailure | Code::ReadOnly | Code::CannotOpen) => ErrorKind::Io,
+        Some(Code::SystemIoFailure | Code::ReadOnly | Code::CannotOpen) => ErrorKind::Io,
         _ => ErrorKind::Internal,
     };
     Error::new(kind, format!("metadata store: {error}")).in_area("store")

@@ -6,6 +6,7 @@ mod support;
 
 mod cli;
 mod config;
+mod images;
 mod isolation;
 mod lifecycle;
 mod many;

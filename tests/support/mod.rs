@@ -1,6 +1,8 @@
 //! What the tests stand on: throw-away engine roots, a real image, running a container to its end, looking at the
 //! kernel.
 
+pub mod archive;
+
 use coracle::model::*;
 use coracle::{Channel, Durability, Engine, EventStream, Io, LogStream, Op, Options, Session, SessionRead};
 use serde_json::{Value, json};

@@ -73,6 +73,9 @@ pub(crate) fn show(path: &[u8]) -> String {
     format!("{short:?}")
 }
 
+/// Takes a file's content as (offset in the file, bytes).
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
+
 /// Reads entries from `input` and tells `recorder` every byte that is not a file's content.
 pub(crate) struct TarReader<'a, R> {
     input: R,
@@ -113,11 +116,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
     /// Passes the entry's content on as (offset in the file, bytes); absent `sink`: skips it, and records it as it is.
     ///
     /// `path`: where the content stands in the unpacked tree, for the recipe.
-    pub(crate) fn content(
-        &mut self,
-        entry: &Entry,
-        mut sink: Option<(&[u8], &mut dyn FnMut(u64, &[u8]) -> Result<()>)>,
-    ) -> Result<()> {
+    pub(crate) fn content(&mut self, entry: &Entry, mut sink: Option<(&[u8], Sink<'_>)>) -> Result<()> {
         for extent in &entry.extents {
             let (mut offset, mut left) = (extent.offset, extent.length);
             if let Some((path, _)) = &sink {

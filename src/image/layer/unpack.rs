@@ -153,7 +153,9 @@ impl Unpacker<'_> {
             entry,
             Some((path, &mut |offset, bytes| file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e)))),
         )?;
-        if entry.sparse && entry.extents.last().is_none_or(|Extent { offset, length }| offset + length < entry.size) {
+        // A map may end in an empty piece that only says where the file ends.
+        let written = entry.extents.iter().rev().find(|extent| extent.length > 0);
+        if entry.sparse && written.is_none_or(|Extent { offset, length }| offset + length < entry.size) {
             let size = i64::try_from(entry.size).map_err(|_| Error::invalid("the file is too large"))?;
             tree::truncate_fd(file.as_fd(), size)?;
         }

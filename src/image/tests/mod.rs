@@ -1,3 +1,0 @@
-//! Tests over whole archives.
-
-mod support;

@@ -1,0 +1,644 @@
+//! Images: archives of every form in and out, names, what a layer keeps, and crashes in between.
+
+use crate::support::archive::{self, Tar};
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Engine, ErrorKind};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn load(engine: &Engine, bytes: &[u8]) -> coracle::Result<Vec<String>> {
+    engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon()))
+}
+
+fn save(engine: &Engine, names: &[&str]) -> Vec<u8> {
+    let names: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
+    let mut out = Vec::new();
+    engine.image_save(&names, &mut out, Some(&soon())).unwrap_or_else(|e| panic!("save {names:?}: {e}"));
+    out
+}
+
+fn import(engine: &Engine, bytes: &[u8], repo: &str) -> coracle::Result<String> {
+    let how = ImportImage { repo: repo.into(), ..ImportImage::default() };
+    engine.image_import(&mut &bytes[..], &how, &mut |_| Ok(()), Some(&soon()))
+}
+
+/// Runs a program; fails the test if it fails. Answers what it wrote to standard output.
+#[track_caller]
+fn tool(program: &str, words: &[&str]) -> String {
+    let out = Command::new(program).args(words).stdin(Stdio::null()).output();
+    let out = out.unwrap_or_else(|e| panic!("{program} (installed by tools/setup test): {e}"));
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{program} {words:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
+    String::from_utf8_lossy(&out.stdout).trim_end().to_owned()
+}
+
+/// Pipes `input` through a program.
+fn through(program: &str, words: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{program} (installed by tools/setup test): {e}"));
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let out = child.wait_with_output().expect("wait");
+    writer.join().expect("the writer").expect("write to it");
+    assert!(out.status.success(), "{program} {words:?}");
+    out.stdout
+}
+
+/// What the store has on disk: names in `layers/` and in `tmp/`.
+fn stored(root: &Path) -> (Vec<String>, Vec<String>) {
+    let names = |dir: &str| {
+        let mut names: Vec<String> = std::fs::read_dir(root.join("root").join(dir))
+            .map(|all| all.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
+            .unwrap_or_default();
+        names.sort();
+        names
+    };
+    (names("layers"), names("tmp"))
+}
+
+/// Asserts that the files of the store are those of its images and nothing more.
+#[track_caller]
+fn nothing_leaked(engine: &Engine, root: &Path) {
+    let mut wanted: Vec<String> = Vec::new();
+    for image in engine.image_list(&ListImages { all: true, ..ListImages::default() }).expect("list") {
+        let detail = engine.image_inspect(&image.id).expect("inspect");
+        wanted.extend(detail.root_fs.layers.iter().flatten().map(|id| id.trim_start_matches("sha256:").to_owned()));
+    }
+    wanted.sort();
+    wanted.dedup();
+    assert_eq!(stored(root), (wanted, vec![]));
+}
+
+#[track_caller]
+fn says_hello(root: &Root, image: &str) {
+    assert_eq!(root.run(&["echo", "hello"], json!({ "Image": image }), b"").ok(), "hello");
+}
+
+#[test]
+fn all_three_layouts_load_and_run() {
+    let root = Root::new();
+    let id = root.engine.image_inspect(IMAGE).expect("the image").id;
+    let saved = save(&root.engine, &[IMAGE]);
+
+    // What we save, without its newer half: the oldest layout.
+    let mut old = archive::files(&saved);
+    let manifest: Value = serde_json::from_slice(&old["manifest.json"]).expect("manifest.json");
+    old.remove("manifest.json");
+    old.remove(manifest[0]["Config"].as_str().expect("its configuration"));
+    assert!(old.contains_key("repositories"), "{:?}", old.keys());
+    let other = Root::empty();
+    assert_eq!(load(&other.engine, &archive::tar_of(&old)).expect("the old layout"), ["busybox:latest"]);
+    says_hello(&other, "busybox");
+
+    // The whole, again, and with compression around it.
+    let other = Root::empty();
+    for bytes in [saved.clone(), through("gzip", &["-1"], &saved), through("zstd", &["-q"], &saved)] {
+        assert_eq!(load(&other.engine, &bytes).expect("load"), ["busybox:latest"]);
+        assert_eq!(other.engine.image_inspect(IMAGE).expect("the image").id, id);
+    }
+    nothing_leaked(&other.engine, &other.dir);
+
+    // OCI layout with gzip layers, as skopeo makes it.
+    let tar = root.dir.join("saved.tar").display().to_string();
+    std::fs::write(&tar, &saved).expect("write");
+    let oci = root.dir.join("oci.tar").display().to_string();
+    tool("skopeo", &["copy", "-q", &format!("docker-archive:{tar}"), &format!("oci-archive:{oci}:docker.io/x/box:1")]);
+    let other = Root::empty();
+    let bytes = std::fs::read(&oci).expect("the OCI archive");
+    assert_eq!(load(&other.engine, &bytes).expect("the OCI layout"), ["x/box:1"]);
+    assert_eq!(other.engine.image_inspect("x/box:1").expect("the image").root_fs.layers.expect("layers").len(), 1);
+    says_hello(&other, "x/box:1");
+    nothing_leaked(&other.engine, &other.dir);
+}
+
+#[test]
+fn an_image_that_umoci_changed() {
+    let root = Root::new();
+    let path = |name: &str| root.dir.join(name).display().to_string();
+    std::fs::write(path("saved.tar"), save(&root.engine, &[IMAGE])).expect("write");
+    let (oci, bundle) = (path("oci"), path("bundle"));
+    tool("skopeo", &["copy", "-q", &format!("docker-archive:{}", path("saved.tar")), &format!("oci:{oci}:box")]);
+    tool("umoci", &["unpack", "--image", &format!("{oci}:box"), &bundle]);
+    // One file changed, one added, one directory gone.
+    std::fs::write(root.dir.join("bundle/rootfs/etc/passwd"), "root:x:0:0::/root:/bin/sh\n").expect("write");
+    std::fs::write(root.dir.join("bundle/rootfs/new"), "new\n").expect("write");
+    std::fs::remove_dir_all(root.dir.join("bundle/rootfs/var")).expect("remove");
+    tool("umoci", &["repack", "--image", &format!("{oci}:second"), &bundle]);
+    tool("umoci", &["config", "--image", &format!("{oci}:second"), "--config.env", "MADE=umoci"]);
+    tool("umoci", &["rm", "--image", &format!("{oci}:box")]);
+    tool("tar", &["-C", &oci, "-cf", &path("oci.tar"), "."]);
+    let bytes = std::fs::read(path("oci.tar")).expect("read");
+    // A bare tag is no repository, so it has an id only.
+    let ids = load(&root.engine, &bytes).expect("load what umoci made");
+    assert!(ids.len() == 1 && ids[0].starts_with("sha256:"), "{ids:?}");
+    let out =
+        root.run(&["sh", "-c", "cat /etc/passwd /new; ls -d /var 2>&1; echo $MADE"], json!({ "Image": ids[0] }), b"");
+    assert_eq!(out.out(), "root:x:0:0::/root:/bin/sh\nnew\nls: /var: No such file or directory\numoci");
+}
+
+#[test]
+fn skopeo_reads_what_we_save() {
+    let root = Root::new();
+    root.engine.image_tag(IMAGE, "harbour/box:v1").expect("tag");
+    let path = root.dir.join("saved.tar").display().to_string();
+    std::fs::write(&path, save(&root.engine, &["harbour/box:v1"])).expect("write");
+    let raw = tool("skopeo", &["inspect", "--config", "--raw", &format!("docker-archive:{path}")]);
+    let id = root.engine.image_inspect(IMAGE).expect("the image").id;
+    assert_eq!(format!("sha256:{}", archive::sha256(raw.as_bytes())), id);
+    let to = root.dir.join("dir").display().to_string();
+    tool("skopeo", &["copy", "-q", &format!("docker-archive:{path}:harbour/box:v1"), &format!("dir:{to}")]);
+}
+
+#[test]
+fn dockerd_reads_what_we_save_and_we_what_it_saves() {
+    let root = Root::new();
+    // Two layers, and one comes twice.
+    let layer = Tar::new().file("added", b"by hand").end();
+    let base = base_layer(&root.engine);
+    load(&root.engine, &archive::image("stack:1", &[&base, &layer, &layer])).expect("load");
+    let theirs = Dockerd::start(&root.dir.join("dockerd"));
+    let path = |name: &str| root.dir.join(name).display().to_string();
+    std::fs::write(path("ours.tar"), save(&root.engine, &[IMAGE, "stack:1"])).expect("write");
+    let said = theirs.docker(&["load", "-q", "-i", &path("ours.tar")]);
+    assert_eq!(said, "Loaded image: busybox:latest\nLoaded image: stack:1");
+    for name in [IMAGE, "stack:1"] {
+        let ours = root.engine.image_inspect(name).expect("inspect");
+        assert_eq!(theirs.docker(&["inspect", "-f", "{{.Id}}", name]), ours.id);
+    }
+    theirs.docker(&["save", "-o", &path("theirs.tar"), "stack:1"]);
+    let theirs_bytes = std::fs::read(path("theirs.tar")).expect("read");
+    let other = Root::empty();
+    assert_eq!(load(&other.engine, &theirs_bytes).expect("load"), ["stack:1"]);
+    let id = |root: &Root| root.engine.image_inspect("stack:1").expect("inspect").id;
+    assert_eq!(id(&other), id(&root));
+    assert_eq!(other.run(&["cat", "/added"], json!({ "Image": "stack:1" }), b"").ok(), "by hand");
+}
+
+/// A private dockerd, ended with the test.
+struct Dockerd(PathBuf);
+
+impl Dockerd {
+    fn start(dir: &Path) -> Dockerd {
+        let script = project().join("bench/dockerd");
+        let out = Command::new(script).arg("start").arg(dir).stdout(Stdio::null()).stderr(Stdio::inherit()).status();
+        assert!(out.expect("run bench/dockerd").success(), "dockerd does not start");
+        Dockerd(dir.to_owned())
+    }
+
+    #[track_caller]
+    fn docker(&self, words: &[&str]) -> String {
+        let host = format!("unix://{}/sock", self.0.display());
+        tool("docker", &[&["-H", &host], words].concat())
+    }
+}
+
+impl Drop for Dockerd {
+    fn drop(&mut self) {
+        let _ = Command::new(project().join("bench/dockerd")).arg("stop").arg(&self.0).status();
+    }
+}
+
+/// The layer of the busybox image as a tar.
+fn base_layer(engine: &Engine) -> Vec<u8> {
+    let files = archive::files(&save(engine, &[IMAGE]));
+    files.into_iter().find(|(path, _)| path.ends_with("layer.tar")).expect("a layer").1
+}
+
+#[test]
+fn import_takes_every_compression_from_body_and_file() {
+    let root = Root::new();
+    let tar = base_layer(&root.engine);
+    let mut diff_ids = Vec::new();
+    for (program, words) in
+        [("cat", &[][..]), ("gzip", &["-1"]), ("bzip2", &["-1"]), ("xz", &["-1"]), ("zstd", &["-q", "-1"])]
+    {
+        let bytes = through(program, words, &tar);
+        let name = format!("flat/{program}:1");
+        let id = import(&root.engine, &bytes, &name).unwrap_or_else(|e| panic!("{program}: {e}"));
+        let detail = root.engine.image_inspect(&name).expect("inspect");
+        assert_eq!((detail.id, detail.comment.as_str()), (id, "Imported from -"));
+        diff_ids.push(detail.root_fs.layers.expect("layers"));
+        // The same from a file, by the command.
+        let file = root.dir.join(program).display().to_string();
+        std::fs::write(&file, &bytes).expect("write");
+        let name = format!("file/{program}:1");
+        let at = |name: &str| root.dir.join(name).display().to_string();
+        let words = ["--root", &at("root"), "--run", &at("run"), "import", "-c", "CMD echo $X", &file, &name];
+        tool(&built("coracle").display().to_string(), &words);
+        let config = root.engine.image_inspect(&name).expect("inspect").config.expect("a configuration");
+        assert_eq!(config.cmd.expect("a command"), ["/bin/sh", "-c", "echo $X"]);
+    }
+    assert!(diff_ids.iter().all(|ids| *ids == [format!("sha256:{}", archive::sha256(&tar))]), "{diff_ids:?}");
+    says_hello(&root, "flat/xz:1");
+    nothing_leaked(&root.engine, &root.dir);
+    for (what, bytes) in [("nothing", &b""[..]), ("half", &tar[..tar.len() / 2]), ("text", &[b'x'; 3000])] {
+        assert!(import(&root.engine, bytes, "").is_err(), "{what} was imported");
+    }
+    for repo in ["Upper", "a@sha256:00", &format!("a@sha256:{}", "0".repeat(64))] {
+        fails(import(&root.engine, &tar, repo), ErrorKind::Invalid, "");
+    }
+    nothing_leaked(&root.engine, &root.dir);
+}
+
+#[test]
+fn history_is_that_of_the_configuration() {
+    let root = Root::new();
+    let how = ImportImage {
+        repo: "steps".into(),
+        message: "by hand".into(),
+        changes: vec!["ENV A=1".into(), "LABEL k=v".into()],
+        ..ImportImage::default()
+    };
+    let tar = Tar::new().file("f", &[7; 1000]).end();
+    let id = root.engine.image_import(&mut &tar[..], &how, &mut |_| Ok(()), None).expect("import");
+    let history = root.engine.image_history("steps").expect("history");
+    assert_eq!(history.len(), 1);
+    let step = &history[0];
+    assert_eq!((step.id.as_str(), step.size, step.comment.as_str()), (id.as_str(), 1000, "by hand"));
+    assert_eq!(step.tags.as_deref().unwrap_or_default(), ["steps:latest"]);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("the time").as_secs() as i64;
+    assert!((now - 60..=now).contains(&step.created), "{}", step.created);
+}
+
+#[test]
+fn names_lead_to_images_as_in_docker() {
+    let root = Root::new();
+    let e = &root.engine;
+    let id = e.image_inspect(IMAGE).expect("the image").id;
+    let hex = id.trim_start_matches("sha256:").to_owned();
+    e.image_tag(IMAGE, "localhost:5000/a/b:t").expect("tag");
+    e.image_tag(IMAGE, "docker.io/library/second").expect("tag");
+    for name in [
+        "busybox",
+        "busybox:latest",
+        "docker.io/busybox",
+        "docker.io/library/busybox:latest",
+        "index.docker.io/library/busybox",
+        "library/busybox",
+        "second",
+        "localhost:5000/a/b:t",
+        &id,
+        &hex,
+        &hex[..12],
+        &hex[..4],
+        &id[..20],
+    ] {
+        assert_eq!(e.image_inspect(name).unwrap_or_else(|e| panic!("{name}: {e}")).id, id, "{name}");
+        let created = root.create("", body(&["true"], json!({ "Image": name })));
+        assert_eq!(root.inspect(&created).image, id);
+    }
+    for name in ["busybox:1", "localhost:5000/a/b", "busyboy", "busybox@sha256:00", &hex[1..13], "x/busybox"] {
+        assert!(e.image_inspect(name).is_err(), "{name} means something");
+    }
+    fails(e.image_inspect(&format!("sha256:{}", "0".repeat(64))), ErrorKind::NotFound, "No such image: sha256:0000");
+    // Seventeen images: two of them must begin with the same digit.
+    let mut firsts: BTreeMap<char, u32> = BTreeMap::new();
+    for i in 0..17 {
+        let id = import(e, &Tar::new().file("n", &[i]).end(), "").expect("import");
+        *firsts.entry(id.as_bytes()[7].into()).or_default() += 1;
+    }
+    let twice = firsts.iter().find(|(_, count)| **count > 1).expect("two of seventeen").0.to_string();
+    fails(e.image_inspect(&twice), ErrorKind::NotFound, "several image ids begin with");
+    let mut list = e.image_list(&ListImages::default()).expect("list");
+    list.retain(|image| image.id == id);
+    let tags = list[0].repo_tags.clone().expect("tags");
+    assert_eq!(tags, ["busybox:latest", "localhost:5000/a/b:t", "second:latest"]);
+}
+
+#[test]
+fn removal_untags_deletes_and_frees() {
+    let root = Root::new();
+    let e = &root.engine;
+    let id = e.image_inspect(IMAGE).expect("the image").id;
+    e.image_tag(IMAGE, "two:1").expect("tag");
+    fails(e.image_remove(&id, RemoveImage::default()), ErrorKind::Conflict, "referenced in multiple repositories");
+    assert_eq!(e.image_remove("two:1", RemoveImage::default()).expect("untag"), [untagged("two:1")]);
+    let removed = e.image_remove(&id[7..19], RemoveImage::default()).expect("delete");
+    let layer = format!("sha256:{}", layer_of(&removed));
+    assert_eq!(removed, [untagged("busybox:latest"), deleted(&id), deleted(&layer)]);
+    assert_eq!(stored(&root.dir), (vec![], vec![]));
+
+    // A stopped container holds the layers of an image that was removed by force, until it goes.
+    root.load(&busybox_archive());
+    let container = root.create("holder", body(&["echo", "still here"], json!({})));
+    fails(e.image_remove(IMAGE, RemoveImage::default()), ErrorKind::Conflict, "is using its referenced image");
+    e.image_remove(IMAGE, RemoveImage { force: true, ..RemoveImage::default() }).expect("force");
+    fails(e.image_inspect(IMAGE), ErrorKind::NotFound, "No such image");
+    assert_eq!(e.image_list(&ListImages { all: true, ..ListImages::default() }).expect("list"), []);
+    assert_eq!(stored(&root.dir).0.len(), 1, "its layer stays");
+    root.start(&container);
+    root.wait(&container);
+    assert_eq!(root.logs(&container).out(), "still here");
+    e.container_remove(&container, RemoveContainer::default(), Some(&soon())).expect("remove");
+    assert_eq!(stored(&root.dir), (vec![], vec![]));
+}
+
+fn untagged(name: &str) -> RemovedImage {
+    RemovedImage::Untagged(name.into())
+}
+
+fn deleted(id: &str) -> RemovedImage {
+    RemovedImage::Deleted(id.into())
+}
+
+/// The id of what was deleted last.
+fn layer_of(removed: &[RemovedImage]) -> String {
+    match removed.last() {
+        Some(RemovedImage::Deleted(id)) => id.trim_start_matches("sha256:").to_owned(),
+        other => panic!("{other:?} is no deleted layer"),
+    }
+}
+
+#[test]
+fn a_layer_keeps_all_that_its_tar_says() {
+    let root = Root::empty();
+    let source = root.dir.join("source");
+    let at = source.display().to_string();
+    let script = r#"
+      set -eu
+      mkdir -m 750 "$0"; cd "$0"
+      umask 022
+      mkdir -p dir/sub; chmod 1777 dir; chmod 2750 dir/sub
+      echo one > file; ln file dir/hard; ln file zz-hard; ln -s ../no/where dir/soft; ln -s dir link-to-dir
+      echo program > setuid; chown 12345:54321 setuid; chmod 6755 setuid
+      echo capable > capable; chmod 755 capable; setcap cap_net_raw+ep capable
+      chown -h 7:8 dir/soft
+      mkfifo -m 600 fifo; mknod -m 660 char c 1 3; mknod -m 640 block b 7 9
+      : > empty; chmod 0 empty
+      long=$(printf 'l%.0s' $(seq 200)); mkdir "$long"; echo deep > "$long/$long"; ln -s "$long/$long" to-long
+      deep=.; for i in 1 2 3; do deep=$deep/d$i$long; mkdir "$deep"; done; echo far > "$deep/end"; ln "$deep/end" hard-long
+      echo odd > "$(printf 'new\nline and \303\244 and \377')"
+      truncate -s 3M sparse; printf x | dd of=sparse bs=1 seek=1000000 conv=notrunc status=none
+      truncate -s 1M hole-only
+      python3 - <<'PY'
+import os
+os.setxattr("file", "user.note", bytes(range(256)))
+os.setxattr("dir/sub", "user.on-dir", b"")
+os.setxattr("dir/soft", "trusted.on-link", b"t", follow_symlinks=False)
+os.setxattr("setuid", "security.other", b"\0\1")
+PY
+      find . -depth -exec touch -h -d '2001-02-03 04:05:06.789012345 UTC' {} +
+      touch -h -d '1960-01-01 00:00:00.5 UTC' dir/soft empty
+      touch -d '2106-05-06 07:08:09 UTC' dir/sub
+    "#;
+    tool("bash", &["-c", script, &at]);
+    let tar = root.dir.join("source.tar").display().to_string();
+    let words = ["--format=posix", "--xattrs", "--xattrs-include=*", "--numeric-owner", "-C", &at];
+    let facts = |dir: &str| tool(&project().join("tests/support/tree-facts").display().to_string(), &[dir]);
+    let want = facts(&at);
+    for (form, more) in [
+        ("plain", &[][..]),
+        ("sparse 0.0", &["--sparse", "--sparse-version=0.0"]),
+        ("sparse 0.1", &["--sparse", "--sparse-version=0.1"]),
+        ("sparse 1.0", &["--sparse", "--sparse-version=1.0"]),
+    ] {
+        tool("tar", &[&words[..], more, &["-cf", &tar, "."]].concat());
+        let bytes = std::fs::read(&tar).expect("read");
+        import(&root.engine, &bytes, "kept").unwrap_or_else(|e| panic!("{form}: {e}"));
+        let layer = root.dir.join("root/layers").join(archive::sha256(&bytes)).join("diff").display().to_string();
+        let mut want = want.clone();
+        if form == "plain" {
+            want = want.replace("'sparse', ", "'dense', ");
+        }
+        same_lines(form, &facts(&layer), &want);
+        // And gives back the very bytes.
+        let saved = archive::files(&save(&root.engine, &["kept"]));
+        let layer = saved.iter().find(|(path, _)| path.ends_with("layer.tar")).expect("a layer");
+        assert!(*layer.1 == bytes, "{form}: another tar came back");
+    }
+    // The GNU forms have no attributes and whole seconds: long names, old sparse, base-256 numbers.
+    for more in [&["--format=gnu", "--sparse"], &["--format=gnu", "--sort=name"]] {
+        tool("tar", &[&["--numeric-owner", "-C", &at][..], more, &["-cf", &tar, "."]].concat());
+        let bytes = std::fs::read(&tar).expect("read");
+        import(&root.engine, &bytes, "kept").unwrap_or_else(|e| panic!("{more:?}: {e}"));
+        let layer = root.dir.join("root/layers").join(archive::sha256(&bytes)).join("diff");
+        let unpacked = root.dir.join("unpacked");
+        std::fs::create_dir(&unpacked).expect("mkdir");
+        tool("tar", &["-C", &unpacked.display().to_string(), "--numeric-owner", "-xpf", &tar]);
+        same_lines(more[0], &facts(&layer.display().to_string()), &facts(&unpacked.display().to_string()));
+        std::fs::remove_dir_all(&unpacked).expect("remove");
+    }
+}
+
+/// Asserts that two texts are equal; shows the first lines that differ.
+#[track_caller]
+fn same_lines(what: &str, have: &str, want: &str) {
+    for (have, want) in have.lines().zip(want.lines()) {
+        assert_eq!(have, want, "{what}");
+    }
+    assert_eq!(have.lines().count(), want.lines().count(), "{what}");
+}
+
+#[test]
+fn whiteouts_hide_what_lies_below() {
+    let root = Root::new();
+    let base = base_layer(&root.engine);
+    let first = Tar::new()
+        .dir("a")
+        .file("a/one", b"1")
+        .file("a/two", b"2")
+        .dir("b")
+        .file("b/old", b"o")
+        .dir("b/sub")
+        .file("b/sub/old", b"o")
+        .dir("gone")
+        .file("gone/f", b"f")
+        .file("was-file", b"f")
+        .dir("was-dir")
+        .file("was-dir/f", b"f")
+        .end();
+    let second = Tar::new()
+        .file("a/.wh.one", b"")
+        // The opaque mark hides what lies below, not what its own layer brings, before or after it.
+        .dir("b")
+        .file("b/before", b"b")
+        .file("b/.wh..wh..opq", b"")
+        .file("b/after", b"a")
+        .file(".wh.gone", b"")
+        .dir("was-file")
+        .file("was-file/now", b"n")
+        .file(".wh.was-dir", b"")
+        .file("was-dir", b"now a file")
+        .file(".wh.never-was", b"")
+        .end();
+    let third = Tar::new().dir("gone").file("gone/again", b"g").file("a/one", b"new").file("a/.wh.two", b"").end();
+    let bytes = archive::image("veil:1", &[&base, &first, &second, &third]);
+    load(&root.engine, &bytes).expect("load");
+    let list = |image: &str| {
+        let script = "cd /; find a b gone was-file was-dir never-was 2>/dev/null | sort | tr '\\n' ' '; cat a/one";
+        root.run(&["sh", "-c", script], json!({ "Image": image }), b"").out()
+    };
+    assert_eq!(list("veil:1"), "a a/one b b/after b/before gone gone/again was-dir was-file was-file/now new");
+    load(&root.engine, &archive::image("veil:2", &[&base, &first, &second])).expect("load");
+    assert_eq!(list("veil:2"), "a a/two b b/after b/before was-dir was-file was-file/now ");
+    // What was saved has the marks again, byte by byte.
+    let saved: Vec<Vec<u8>> = archive::files(&save(&root.engine, &["veil:1"])).into_values().collect();
+    for layer in [&first, &second, &third] {
+        assert!(saved.contains(layer), "a layer came back changed");
+    }
+}
+
+#[test]
+fn attributes_of_overlayfs_in_a_layer_have_no_effect() {
+    // An image must not steer the file system that it is mounted by.
+    let root = Root::new();
+    let record = |key: &str, value: &str| {
+        let body = format!(" SCHILY.xattr.{key}={value}\n");
+        let length = (body.len()..).find(|n| n.to_string().len() + body.len() == *n).expect("a length");
+        format!("{length}{body}")
+    };
+    let pax = [
+        record("trusted.overlay.opaque", "y"),
+        record("trusted.overlay.redirect", "/bin"),
+        record("user.overlay.opaque", "y"),
+        record("user.kept", "k"),
+    ]
+    .concat();
+    let layer = Tar::new().entry(b'x', "pax", "", 0o644, pax.as_bytes()).dir("etc").end();
+    load(&root.engine, &archive::image("steer:1", &[&base_layer(&root.engine), &layer])).expect("load");
+    let seen = root.run(&["ls", "/etc"], json!({ "Image": "steer:1" }), b"").ok();
+    assert_eq!(seen, "group\nhostname\nhosts\npasswd\nresolv.conf");
+}
+
+/// An image of many small files: slow enough to be killed in.
+fn many_files(name: &str, count: u32) -> Vec<u8> {
+    let mut layers = Vec::new();
+    for layer in 0..3u8 {
+        let tar = (0..count).fold(Tar::new(), |tar, i| tar.file(&format!("d{}/{layer}-{i}", i % 7), &[layer; 3000]));
+        layers.push(tar.end());
+    }
+    archive::image(name, &[&layers[0], &layers[1], &layers[2]])
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_nothing_half_done() {
+    let root = Root::empty();
+    let at = |name: &str| root.dir.join(name).display().to_string();
+    std::fs::write(at("image.tar"), many_files("many:1", 150)).expect("write");
+    std::fs::write(at("flat.tar"), archive::files(&many_files("x:1", 400)).remove("0/layer.tar").expect("a layer"))
+        .expect("write");
+    let program = built("coracle");
+    let started = |words: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(["--root", &at("root"), "--run", &at("run")]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run coracle")
+    };
+    let (load_words, import_words) = (["load", "-i", &at("image.tar")], ["import", &at("flat.tar"), "flat:1"]);
+    let remove_words = ["rmi", "-f", "many:1", "flat:1"];
+    let jobs: [&[&str]; 3] = [&load_words, &import_words, &remove_words];
+    // How long each takes by itself.
+    let mut whole = [Duration::ZERO; 3];
+    for (job, time) in jobs.iter().zip(&mut whole) {
+        let begun = Instant::now();
+        assert!(started(job).wait().expect("wait").success(), "{job:?}");
+        *time = begun.elapsed();
+    }
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("the time").subsec_nanos();
+    eprintln!("seed {seed}");
+    let (mut random, mut killed, mut present) = (u64::from(seed) | 1, [0; 3], [0; 3]);
+    for round in 0..60 {
+        let job = round % 3;
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if job == 2 {
+            // There must be something to remove.
+            let engine = root.reopen();
+            load(&engine, &std::fs::read(at("image.tar")).expect("read")).expect("load");
+            import(&engine, &std::fs::read(at("flat.tar")).expect("read"), "flat:1").expect("import");
+        }
+        let mut child = started(jobs[job]);
+        std::thread::sleep(whole[job].mul_f64(((random >> 33) % 1000) as f64 / 1000.0));
+        match child.try_wait().expect("look at it") {
+            None => killed[job] += 1,
+            // It was faster than the first time.
+            Some(_) => whole[job] = whole[job].mul_f64(0.9),
+        }
+        let _ = child.kill();
+        child.wait().expect("reap it");
+        // Whoever opens next finds all or nothing, and sweeps.
+        let engine = root.reopen();
+        nothing_leaked(&engine, &root.dir);
+        for (i, name) in ["many:1", "flat:1"].iter().enumerate() {
+            if engine.image_inspect(name).is_ok() {
+                present[i] += 1;
+                // Saving checks every layer against its digest.
+                save(&engine, &[name]);
+            }
+        }
+    }
+    assert!(killed.iter().all(|&n| n > 3), "too few were killed in time: {killed:?} of 20 each");
+    assert!(present[0] > 0 && present[1] > 0, "nothing was ever loaded: {present:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let mounted = Tmpfs::mount(&temp_dir(), "400k");
+    let image = many_files("many:1", 60);
+    let flat = archive::files(&image).remove("0/layer.tar").expect("a layer");
+    let (mut refused, mut loaded) = (0, false);
+    for size in (400..2600).step_by(100) {
+        mounted.resize(&format!("{size}k"));
+        let engine = match Engine::open_with(options_at(&mounted.0)) {
+            Ok(engine) => engine,
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(28), "{error}");
+                continue;
+            }
+        };
+        for (what, result) in
+            [("import", import(&engine, &flat, "flat:1").map(drop)), ("load", load(&engine, &image).map(drop))]
+        {
+            let name = if what == "load" { "many:1" } else { "flat:1" };
+            match result {
+                Ok(()) => {
+                    loaded |= what == "load";
+                    save(&engine, &[name]);
+                    engine.image_remove(name, RemoveImage::default()).expect("remove");
+                }
+                Err(error) => {
+                    refused += 1;
+                    let full = error.raw_os_error() == Some(28);
+                    assert!(full, "{size}k {what}: {:?} {error}", error.kind());
+                    assert!(engine.image_inspect(name).is_err(), "{what} left an image");
+                }
+            }
+            nothing_leaked(&engine, &mounted.0);
+        }
+        nothing_leaked(&Engine::open_with(options_at(&mounted.0)).expect("reopen"), &mounted.0);
+        if loaded {
+            break;
+        }
+    }
+    assert!(refused > 3 && loaded, "refused {refused} times, loaded: {loaded}");
+}
+
+/// A small file system of a test's own.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(dir: &Path, size: &str) -> Tmpfs {
+        let options = format!("size={size}");
+        tool("mount", &["-t", "tmpfs", "-o", &options, "coracle-test", &dir.display().to_string()]);
+        Tmpfs(dir.to_owned())
+    }
+
+    fn resize(&self, size: &str) {
+        tool("mount", &["-o", &format!("remount,size={size}"), &self.0.display().to_string()]);
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
