@@ -1,5 +1,6 @@
 //! Every misuse has an error with the right kind and text, and changes nothing.
 
+use crate::support::archive::{self, Tar};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Engine, ErrorKind, Io};
@@ -258,83 +259,187 @@ fn archives_that_lie() {
     load(&good).expect("the good one still loads");
 }
 
+/// An OCI layout archive `name` of one layer; `change` may spoil its parts: (path, content).
+fn oci_image(name: &str, layer: &[u8], change: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
+    let mut files = Vec::new();
+    let mut blob = |kind: &str, data: Vec<u8>| {
+        let digest = archive::sha256(&data);
+        let descriptor = json!({ "digest": format!("sha256:{digest}"), "size": data.len(), "mediaType": kind });
+        files.push((format!("blobs/sha256/{digest}"), data));
+        descriptor
+    };
+    let config = archive::config(json!({}), &[format!("sha256:{}", archive::sha256(layer))]);
+    let layer = blob("application/vnd.oci.image.layer.v1.tar", layer.to_vec());
+    let config = blob("application/vnd.oci.image.config.v1+json", config.into_bytes());
+    let manifest = json!({ "schemaVersion": 2, "config": config, "layers": [layer] }).to_string().into_bytes();
+    let mut manifest = blob("application/vnd.oci.image.manifest.v1+json", manifest);
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
+    let index = json!({ "schemaVersion": 2, "manifests": [manifest] }).to_string();
+    files.push(("index.json".into(), index.into_bytes()));
+    // What everything needs comes last, so that no cut archive is whole.
+    files.insert(0, ("oci-layout".into(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()));
+    let mut tar = Tar::new();
+    for ((path, mut data), part) in files.into_iter().zip(["layout", "layer", "config", "manifest", "index"]) {
+        change(part, &mut data);
+        if !data.is_empty() {
+            tar = tar.file(&path, &data);
+        }
+    }
+    tar.end()
+}
+
+#[test]
+fn archives_whose_digests_are_wrong() {
+    let root = Root::empty();
+    let layer = Tar::new().file("f", b"content").end();
+    let load = |bytes: &[u8]| root.engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon()));
+    load(&oci_image("good/one:1", &layer, |_, _| {})).expect("the good one");
+    root.engine.image_remove("good/one:1", RemoveImage::default()).expect("remove it");
+    let spoil = |part: &'static str| {
+        oci_image("bad/one:1", &layer, move |at, data| {
+            if at == part {
+                // In a string of the document, in the content of the layer's file: it is still read.
+                let at = if part == "layer" { 512 } else { data.iter().position(|&b| b == b's').expect("a letter") };
+                data[at] ^= 1;
+            }
+        })
+    };
+    let lost = |part: &'static str| {
+        oci_image("bad/one:1", &layer, move |at, data| {
+            if at == part {
+                data.clear()
+            } else {
+            }
+        })
+    };
+    let digest = "has the digest sha256:";
+    fails(load(&spoil("layer")), ErrorKind::Invalid, digest);
+    fails(load(&spoil("config")), ErrorKind::Invalid, digest);
+    fails(load(&spoil("manifest")), ErrorKind::Invalid, digest);
+    fails(load(&lost("layer")), ErrorKind::Invalid, "is missing");
+    fails(load(&lost("config")), ErrorKind::Invalid, "is missing");
+    fails(load(&lost("manifest")), ErrorKind::Invalid, "is missing");
+    fails(load(&lost("index")), ErrorKind::Invalid, "holds no images");
+    // In docker's layout: a layer that is not the one of the configuration, a configuration that is not its name.
+    let whole = archive::files(&archive::image("bad/one:1", &[&layer]));
+    let with = |path: &str, data: &[u8]| {
+        let mut files = whole.clone();
+        files.insert(path.into(), data.to_vec());
+        archive::tar_of(&files)
+    };
+    let other = Tar::new().file("f", b"another").end();
+    fails(load(&with("0/layer.tar", &other)), ErrorKind::Invalid, "invalid diffID for layer 0: expected");
+    let config = whole.keys().find(|path| path.len() == 69).expect("the configuration").clone();
+    let changed = archive::config(json!({ "Cmd": ["y"] }), &[format!("sha256:{}", archive::sha256(&layer))]);
+    fails(load(&with(&config, changed.as_bytes())), ErrorKind::Invalid, digest);
+    fails(load(&with("manifest.json", b"{")), ErrorKind::Invalid, "manifest.json");
+    for (manifest, text) in [
+        (json!([{ "Config": "nosuch.json", "Layers": ["0/layer.tar"] }]), "nosuch.json"),
+        (json!([{ "Config": config, "Layers": [] }]), "layers length mismatch: expected 0, got 1"),
+        (json!([{ "Config": config, "Layers": ["nosuch/layer.tar"] }]), "is missing"),
+        (json!([{ "Config": "../../etc/passwd", "Layers": ["0/layer.tar"] }]), "leaves the archive's root"),
+        (json!([{ "Config": config, "Layers": ["../../../etc/passwd"] }]), "leaves the archive's root"),
+        (json!([{ "Config": config, "Layers": ["0/layer.tar"], "RepoTags": ["Bad Name"] }]), "invalid tag"),
+        (json!([{ "Config": config, "Layers": [config] }]), ""),
+    ] {
+        fails(load(&with("manifest.json", manifest.to_string().as_bytes())), ErrorKind::Invalid, text);
+    }
+    assert!(fingerprint(&root.engine).is_empty());
+    for dir in ["root/layers", "root/tmp"] {
+        let left = std::fs::read_dir(root.dir.join(dir)).expect("read it").count();
+        assert_eq!(left, 0, "{dir} is not empty");
+    }
+}
+
+#[test]
+fn archives_that_end_too_early() {
+    let root = Root::empty();
+    let layer = Tar::new().file("f", &[7; 5000]).file("g", &[8; 700]).end();
+    for whole in [archive::image("cut/one:1", &[&layer]), oci_image("cut/one:1", &layer, |_, _| {})] {
+        // The end mark is 1024 bytes; an archive without it is whole, as tar readers have it.
+        for end in (0..whole.len() - 1024).step_by(256) {
+            let cut = &whole[..end];
+            let loaded = root.engine.image_load(&mut &cut[..], &mut |_| Ok(()), Some(&soon()));
+            let Err(error) = loaded else { panic!("{end} of {} bytes were loaded", whole.len()) };
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{end} bytes: {error}");
+        }
+    }
+    assert!(fingerprint(&root.engine).is_empty());
+    for dir in ["root/layers", "root/tmp"] {
+        let left = std::fs::read_dir(root.dir.join(dir)).expect("read it").count();
+        assert_eq!(left, 0, "{dir} is not empty");
+    }
+}
+
 #[test]
 fn archives_that_try_to_get_out() {
     let root = Root::empty();
     let target = root.dir.join("outside");
     std::fs::create_dir(&target).expect("mkdir");
+    std::fs::write(target.join("secret"), "s").expect("write");
     let out = target.display().to_string();
-    type Entry<'a> = (u8, &'a str, &'a str);
-    let symlink_out = out.clone();
-    let cases: Vec<(&str, Vec<Entry<'_>>)> = vec![
-        ("dots", vec![(b'0', "../../../../../../../../../../tmp/coracle-escaped", "")]),
-        ("absolute", vec![(b'0', "/tmp/coracle-escaped", "")]),
-        ("through a link", vec![(b'2', "link", &symlink_out), (b'0', "link/file", "")]),
-        (
-            "through a relative link",
-            vec![(b'2', "link", "../../../../../../../../../../../tmp"), (b'0', "link/coracle-escaped", "")],
-        ),
-        ("hard link outside", vec![(b'1', "hard", "../../../../../../../../../../../etc/passwd")]),
-        ("hard link through a link", vec![(b'2', "link", "/"), (b'1', "hard", "link/etc/passwd")]),
+    let up = format!("{}{out}", "../".repeat(20).trim_end_matches('/'));
+    let (out_new, up_new) = (format!("{out}/new"), format!("{up}/new"));
+    let (out_secret, up_secret) = (format!("{out}/secret"), format!("{up}/secret"));
+    let tar = Tar::new;
+    // What is refused, and what stays inside: an absolute name is one in the layer, as a link's target is in a container.
+    let refused = [
+        ("dots", tar().file(&up_new, b"x")),
+        ("dots behind a directory", tar().dir("a").file(&format!("a/../..{out_new}"), b"x")),
+        ("a hard link by dots", tar().hard_link("hard", &up_secret)),
+        ("an absolute hard link", tar().hard_link("hard", &out_secret)),
+        ("a hard link through a link", tar().symlink("link", "/").hard_link("hard", &format!("link{out_secret}"))),
+        ("a hard link to a link out", tar().symlink("link", &out).hard_link("hard", "link/secret")),
+        ("a whiteout by dots", tar().file(&format!("{up}/.wh.secret"), b"")),
+        ("a directory by dots", tar().dir(&up_new)),
+        ("a link by dots", tar().symlink(&up_new, "x")),
     ];
-    for (what, entries) in cases {
-        let archive = image_of(&entries);
-        let loaded = root.engine.image_load(&mut &archive[..], &mut |_| Ok(()), Some(&soon()));
-        // Refused, or kept inside the layer: either way nothing outside changed.
-        assert!(!std::path::Path::new("/tmp/coracle-escaped").exists(), "{what} got out");
-        assert_eq!(std::fs::read_dir(&target).expect("the target").count(), 0, "{what} got out");
-        let links = std::os::unix::fs::MetadataExt::nlink(&std::fs::metadata("/etc/passwd").expect("passwd"));
-        assert_eq!(links, 1, "{what} linked the host's file");
+    let inside = [
+        ("an absolute name", tar().file(&out_new, b"x")),
+        ("an absolute directory", tar().dir(&out).file(&out_new, b"x")),
+        ("a link of its own", tar().dir("real").symlink("link", "real").file("link/new", b"x")),
+        ("a link that is replaced", tar().symlink("link", &out).dir("link").file("link/new", b"x")),
+        ("a file in a link's place", tar().symlink("new", &out_secret).file("new", b"x")),
+        ("a whiteout of an absolute name", tar().file(&format!("{out}/.wh.secret"), b"")),
+    ];
+    // Through a link that leads out the kernel resolves inside of the layer, where nothing is.
+    let either = [
+        ("a link", tar().symlink("link", &out).file("link/new", b"x")),
+        ("a link by dots", tar().symlink("link", &up).file("link/new", b"x")),
+        ("a chain of links", tar().symlink("a", "/").symlink("b", "a").file(&format!("b{out_new}"), b"x")),
+        ("a whiteout through a link", tar().symlink("link", &out).file("link/.wh.secret", b"")),
+        ("an opaque mark through a link", tar().symlink("link", &out).file("link/.wh..wh..opq", b"")),
+    ];
+    let load = |tar: Tar| {
+        let bytes = archive::image("evil:latest", &[&tar.end()]);
+        let loaded = root.engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon()));
         if loaded.is_ok() {
-            root.engine.image_remove("evil", RemoveImage { force: true, ..RemoveImage::default() }).expect("remove it");
+            root.engine.image_remove("evil", RemoveImage::default()).expect("remove it");
         }
+        loaded
+    };
+    let untouched = |what: &str| {
+        let names: Vec<_> = std::fs::read_dir(&target).expect("the target").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(names, ["secret"], "{what} got out");
+        let secret = std::fs::metadata(target.join("secret")).expect("the secret");
+        assert_eq!((std::os::unix::fs::MetadataExt::nlink(&secret), secret.len()), (1, 1), "{what} got out");
+    };
+    for (what, tar) in refused {
+        let error = load(tar).err().unwrap_or_else(|| panic!("{what} was taken"));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
+        untouched(what);
     }
-}
-
-/// A `docker save` archive `evil:latest` with one layer of these entries: (tar type, name, link target).
-fn image_of(entries: &[(u8, &str, &str)]) -> Vec<u8> {
-    let mut layer = Vec::new();
-    for (kind, name, link) in entries {
-        tar_entry(&mut layer, *kind, name, link, if *kind == b'0' { b"x" } else { b"" });
+    for (what, tar) in inside {
+        load(tar).unwrap_or_else(|e| panic!("{what}: {e}"));
+        untouched(what);
     }
-    layer.extend([0; 1024]);
-    let digest = sha256(&layer);
-    let config = json!({ "architecture": "amd64", "os": "linux", "config": { "Cmd": ["x"] },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{digest}")] } })
-    .to_string();
-    let config_name = format!("{}.json", sha256(config.as_bytes()));
-    let manifest = json!([{ "Config": config_name, "RepoTags": ["evil:latest"], "Layers": ["layer.tar"] }]).to_string();
-    let mut archive = Vec::new();
-    tar_entry(&mut archive, b'0', &config_name, "", config.as_bytes());
-    tar_entry(&mut archive, b'0', "layer.tar", "", &layer);
-    tar_entry(&mut archive, b'0', "manifest.json", "", manifest.as_bytes());
-    archive.extend([0; 1024]);
-    archive
-}
-
-/// One entry, by hand: the usual writers refuse such names.
-fn tar_entry(out: &mut Vec<u8>, kind: u8, name: &str, link: &str, data: &[u8]) {
-    let mut header = [0u8; 512];
-    header[..name.len()].copy_from_slice(name.as_bytes());
-    header[100..108].copy_from_slice(b"0000644\0");
-    header[108..116].copy_from_slice(b"0000000\0");
-    header[116..124].copy_from_slice(b"0000000\0");
-    header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
-    header[136..148].copy_from_slice(b"00000000000\0");
-    header[148..156].copy_from_slice(b"        ");
-    header[156] = kind;
-    header[157..157 + link.len()].copy_from_slice(link.as_bytes());
-    header[257..265].copy_from_slice(b"ustar\x0000");
-    let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
-    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    out.extend(header);
-    out.extend(data);
-    out.resize(out.len().next_multiple_of(512), 0);
-}
-
-fn sha256(data: &[u8]) -> String {
-    use sha2::Digest;
-    sha2::Sha256::digest(data).iter().map(|b| format!("{b:02x}")).collect()
+    for (what, tar) in either {
+        if let Err(error) = load(tar) {
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
+        }
+        untouched(what);
+    }
+    assert!(fingerprint(&root.engine).is_empty());
 }
 
 #[test]

@@ -121,10 +121,7 @@ fn import(mut call: Call) -> Result<Response> {
         let op = client.op()?;
         let mut report = |message: Progress| sink.write_all(&stream::progress(&message)).map_err(gone);
         match engine.image_import(&mut rootfs, &how, &mut report, op.as_ref()) {
-            Ok(id) => {
-                let last = Progress { status: id, ..Progress::default() };
-                sink.write_all(&stream::progress(&last)).map_err(gone)
-            }
+            Ok(_) => Ok(()),
             Err(error) if sink.started() && error.kind() != ErrorKind::Cancelled => {
                 sink.write_all(&stream::failure(&error)).map_err(gone)
             }
