@@ -68,7 +68,7 @@ impl Foreground<'_> {
         self.listen(&session, signals)?;
         if self.stdin {
             let keys = if raw.is_some() { self.detach_keys.clone() } else { DetachKeys(Vec::new()) };
-            feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached));
+            feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached))?;
         }
         let result = show(&session, &op);
         drop(raw);
@@ -85,7 +85,8 @@ impl Foreground<'_> {
         let session = Arc::clone(session);
         let engine = self.engine.clone();
         let container = self.signals_to.map(str::to_owned);
-        std::thread::spawn(move || {
+        let thread = std::thread::Builder::new();
+        let passes = move || {
             while let Ok(Some(info)) = fd.read_signal() {
                 match (Signal::try_from(info.ssi_signo as i32), &container) {
                     (Ok(Signal::SIGWINCH), _) if session.tty() => {
@@ -100,7 +101,8 @@ impl Foreground<'_> {
                     (Ok(_), None) => {}
                 }
             }
-        });
+        };
+        thread.spawn(passes).map_err(no_thread)?;
         Ok(())
     }
 }
@@ -131,8 +133,8 @@ fn show(session: &Session, op: &Op) -> Result<(), Failure> {
 }
 
 /// A thread that writes standard input to the session; it ends with this process at the latest.
-fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
+fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<AtomicBool>) -> Result<(), Failure> {
+    let work = move || {
         let mut buffer = vec![0; 64 << 10];
         let mut matched = 0;
         loop {
@@ -154,7 +156,12 @@ fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<Atomi
         }
         // The process may have closed its end already.
         let _ = session.close_stdin();
-    });
+    };
+    std::thread::Builder::new().spawn(work).map(|_| ()).map_err(no_thread)
+}
+
+fn no_thread(error: std::io::Error) -> Failure {
+    Failure::Here(format!("make a thread: {error}"))
 }
 
 fn write_all(session: &Session, mut data: &[u8]) -> coracle::Result<()> {

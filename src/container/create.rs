@@ -20,31 +20,35 @@ impl Containers {
         let image = ImageView { id: image_id, config: view.config };
         let (spec, warnings) = spec::resolve(body, &image, &id, &defaults)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
-        self.make_dirs(&id)?;
-        let inserted = self.db.write(Flush::Durable, |tx| {
-            let name = match name {
-                Some(name) => name.to_owned(),
-                None => make_up_name(&id, |name| name_is_free(tx, name))?,
-            };
-            let row = ContainerRow {
-                id: id.clone(),
-                slot: 0,
-                name,
-                created_ns: now_ns(),
-                image_id: spec.image_id.clone(),
-                spec: text,
-                error: String::new(),
-            };
-            // Looked at again under the transaction: from here on the container holds its image.
-            if crate::store::images::get(tx, &row.image_id)?.is_none() {
-                return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
-            }
-            let slot = table::insert(tx, &row)?;
-            // Under the transaction, so that no start can see the record of the slot's last owner.
-            self.states.clear(slot)?;
-            self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
-            Ok(ContainerRow { slot, ..row })
+        let making = self.states.making(&id)?;
+        let made = self.make_dirs(&id);
+        let inserted = made.and_then(|()| {
+            self.db.write(Flush::Durable, |tx| {
+                let name = match name {
+                    Some(name) => name.to_owned(),
+                    None => make_up_name(&id, |name| name_is_free(tx, name))?,
+                };
+                let row = ContainerRow {
+                    id: id.clone(),
+                    slot: 0,
+                    name,
+                    created_ns: now_ns(),
+                    image_id: spec.image_id.clone(),
+                    spec: text,
+                    error: String::new(),
+                };
+                // Looked at again under the transaction: from here on the container holds its image.
+                if crate::store::images::get(tx, &row.image_id)?.is_none() {
+                    return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
+                }
+                let slot = table::insert(tx, &row)?;
+                // Under the transaction, so that no start can see the record of the slot's last owner.
+                self.states.clear(slot)?;
+                self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
+                Ok(ContainerRow { slot, ..row })
+            })
         });
+        drop(making);
         let row = match inserted {
             Ok(row) => row,
             Err(error) => {

@@ -15,14 +15,31 @@ pub(super) fn make(dir: &Path) -> Result<()> {
         .map_err(|e| Error::io(format_args!("make directory {}", dir.display()), &e))
 }
 
-/// Removes a tree; one that is not there is removed already.
+/// Removes a tree; one that is not there is removed already, and so is what another program removes at the same time.
 pub(super) fn remove(dir: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(format_args!("remove {}", dir.display()), &e))
+    loop {
+        match std::fs::remove_dir_all(dir) {
+            Ok(()) => return Ok(()),
+            // Of the tree itself or of something in it.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !dir.exists() => return Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(format_args!("remove {}", dir.display()), &e)),
         }
-        _ => Ok(()),
     }
+}
+
+/// What is in a directory; nothing where it is not there. Names that are no text are none of ours.
+pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
+    let failed = |e: std::io::Error| Error::io(format_args!("read {}", dir.display()), &e);
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    Ok(names)
 }
 
 /// Opens a directory by a path of the engine's own.

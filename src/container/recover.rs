@@ -7,12 +7,7 @@ use crate::launch::cgroup::Live;
 use crate::store::containers as table;
 use crate::store::states::Now;
 use coracle_monitor::wire::*;
-use std::collections::HashSet;
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime};
-
-/// A directory without a row is a creation in progress for so long, then a leftover.
-const CREATION: Duration = Duration::from_secs(60);
 
 /// What is told of a container whose monitor was killed.
 pub(super) const LOST: &str = "the container's monitor was killed, and the container with it";
@@ -20,9 +15,8 @@ pub(super) const LOST: &str = "the container's monitor was killed, and the conta
 impl Containers {
     /// Every open looks: containers whose monitors are gone are buried, leftovers are swept.
     pub(super) fn recover(&self) -> Result<()> {
+        self.sweep()?;
         let rows = self.db.read(table::all)?;
-        let known: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-        self.sweep(&known)?;
         let mut after_boot = Vec::new();
         for row in rows {
             let now = self.states.now(row.slot, &row.id)?;
@@ -56,21 +50,23 @@ impl Containers {
         }
     }
 
-    fn sweep(&self, known: &HashSet<&str>) -> Result<()> {
+    /// Removes directories that belong to nobody: of creations that were cut short, and of removals.
+    fn sweep(&self) -> Result<()> {
         for parent in [self.root.join("containers"), self.run.join("c")] {
-            let Ok(entries) = std::fs::read_dir(&parent) else { continue };
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                let old = entry
-                    .metadata()
-                    .and_then(|m| m.modified())
-                    .is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > CREATION));
-                if old && !name.to_str().is_some_and(|name| known.contains(name)) {
-                    dirs::remove(&entry.path())?;
+            for id in dirs::names(&parent)? {
+                if self.is_nobodys(&id)? {
+                    dirs::remove(&parent.join(&id))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether there is neither a row nor somebody at work on one. A maker locks, makes the directories, adds the row
+    /// and unlocks: not locked and then no row means that there is none to come.
+    fn is_nobodys(&self, id: &str) -> Result<bool> {
+        let known = |id: &str| self.db.read(|tx| table::by_id(tx, id)).map(|row| row.is_some());
+        Ok(super::names::is_id(id) && !known(id)? && !self.states.is_being_made(id)? && !known(id)?)
     }
 
     /// The file whose closing may mean that a monitor ended.

@@ -77,6 +77,12 @@ pub(crate) fn lock_byte(file: impl AsFd, at: u64, contended: Contended) -> Resul
     }
 }
 
+/// Gives back what [`lock_byte`] took.
+pub(crate) fn unlock_byte(file: impl AsFd, at: u64) -> Result<()> {
+    let lock = libc::flock { l_start: at as i64, ..range(libc::F_UNLCK, 1) };
+    fcntl(file, FcntlArg::F_OFD_SETLK(&lock)).map(|_| ()).map_err(|errno| Error::os("unlock", errno as i32))
+}
+
 /// Whether another open file description holds byte `at` locked.
 pub(crate) fn byte_is_locked(file: impl AsFd, at: u64) -> Result<bool> {
     let mut lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };

@@ -2,7 +2,8 @@
 //!
 //! `run/states` is on tmpfs and written by monitors in place; `root/states` is the copy that outlives a reboot.
 //! `run/alive` is locked, byte by byte, by monitors: a container's monitor lives as long as its byte is locked, whatever
-//! its record says. `run/busy` is locked, byte by byte, by whoever works on a container.
+//! its record says. `run/busy` is locked, byte by byte, by whoever works on a container; `run/making` by whoever makes
+//! one that has no row yet, at a place that its id says.
 
 use crate::error::{Error, Result};
 use crate::kernel::file::{self, Contended};
@@ -21,6 +22,7 @@ pub(crate) struct States {
     alive: File,
     alive_path: PathBuf,
     busy_path: PathBuf,
+    making: File,
     boot_id: [u8; 16],
 }
 
@@ -54,6 +56,19 @@ const REBOOT_CODE: i32 = 255;
 /// Holds the right to work on one container until it is dropped.
 pub(crate) struct Busy(#[allow(dead_code)] File);
 
+/// See [`States::making`].
+pub(crate) struct Making<'a> {
+    file: &'a File,
+    place: u64,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        // A lock that stays is one on a directory that nobody else looks for.
+        let _ = file::unlock_byte(self.file, self.place);
+    }
+}
+
 impl States {
     /// Opens the files, making them if missing.
     pub(crate) fn open(root: &Path, run: &Path) -> Result<States> {
@@ -66,6 +81,7 @@ impl States {
             alive: open(&alive_path)?,
             alive_path,
             busy_path,
+            making: open(&run.join("making"))?,
             boot_id: boot_id()?,
         })
     }
@@ -176,6 +192,19 @@ impl States {
         Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then_some(Busy(file)))
     }
 
+    /// Says that a container is being made, until the answer is dropped or this program ends: its directories are no
+    /// leftovers.
+    pub(crate) fn making(&self, id: &str) -> Result<Making<'_>> {
+        let place = place(id)?;
+        file::lock_byte(&self.making, place, Contended::Wait)?;
+        Ok(Making { file: &self.making, place })
+    }
+
+    /// Whether another opener of the root is making the container with this id.
+    pub(crate) fn is_being_made(&self, id: &str) -> Result<bool> {
+        file::byte_is_locked(&self.making, place(id)?)
+    }
+
     /// Waits until nobody else works on the container in the slot.
     pub(crate) fn busy(&self, slot: u32, op: Option<&Op>) -> Result<Busy> {
         let file = open(&self.busy_path)?;
@@ -200,6 +229,13 @@ fn ended(state: &mut State, code: i32) {
     if state.finished_ns < state.started_ns {
         state.finished_ns = state.started_ns;
     }
+}
+
+/// Where in `run/making` an id is: file offsets have 63 bits.
+fn place(id: &str) -> Result<u64> {
+    id.get(..15)
+        .and_then(|head| u64::from_str_radix(head, 16).ok())
+        .ok_or_else(|| Error::invalid(format!("{id:?} is no container id")))
 }
 
 fn offset(slot: u32) -> u64 {

@@ -7,6 +7,7 @@ mod support;
 mod cli;
 mod config;
 mod images;
+mod faults;
 mod isolation;
 mod lifecycle;
 mod many;
