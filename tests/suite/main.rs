@@ -6,8 +6,8 @@ mod support;
 
 mod cli;
 mod config;
-mod images;
 mod faults;
+mod images;
 mod isolation;
 mod lifecycle;
 mod many;
