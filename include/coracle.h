@@ -723,6 +723,42 @@ coracle_status coracle_container_top(coracle *c,
                                      coracle_error **err);
 
 /**
+ * Changes a container's limits, at once where it runs, and its restart policy.
+ *
+ * body_json: the body of POST /containers/{id}/update: any of "BlkioWeight", "CpuShares", "CpuPeriod", "CpuQuota",
+ * "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
+ * a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
+ * it, as for less memory than is in use; nothing is changed then).
+ *
+ * Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
+ */
+coracle_status coracle_container_update(coracle *c,
+                                        const char *id,
+                                        const char *body_json,
+                                        char **out_json,
+                                        coracle_error **err);
+
+/**
+ * Samples what a container uses: CPU, memory, block devices, network, processes.
+ *
+ * query_json: NULL, or an object with any of "stream" (default true: a sample at once and then one a second until the
+ * container is removed; false: one, after a second in which "precpu_stats" is taken), "one-shot" (with "stream" false:
+ * one at once). *out: records for coracle_stream_next, each the document of GET /containers/{id}/stats; its descriptor
+ * is readable when the next is due; end it with coracle_stream_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (query).
+ *
+ * Threads: any. Blocks: no; the stream's calls until a sample is due. Since: 0.1.
+ */
+coracle_status coracle_container_stats(coracle *c,
+                                       const char *id,
+                                       const char *query_json,
+                                       coracle_stream **out,
+                                       coracle_error **err);
+
+/**
  * Reads a container's log.
  *
  * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since

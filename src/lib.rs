@@ -21,6 +21,7 @@ mod op;
 mod store;
 mod time;
 
+pub use container::StatsStream;
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

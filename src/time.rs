@@ -14,7 +14,6 @@ pub(crate) fn now_ns() -> i64 {
 }
 
 /// `2006-01-02T15:04:05.999999999Z`: the fraction without trailing zeros, left out when it is zero.
-#[allow(dead_code)]
 pub(crate) fn rfc3339_nano(time_ns: i64) -> String {
     let fixed = rfc3339_fixed(time_ns);
     let fixed = std::str::from_utf8(&fixed[..29]).unwrap_or_default();
@@ -122,8 +121,8 @@ fn days_to(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// The date of a day: the inverse of [`days_to`].
-fn date_of(days: i64) -> (i64, i64, i64) {
+/// The date (year, month, day of the month) of a day counted from 1970-01-01: the inverse of [`days_to`].
+pub(crate) fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -296,7 +296,7 @@ fn host_config(parsed: &Parsed) -> Result<HostConfig, String> {
     })
 }
 
-fn resources(parsed: &Parsed) -> Result<Resources, String> {
+pub fn resources(parsed: &Parsed) -> Result<Resources, String> {
     let (mut period, mut quota) = (parsed.number("cpu-period")?.unwrap_or(0), parsed.number("cpu-quota")?.unwrap_or(0));
     if let Some(cpus) = parsed.number::<f64>("cpus")? {
         if period != 0 || quota != 0 {
@@ -329,7 +329,7 @@ fn amount(parsed: &Parsed, key: &str) -> Result<Option<i64>, String> {
     parsed.last(key).map(|text| bytes(text).ok_or(format!("invalid size {text:?} for --{key}"))).transpose()
 }
 
-fn restart_policy(text: &str) -> Result<RestartPolicy, String> {
+pub fn restart_policy(text: &str) -> Result<RestartPolicy, String> {
     let (name, count) = text.split_once(':').unwrap_or((text, "0"));
     let count = count.parse().map_err(|_| format!("invalid value {text:?} for --restart: the count is no number"))?;
     Ok(RestartPolicy { name: name.to_owned(), maximum_retry_count: count })

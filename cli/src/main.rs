@@ -8,6 +8,7 @@ mod create;
 mod exec;
 mod format;
 mod images;
+mod resources;
 mod serve;
 mod session;
 mod system;
@@ -67,10 +68,18 @@ pub struct Entry {
 
 /// Every command, in the order that `--help` lists them.
 fn entries() -> Vec<&'static Entry> {
-    [create::ENTRIES, containers::ENTRIES, exec::ENTRIES, images::ENTRIES, system::ENTRIES, serve::ENTRIES]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        create::ENTRIES,
+        containers::ENTRIES,
+        resources::ENTRIES,
+        exec::ENTRIES,
+        images::ENTRIES,
+        system::ENTRIES,
+        serve::ENTRIES,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The flags before the command.

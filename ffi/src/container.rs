@@ -9,7 +9,7 @@ use crate::root::{Access, with_root};
 use crate::session::{SessionObject, io};
 use crate::stream::Stream;
 use crate::types::*;
-use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer};
+use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery};
 use engine::{AttachOptions, Changed};
 use libc::c_char;
 use std::os::fd::IntoRawFd;
@@ -347,6 +347,60 @@ pub unsafe extern "C" fn coracle_container_top(
         let out = Out::null(out_json, "out_json")?;
         let ps_args = arg::optional_text(ps_args, "ps_args")?.unwrap_or("-ef");
         out.give_json(&root.engine().container_top(arg::text(id, "id")?, ps_args)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Changes a container's limits, at once where it runs, and its restart policy.
+///
+/// body_json: the body of POST /containers/{id}/update: any of "BlkioWeight", "CpuShares", "CpuPeriod", "CpuQuota",
+/// "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
+/// a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
+/// it, as for less memory than is in use; nothing is changed then).
+///
+/// Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_update(
+    c: *mut coracle,
+    id: *const c_char,
+    body_json: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let body = arg::json(body_json, "body_json")?;
+        out.give_json(&root.engine().container_update(arg::text(id, "id")?, &body)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Samples what a container uses: CPU, memory, block devices, network, processes.
+///
+/// query_json: NULL, or an object with any of "stream" (default true: a sample at once and then one a second until the
+/// container is removed; false: one, after a second in which "precpu_stats" is taken), "one-shot" (with "stream" false:
+/// one at once). *out: records for coracle_stream_next, each the document of GET /containers/{id}/stats; its descriptor
+/// is readable when the next is due; end it with coracle_stream_free.
+///
+/// Errors: ENOT_FOUND, EINVALID (query).
+///
+/// Threads: any. Blocks: no; the stream's calls until a sample is due. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_stats(
+    c: *mut coracle,
+    id: *const c_char,
+    query_json: *const c_char,
+    out: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out, "out")?;
+        let id = arg::text(id, "id")?;
+        let query = Query::new(query_json, "query_json")?;
+        let query = StatsQuery { stream: query.flag("stream", true)?, one_shot: query.flag("one-shot", false)? };
+        out.set(handle::give(Stream::stats(root.engine().container_stats(id, query)?)));
         Ok(CORACLE_OK)
     })
 }

@@ -6,7 +6,7 @@ use crate::handle::{self, Object};
 use crate::op::Using;
 use crate::types::*;
 use coracle_http::StreamEnd;
-use engine::{Channel, ErrorKind, LogLine, LogStream, Op};
+use engine::{Channel, ErrorKind, LogLine, LogStream, Op, StatsStream};
 use libc::c_void;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -33,6 +33,7 @@ struct Reader {
 
 enum Source {
     Log(Box<LogStream>),
+    Stats(Box<StatsStream>),
     Bytes(OwnedFd, Ending),
     /// Bytes that are all here, and a descriptor that is always readable.
     Memory {
@@ -78,6 +79,11 @@ impl Stream {
     pub(crate) fn log(log: LogStream) -> Stream {
         let fd = log.fd().map(|fd| fd.as_raw_fd());
         Stream::new(fd, Source::Log(Box::new(log)))
+    }
+
+    /// Samples of what a container uses, as documents.
+    pub(crate) fn stats(stats: StatsStream) -> Stream {
+        Stream::new(Some(stats.fd().as_raw_fd()), Source::Stats(Box::new(stats)))
     }
 
     /// Bytes that come out of a descriptor; `ending` tells, at its end, whether they are all.
@@ -140,6 +146,13 @@ impl Reader {
     fn next_record(&mut self, op: Option<&Op>) -> engine::Result<bool> {
         let log = match &mut self.source {
             Source::Log(log) => log,
+            Source::Stats(stats) => {
+                let sample = stats.next(op)?.map(|sample| serde_json::to_vec(&sample)).transpose();
+                let sample = sample.map_err(|e| engine::Error::internal(format!("writing JSON: {e}")))?;
+                (self.record.data, self.given) = (sample.unwrap_or_default(), 0);
+                self.record.data.extend((!self.record.data.is_empty()).then_some(b'\n'));
+                return Ok(!self.record.data.is_empty());
+            }
             // One record, then the end.
             Source::Memory { bytes, .. } => {
                 (self.record.data, self.given) = (std::mem::take(bytes), 0);

@@ -52,6 +52,25 @@ pub(crate) static CREATE: Table =
     Table { name: "ContainerConfigWrapper", package: "runconfig", parts: &[CONFIG, WRAPPER, HOST_FIELDS] };
 /// `HostConfig`, also the body of an old start.
 pub(crate) static HOST_CONFIG: Table = Table { name: "HostConfig", package: "container", parts: &[HOST_FIELDS] };
+/// Body of container update: the limits that can change, and the restart policy.
+pub(crate) static UPDATE: Table = Table {
+    name: "UpdateConfig",
+    package: "container",
+    parts: &[&[
+        ("BlkioWeight", U16),
+        ("CpuShares", I64),
+        ("CpuPeriod", I64),
+        ("CpuQuota", I64),
+        ("CpusetCpus", Text),
+        ("CpusetMems", Text),
+        ("Memory", I64),
+        ("MemorySwap", I64),
+        ("MemoryReservation", I64),
+        ("KernelMemory", I64),
+        ("PidsLimit", I64),
+        ("RestartPolicy", Struct(&RESTART_POLICY)),
+    ]],
+};
 /// Body of exec create.
 pub(crate) static EXEC_CONFIG: Table = Table {
     name: "ExecConfig",

@@ -61,6 +61,14 @@ impl Version {
             }
         }
     }
+    /// Brings a sample of a container's use to the version's shape.
+    pub(crate) fn lower_stats(&self, answer: &mut Map<String, Value>) {
+        for change in LADDER.iter().rev().filter(|c| self.number < (1, c.since)) {
+            if let Some(lower) = change.stats {
+                lower(answer);
+            }
+        }
+    }
     /// Brings an info answer to the version's shape.
     pub(crate) fn lower_info(&self, answer: &mut Map<String, Value>) {
         for change in LADDER.iter().rev().filter(|c| self.number < (1, c.since)) {
@@ -86,6 +94,8 @@ pub(crate) enum Gate {
     InspectSize,
     /// Inspect answers have the newest shape: no rung lowers them.
     InspectNewest,
+    /// Samples of a container's use have the newest shape.
+    StatsNewest,
     /// A body of exec start must be called JSON.
     ExecStartJson,
     /// Errors are JSON documents, not text.
@@ -101,6 +111,7 @@ const GATES: &[(u64, Gate)] = &[
     (20, Gate::KillNeedsRunning),
     (21, Gate::InspectSize),
     (21, Gate::InspectNewest),
+    (21, Gate::StatsNewest),
     (22, Gate::ExecStartJson),
     (24, Gate::JsonErrors),
     (24, Gate::StartWithoutBody),
@@ -116,14 +127,18 @@ struct Change {
     create: Option<fn(&mut Fields)>,
     inspect: Option<fn(&mut Map<String, Value>)>,
     info: Option<fn(&mut Map<String, Value>)>,
+    stats: Option<fn(&mut Map<String, Value>)>,
 }
 
+/// A rung that changed nothing.
+const NOTHING: Change = Change { since: 0, create: None, inspect: None, info: None, stats: None };
+
 const LADDER: &[Change] = &[
-    Change { since: 19, create: Some(clamp_cpu_shares), inspect: None, info: None },
-    Change { since: 20, create: None, inspect: Some(volumes_for_mounts), info: None },
-    Change { since: 21, create: None, inspect: Some(without_networks), info: None },
+    Change { since: 19, create: Some(clamp_cpu_shares), ..NOTHING },
+    Change { since: 20, inspect: Some(volumes_for_mounts), ..NOTHING },
+    Change { since: 21, inspect: Some(without_networks), stats: Some(one_network), ..NOTHING },
     // The client removes the container by itself before 1.25, so the engine must not.
-    Change { since: 25, create: Some(no_auto_remove), inspect: None, info: Some(execution_driver) },
+    Change { since: 25, create: Some(no_auto_remove), info: Some(execution_driver), ..NOTHING },
 ];
 
 fn field<'a>(fields: &'a mut [(String, Node)], name: &str) -> Option<&'a mut Node> {
@@ -188,6 +203,20 @@ fn without_networks(answer: &mut Map<String, Value>) {
     }
 }
 
+/// 1.21 brought `networks`, by interface, for the sum of them all.
+fn one_network(answer: &mut Map<String, Value>) {
+    let networks = answer.remove("networks").unwrap_or_default();
+    let mut sum = Map::new();
+    for name in NETWORK_COUNTERS {
+        let each = networks.as_object().into_iter().flat_map(Map::values);
+        sum.insert(name.into(), each.filter_map(|one| one[name].as_u64()).fold(0, u64::wrapping_add).into());
+    }
+    answer.insert("network".into(), sum.into());
+}
+
+const NETWORK_COUNTERS: [&str; 8] =
+    ["rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped"];
+
 /// Clients before 1.25 expect the name of an execution driver, and security options as bare names.
 fn execution_driver(answer: &mut Map<String, Value>) {
     answer.entry("ExecutionDriver").or_insert_with(|| json!("<not supported>"));
@@ -247,6 +276,21 @@ mod tests {
         let text = "{\"HostConfig\":{\"CpuShares\":1,\"AutoRemove\":true}}";
         assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2}}));
         assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1}}));
+    }
+
+    #[test]
+    fn stats_are_lowered() {
+        let answer = json!({"networks": {"eth0": {"rx_bytes": 5, "tx_errors": 1}, "eth1": {"rx_bytes": 7}}});
+        let lowered = |version: &str, answer: &Value| {
+            let mut answer = answer.as_object().unwrap().clone();
+            v(version).lower_stats(&mut answer);
+            Value::Object(answer)
+        };
+        assert_eq!(lowered("1.21", &answer), answer);
+        let old = lowered("1.20", &answer);
+        assert!(old.get("networks").is_none());
+        assert_eq!((&old["network"]["rx_bytes"], &old["network"]["tx_errors"]), (&json!(12), &json!(1)));
+        assert_eq!(lowered("1.18", &json!({}))["network"]["tx_dropped"], 0);
     }
 
     fn inspected(version: &str) -> Value {

@@ -1,7 +1,7 @@
 //! Creating a container: request → spec → directories → row. Nothing of it is seen before the row is there.
 
 use super::names::{check_name, make_up_name, new_id};
-use super::spec::{self, Defaults, HostFacts, ImageView};
+use super::spec::{self, Defaults, ImageView};
 use super::{Containers, dirs, now_ns};
 use crate::error::Result;
 use crate::model::{CreateBody, Created};
@@ -78,30 +78,12 @@ impl Containers {
     }
 
     pub(super) fn defaults(&self) -> Defaults {
-        let facts = &self.host;
-        let host = HostFacts {
-            cpus: facts.cpus.clone(),
-            mems: facts.mems.clone(),
-            memory_limit: facts.memory_limit,
-            swap_limit: facts.swap_limit,
-            memory_reservation: facts.memory_reservation,
-            memory_swappiness: facts.memory_swappiness,
-            kernel_memory: facts.kernel_memory,
-            oom_kill_disable: facts.oom_kill_disable,
-            pids_limit: facts.pids_limit,
-            cpu_shares: facts.cpu_shares,
-            cpu_cfs: facts.cpu_cfs_period && facts.cpu_cfs_quota,
-            cpuset: facts.cpuset,
-            blkio_weight: facts.blkio_weight,
-            blkio_weight_device: facts.blkio_weight_device,
-            blkio_throttle: facts.blkio_read_bps,
-            ..HostFacts::all(host_name())
-        };
         Defaults {
             log_driver: self.options.log_driver.clone(),
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
-            host,
+            host_name: host_name(),
+            host: self.host.clone(),
         }
     }
 }

@@ -16,12 +16,15 @@ mod recover;
 mod remove;
 pub(crate) mod spec;
 mod start;
+mod stats;
 mod stop;
 pub(crate) mod text;
 mod top;
+mod update;
 
 pub(crate) use attach::{Connected, Ends, Parked};
 pub(crate) use exec::RunningExec;
+pub use stats::StatsStream;
 
 use crate::engine::Options;
 use crate::error::{Error, Result};

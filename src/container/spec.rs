@@ -6,7 +6,6 @@
 
 mod check;
 mod files;
-mod limits;
 mod log;
 mod merge;
 mod mounts;
@@ -28,6 +27,7 @@ pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
 pub(crate) use sysctl::sysctls;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::launch::cgroup::{self, Asked, HostFacts};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use serde::{Deserialize, Serialize};
 
@@ -67,55 +67,10 @@ pub(crate) struct Defaults {
     pub log_driver: String,
     pub log_options: StringMap,
     pub cgroup_parent: String,
-    pub host: HostFacts,
-}
-
-/// What the host can do, as far as a create depends on it. An unsupported limit is dropped with a warning.
-#[derive(Clone, Debug)]
-pub(crate) struct HostFacts {
     /// The host's name, which containers on the host's network inherit.
-    pub hostname: String,
-    /// CPUs that may be used, as a list text (`0-3,5`); empty: unknown, not checked.
-    pub cpus: String,
-    /// Memory nodes that may be used, as a list text; empty: unknown, not checked.
-    pub mems: String,
-    pub memory_limit: bool,
-    pub swap_limit: bool,
-    pub memory_reservation: bool,
-    pub memory_swappiness: bool,
-    pub kernel_memory: bool,
-    pub oom_kill_disable: bool,
-    pub pids_limit: bool,
-    pub cpu_shares: bool,
-    pub cpu_cfs: bool,
-    pub cpuset: bool,
-    pub blkio_weight: bool,
-    pub blkio_weight_device: bool,
-    pub blkio_throttle: bool,
-}
-
-impl HostFacts {
-    /// A host that can do everything; the caller switches off what is not there.
-    pub(crate) fn all(hostname: impl Into<String>) -> HostFacts {
-        HostFacts {
-            hostname: hostname.into(),
-            cpus: String::new(),
-            mems: String::new(),
-            memory_limit: true,
-            swap_limit: true,
-            memory_reservation: true,
-            memory_swappiness: true,
-            kernel_memory: true,
-            oom_kill_disable: true,
-            pids_limit: true,
-            cpu_shares: true,
-            cpu_cfs: true,
-            cpuset: true,
-            blkio_weight: true,
-            blkio_weight_device: true,
-            blkio_throttle: true,
-        }
-    }
+    pub host_name: String,
+    /// What the host can limit: a limit that it cannot is dropped with a warning.
+    pub host: HostFacts,
 }
 
 /// Checks all that can be checked of a request before its image is looked up.
@@ -127,7 +82,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     }
     check::check(request)?;
     log::effective(&request.host_config.log_config, defaults)?;
-    limits::apply(&mut request.host_config.resources.clone(), &defaults.host)?;
+    cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
     mounts::binds(&request.host_config)?;
     not_built(request)
 }
@@ -147,7 +102,7 @@ pub(crate) fn resolve(
     let (path, args) = merge::command(&mut config)?;
     config.working_dir = merge::working_dir(&config.working_dir)?;
     if config.hostname.is_empty() {
-        config.hostname = default_hostname(request, id, &defaults.host);
+        config.hostname = default_hostname(request, id, &defaults.host_name);
     }
     let (host_config, mut warnings) = normalise(&request.host_config, defaults)?;
     warnings.extend(not_built::of_image(request, &image.config));
@@ -164,16 +119,16 @@ pub(crate) fn resolve(
     Ok((spec, warnings))
 }
 
-fn default_hostname(request: &CreateBody, id: &str, host: &HostFacts) -> String {
+fn default_hostname(request: &CreateBody, id: &str, host_name: &str) -> String {
     match request.host_config.network_mode.as_str() {
-        "host" if !host.hostname.is_empty() => host.hostname.clone(),
+        "host" if !host_name.is_empty() => host_name.to_owned(),
         _ => id.chars().take(12).collect(),
     }
 }
 
 fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec<String>)> {
     let mut host = asked.clone();
-    let mut warnings = limits::apply(&mut host.resources, &defaults.host)?;
+    let mut warnings = cgroup::check(&mut host.resources, &defaults.host, Asked::ForNew)?;
     host.log_config = log::effective(&asked.log_config, defaults)?;
     if host.network_mode.is_empty() {
         host.network_mode = "default".into();

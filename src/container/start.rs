@@ -244,7 +244,7 @@ impl Containers {
             },
             hostname,
             log: log(spec, &row.id)?,
-            restart: restart(spec)?,
+            restart: policy_words(spec)?,
         })
     }
 
@@ -347,7 +347,8 @@ fn log(spec: &Spec, id: &str) -> Result<Option<(String, String, u64, u32)>> {
     Ok(Some((dirs::log_name(id), attrs, max_size.unwrap_or(0), max_file)))
 }
 
-fn restart(spec: &Spec) -> Result<(u32, u32)> {
+/// The restart policy and its bound as monitors know them.
+pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
     Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
         RestartPolicy::No => (RESTART_NO, 0),
         RestartPolicy::Always => (RESTART_ALWAYS, 0),

@@ -2,7 +2,7 @@
 
 use super::session::{Process, local};
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
-use crate::container::{Connected, Ends, Parked};
+use crate::container::{Connected, Ends, Parked, StatsStream};
 use crate::error::Result;
 use crate::log::LogStream;
 use crate::model::*;
@@ -87,6 +87,16 @@ impl Engine {
     /// Its processes as `ps` shows them on the host; `ps_args` default `-ef`.
     pub fn container_top(&self, id: &str, ps_args: &str) -> Result<Top> {
         self.0.containers.top(id, ps_args)
+    }
+    /// Changes its limits, at once where it runs, and its restart policy.
+    ///
+    /// Errors: a value out of range; the kernel refuses one (less memory than is in use); then nothing is changed.
+    pub fn container_update(&self, id: &str, body: &UpdateContainer) -> Result<Updated> {
+        self.0.containers.update(id, body)
+    }
+    /// Samples what it uses: CPU, memory, block devices, network, processes.
+    pub fn container_stats(&self, id: &str, query: StatsQuery) -> Result<StatsStream> {
+        self.0.containers.stats(id, query)
     }
     /// Reads its log.
     pub fn container_logs(&self, id: &str, query: &LogQuery, op: Option<&Op>) -> Result<LogStream> {

@@ -5,8 +5,8 @@ mod id;
 
 use super::{Engine, dirs};
 use crate::error::Result;
-use crate::launch::cgroup::{Hierarchies, HostFacts};
-use crate::model::{Info, ListContainers, ListImages, Version};
+use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
+use crate::model::{Info, ListImages, Version};
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
@@ -51,16 +51,9 @@ impl Engine {
     }
 
     fn counts(&self) -> Result<Counts> {
-        let mut counts = Counts::default();
-        for container in self.container_list(&ListContainers { all: true, ..ListContainers::default() })? {
-            match container.state.as_str() {
-                "running" => counts.running += 1,
-                "paused" => counts.paused += 1,
-                _ => counts.stopped += 1,
-            }
-        }
-        counts.images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
-        Ok(counts)
+        let (running, paused, stopped) = self.0.containers.counts()?;
+        let images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
+        Ok(Counts { running, paused, stopped, images })
     }
 
     fn info_with(&self, counts: Counts) -> Result<Info> {
@@ -109,7 +102,7 @@ impl Engine {
                 "OSType": std::env::consts::OS,
                 "Architecture": names.machine,
                 "NCPU": facts::cpus(),
-                "MemTotal": facts::memory_bytes(),
+                "MemTotal": host_memory(),
                 "IPv4Forwarding": facts::is_set("/proc/sys/net/ipv4/ip_forward"),
                 "BridgeNfIptables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-iptables"),
                 "BridgeNfIp6tables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),

@@ -8,12 +8,14 @@ mod container;
 mod event;
 mod exec;
 mod image;
+mod stats;
 mod system;
 
 pub use container::*;
 pub use event::*;
 pub use exec::*;
 pub use image::*;
+pub use stats::*;
 pub use system::*;
 
 use std::collections::BTreeMap;

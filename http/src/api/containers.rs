@@ -3,12 +3,15 @@
 use super::system::nanoseconds;
 use super::{Call, document, empty, gone, streamed};
 use crate::detach::DetachKeys;
-use crate::json::Node;
+use crate::json::{self, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
 use crate::stream::{self, Frames};
-use crate::versions::Gate;
-use coracle::model::{AttachStreams, CreateBody, HostConfig, ListContainers, LogQuery, RemoveContainer};
+use crate::versions::{Gate, Version};
+use coracle::model::{
+    AttachStreams, ContainerStats, CreateBody, HostConfig, ListContainers, LogQuery, RemoveContainer, StatsQuery,
+    UpdateContainer,
+};
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogLine, Op, Result};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
@@ -160,6 +163,41 @@ pub(crate) fn pause(call: Call) -> Result<Response> {
 pub(crate) fn unpause(call: Call) -> Result<Response> {
     call.engine().container_unpause(&call.name)?;
     empty(204)
+}
+
+pub(crate) fn update(mut call: Call) -> Result<Response> {
+    call.check_json()?;
+    let text = call.document()?;
+    let body: UpdateContainer = schema::typed(&schema::read(&text, &schema::UPDATE)?)?;
+    document(200, &call.engine().container_update(&call.name, &body)?)
+}
+
+pub(crate) fn stats(call: Call) -> Result<Response> {
+    let stream = call.query.get("stream").is_none() || call.query.flag("stream");
+    let query = StatsQuery { stream, ..StatsQuery::default() };
+    let mut samples = call.engine().container_stats(&call.name, query)?;
+    let (client, version) = (call.request.client.clone(), call.version.clone());
+    Ok(streamed(&call, Some("application/json"), move |sink| {
+        if stream {
+            sink.start().map_err(gone)?;
+        }
+        let op = client.op()?;
+        while let Some(sample) = samples.next(op.as_ref())? {
+            sink.write_all(&sample_line(&sample, &version)?).map_err(gone)?;
+        }
+        Ok(())
+    }))
+}
+
+fn sample_line(sample: &ContainerStats, version: &Version) -> Result<Vec<u8>> {
+    if version.has(Gate::StatsNewest) {
+        return Ok(json::line(sample));
+    }
+    let mut answer = serde_json::to_value(sample).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(answer) = answer.as_object_mut() {
+        version.lower_stats(answer);
+    }
+    Ok(json::line(&answer))
 }
 
 pub(crate) fn wait(call: Call) -> Result<Response> {

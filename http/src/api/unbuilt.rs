@@ -22,8 +22,6 @@ unbuilt! {
     attach_ws: "attaching over a websocket is",
     changes: "listing a container's changes is",
     export: "exporting a container is",
-    stats: "container statistics are",
-    update: "updating a container is",
     archive: "copying files into and out of containers is",
     search: "searching for images is",
     push: "pushing images is",

@@ -11,7 +11,8 @@ fn defaults() -> Defaults {
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
-        host: HostFacts { cpus: "0-1".into(), mems: "0".into(), ..HostFacts::all("vm") },
+        host_name: "vm".into(),
+        host: HostFacts::everything(),
     }
 }
 
@@ -358,7 +359,7 @@ fn defaults_as_inspect_shows_them() {
     let host = &spec.host_config;
     assert_eq!(host.shm_size, Some(DEFAULT_SHM_SIZE));
     assert_eq!(host.resources.memory_swap, 16 << 20);
-    assert_eq!(host.resources.memory_swappiness, Some(-1));
+    assert_eq!(host.resources.memory_swappiness, None);
     assert_eq!(host.resources.oom_kill_disable, Some(false));
     assert_eq!(host.log_config.kind, "json-file");
     assert_eq!(spec.config.hostname, &ID[..12]);
@@ -386,26 +387,11 @@ fn a_spec_survives_its_store() {
 #[test]
 fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
     let mut poor = defaults();
-    poor.host = HostFacts {
-        memory_limit: false,
-        swap_limit: false,
-        memory_reservation: false,
-        memory_swappiness: false,
-        kernel_memory: false,
-        oom_kill_disable: false,
-        pids_limit: false,
-        cpu_shares: false,
-        cpu_cfs: false,
-        cpuset: false,
-        blkio_weight: false,
-        blkio_weight_device: false,
-        blkio_throttle: false,
-        ..poor.host
-    };
+    poor.host = HostFacts::default();
     let body = body(json!({"HostConfig": {
         "Memory": 8 << 20, "MemoryReservation": 7 << 20, "MemorySwappiness": 5, "KernelMemory": 8 << 20,
         "OomKillDisable": true, "PidsLimit": 5, "CpuShares": 5, "CpuPeriod": 5000, "CpuQuota": 5000,
-        "CpusetCpus": "0", "CpusetMems": "0", "BlkioWeight": 50, "CpuPercent": 5, "CpuCount": 5, "AutoRemove": true,
+        "CpusetCpus": "0", "CpusetMems": "0", "BlkioWeight": 50, "CpuPercent": 5, "AutoRemove": true,
         "BlkioWeightDevice": [{"Path": "/dev/vda", "Weight": 50}], "BlkioDeviceReadBps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteBps": [{"Path": "/a", "Rate": 1}], "BlkioDeviceReadIOps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteIOps": [{"Path": "/a", "Rate": 1}]}}));
@@ -420,9 +406,9 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
         not("OomKillDisable. OomKillDisable discarded."),
         not(&format!("PIDs limit capabilities {mounted} PIDs limit discarded.")),
         not(&format!("CPU shares {mounted} Shares discarded.")),
-        not(&format!("CPU CFS scheduler {mounted} CPU period/quota discarded.")),
+        not(&format!("CPU cfs period {mounted} Period discarded.")),
+        not(&format!("CPU cfs quota {mounted} Quota discarded.")),
         "linux does not support CPU percent. Percent discarded.".into(),
-        "linux does not support CPU count. Count discarded.".into(),
         not(&format!("cpuset {mounted} Cpuset discarded.")),
         not(&format!("Block I/O weight {mounted} Weight discarded.")),
         not(&format!("Block I/O weight_device {mounted} Weight-device discarded.")),
@@ -434,7 +420,17 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
     ];
     assert_eq!(warnings, expected);
     let unlimited = create(json!({})).host_config.resources;
-    assert_eq!(spec.host_config.resources, crate::model::Resources { memory_swap: -1, ..unlimited });
+    let empty = Some(Vec::new());
+    let left = crate::model::Resources {
+        memory_swap: -1,
+        blkio_weight_device: Some(Vec::new()),
+        blkio_device_read_bps: empty.clone(),
+        blkio_device_write_bps: empty.clone(),
+        blkio_device_read_iops: empty.clone(),
+        blkio_device_write_iops: empty,
+        ..unlimited
+    };
+    assert_eq!(spec.host_config.resources, left);
 }
 
 #[test]

@@ -18,54 +18,6 @@ fn times_as_rfc_3339() {
     ];
     for (ns, text) in rows {
         assert_eq!(format_time(ns), text);
-        if ns != i64::MIN {
-            assert_eq!(parse_time(text), Some(ns), "{text}");
-        }
-    }
-    assert_eq!(format_time_fixed(1_763_726_955_100_000_000), "2025-11-21T12:09:15.100000000Z");
-    assert_eq!(format_time_fixed(0), "1970-01-01T00:00:00.000000000Z");
-}
-
-#[test]
-fn every_day_of_400_years_goes_there_and_back() {
-    let mut expected = (1800, 1, 1);
-    for day in days(1800, 1, 1)..days(2200, 1, 1) {
-        assert_eq!(civil(day), expected);
-        assert_eq!(days(expected.0, expected.1, expected.2), day);
-        let (year, month, of_month) = expected;
-        expected = match (month, of_month) {
-            (12, 31) => (year + 1, 1, 1),
-            _ if of_month == month_days(year, month) => (year, month + 1, 1),
-            _ => (year, month, of_month + 1),
-        };
-    }
-}
-
-#[test]
-fn times_in_other_zones_and_texts_that_are_none() {
-    let noon = parse_time("2025-11-21T12:00:00Z");
-    assert!(noon.is_some());
-    for same in ["2025-11-21T13:30:00+01:30", "2025-11-21T04:00:00.000-08:00", "2025-11-21t12:00:00.0000000009z"] {
-        assert_eq!(parse_time(same), noon, "{same}");
-    }
-    let bad = [
-        "",
-        "2025-11-21",
-        "2025-11-21T12:00:00",
-        "2025-13-21T12:00:00Z",
-        "2025-02-29T12:00:00Z",
-        "2025-11-21T24:00:00Z",
-        "2025-11-21T12:60:00Z",
-        "2025-11-21T12:00:00.Z",
-        "2025-11-21T12:00:00+1:00",
-        "2025-11-21T12:00:00+01:00x",
-        "2025-11-21 12:00:00Z",
-        "+025-11-21T12:00:00Z",
-        "2025-11-21T12:00:00\u{e9}",
-        "9999-11-21T12:00:00Z",
-    ];
-    for text in bad {
-        assert_eq!(parse_time(text), None, "{text}");
     }
 }
 
@@ -132,28 +84,28 @@ fn commands_quote_arguments_with_spaces() {
 #[test]
 fn sizes() {
     let rows = [
-        ("0", Some(0), Some(0)),
-        ("42", Some(42), Some(42)),
-        ("10k", Some(10_000), Some(10_240)),
-        ("1.5K", Some(1500), Some(1536)),
-        ("1 mb", Some(1_000_000), Some(1 << 20)),
-        ("2GiB", Some(2_000_000_000), Some(2 << 30)),
-        ("3t", Some(3_000_000_000_000), Some(3 << 40)),
-        ("1p", Some(1_000_000_000_000_000), Some(1 << 50)),
-        ("7b", Some(7), Some(7)),
-        ("0.0000000019g", Some(1), Some(1)),
-        ("", None, None),
-        ("k", None, None),
-        ("-1", None, None),
-        ("1e3", None, None),
-        ("10kx", None, None),
-        ("1  k", None, None),
-        ("1.", None, None),
-        ("1.2.3", None, None),
-        ("99999999999p", None, None),
-        ("99999999999999999999", None, None),
+        ("0", Some(0)),
+        ("42", Some(42)),
+        ("10k", Some(10_000)),
+        ("1.5K", Some(1500)),
+        ("1 mb", Some(1_000_000)),
+        ("2GiB", Some(2_000_000_000)),
+        ("3t", Some(3_000_000_000_000)),
+        ("1p", Some(1_000_000_000_000_000)),
+        ("7b", Some(7)),
+        ("0.0000000019g", Some(1)),
+        ("", None),
+        ("k", None),
+        ("-1", None),
+        ("1e3", None),
+        ("10kx", None),
+        ("1  k", None),
+        ("1.", None),
+        ("1.2.3", None),
+        ("99999999999p", None),
+        ("99999999999999999999", None),
     ];
-    for (text, decimal, binary) in rows {
-        assert_eq!((parse_decimal_size(text), parse_binary_size(text)), (decimal, binary), "{text}");
+    for (text, size) in rows {
+        assert_eq!(parse_decimal_size(text), size, "{text}");
     }
 }

@@ -76,13 +76,6 @@ pub(super) fn cpus() -> usize {
     (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count().max(1)
 }
 
-/// Memory of the host.
-pub(super) fn memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
 /// Whether a kernel setting is not zero.
 pub(super) fn is_set(path: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
@@ -145,7 +138,7 @@ mod tests {
 
     #[test]
     fn this_host_has_the_usual() {
-        assert!(cpus() >= 1 && memory_bytes() > 1 << 20 && entries("/proc/self/fd") > 2);
+        assert!(cpus() >= 1 && entries("/proc/self/fd") > 2);
         assert!(!Names::read().release.is_empty());
         assert_eq!(file_system(Path::new("/proc")), "<unknown>");
     }

@@ -7,6 +7,7 @@
 //! and stays. A name that ends in `.slice` is a plain directory like any other: nested where it is said, never expanded
 //! by systemd's rules, and systemd is not asked. `..` is refused.
 
+mod check;
 mod device_bpf;
 mod facts;
 mod hierarchy;
@@ -15,11 +16,12 @@ mod stats;
 mod v1;
 mod v2;
 
+pub(crate) use check::{Asked, check};
 pub(crate) use device_bpf::device_bpf;
-pub(crate) use facts::{HostFacts, check};
+pub(crate) use facts::{HostFacts, host_memory};
 pub(crate) use hierarchy::{Hierarchies, Hierarchy, Version};
 pub(crate) use live::Live;
-pub(crate) use stats::{BlkioEntry, CgroupStats};
+pub(crate) use stats::CgroupStats;
 
 use super::devices::DeviceRules;
 use crate::error::{Error, Result};
@@ -227,12 +229,13 @@ impl Limits {
     /// A device that is not there; a number that no file can take.
     fn of(asked: &Resources) -> Result<Limits> {
         let given = |value: i64| (value != 0).then_some(value);
+        let above_zero = |value: i64| (value > 0).then_some(value);
         let text = |value: &String| (!value.is_empty()).then(|| value.clone());
         let memory = given(asked.memory);
         let swap_asked = asked.memory_swap != 0;
         // Without a word on swap a container gets as much of it as of memory.
-        let swap =
-            given(asked.memory_swap).or(memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_mul(2)));
+        let swap = given(asked.memory_swap.max(-1))
+            .or(memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_mul(2)));
         let cpu_shares = match asked.cpu_shares {
             0 => None,
             shares => Some(u64::try_from(shares).map_err(|_| Error::invalid(format!("invalid CpuShares: {shares}")))?),
@@ -242,8 +245,8 @@ impl Limits {
             memory,
             swap,
             swap_asked,
-            reservation: given(asked.memory_reservation),
-            kernel_memory: given(asked.kernel_memory),
+            reservation: above_zero(asked.memory_reservation),
+            kernel_memory: above_zero(asked.kernel_memory),
             swappiness: asked.memory_swappiness.filter(|value| *value != -1),
             oom_kill_disable: asked.oom_kill_disable,
             cpu_shares,
@@ -280,7 +283,7 @@ fn number_of(path: &str) -> Result<(u32, u32)> {
 }
 
 /// Fields of the request, and whether each was given.
-type Asked<'a> = &'a [(&'a str, bool)];
+type Given<'a> = &'a [(&'a str, bool)];
 
 /// Refuses a limit whose controller this host lacks.
 fn demand_controllers(host: &Hierarchies, limits: &Limits) -> Result<()> {
@@ -307,7 +310,7 @@ fn demand_controllers(host: &Hierarchies, limits: &Limits) -> Result<()> {
         ("BlkioDeviceWriteIOps", !limits.write_iops.is_empty()),
     ];
     let pids = [("PidsLimit", limits.pids.is_some_and(|limit| limit > 0))];
-    let lists: [(&[&str], Asked<'_>); 5] = [
+    let lists: [(&[&str], Given<'_>); 5] = [
         (&["memory"], &memory),
         (&["cpu"], &cpu),
         (&["cpuset"], &cpuset),

@@ -2,19 +2,10 @@
 
 use super::Version;
 use super::live::field;
+use crate::model::BlkioEntry;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-
-/// Bytes or operations of one kind on one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BlkioEntry {
-    pub major: u64,
-    pub minor: u64,
-    /// `Read`, `Write`, `Discard`, and on v1 also `Sync`, `Async`, `Total`.
-    pub op: String,
-    pub value: u64,
-}
 
 /// One reading of all groups. Times are nanoseconds, sizes bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +25,7 @@ pub(crate) struct CgroupStats {
     pub memory_limit: u64,
     /// memory.stat, in the words of the hierarchy's version.
     pub memory: BTreeMap<String, u64>,
+    /// `op` is `Read`, `Write`, `Discard`, and on v1 also `Sync`, `Async`, `Total`.
     pub io_bytes: Vec<BlkioEntry>,
     pub io_operations: Vec<BlkioEntry>,
     pub pids: u64,

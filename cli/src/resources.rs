@@ -1,0 +1,215 @@
+//! Commands on what containers may use, and what they do use.
+
+use crate::args::{Command, Flag, Parsed};
+use crate::create::{resources, restart_policy};
+use crate::format::{fill, short, size, table};
+use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal};
+use coracle::model::*;
+use coracle::{Engine, Result, StatsStream};
+use serde_json::{Value, json};
+
+pub const ENTRIES: &[Entry] = &[
+    Entry {
+        command: Command {
+            name: "update",
+            usage: "[FLAGS] CONTAINER...",
+            about: "Change limits and restart policy of containers",
+            flags: &[
+                Flag::value(&["memory", "m"], "SIZE", "memory limit"),
+                Flag::value(&["memory-swap"], "SIZE", "memory and swap limit; -1: no swap limit"),
+                Flag::value(&["memory-reservation"], "SIZE", "soft memory limit"),
+                Flag::value(&["cpus"], "N", "processors' worth of time, with fractions"),
+                Flag::value(&["cpu-shares", "c"], "N", "relative weight"),
+                Flag::value(&["cpu-period"], "MICROSECONDS", "period of the quota"),
+                Flag::value(&["cpu-quota"], "MICROSECONDS", "time in each period"),
+                Flag::value(&["cpuset-cpus"], "LIST", "processors it may run on"),
+                Flag::value(&["cpuset-mems"], "LIST", "memory nodes it may use"),
+                Flag::value(&["blkio-weight"], "N", "relative block I/O weight, 10 to 1000"),
+                Flag::value(&["pids-limit"], "N", "how many processes; -1: no limit"),
+                Flag::value(&["restart"], "POLICY", "no, always, unless-stopped, on-failure[:N]"),
+            ],
+            stops_at_first: false,
+        },
+        run: update,
+    },
+    Entry {
+        command: Command {
+            name: "stats",
+            usage: "[FLAGS] [CONTAINER...]",
+            about: "What running containers use",
+            flags: &[
+                Flag::switch(&["all", "a"], "those that do not run, too"),
+                Flag::switch(&["no-stream"], "one look, instead of one a second"),
+                Flag::value(
+                    &["format"],
+                    "TEMPLATE",
+                    "{{.Field}} of ID Name CPUPerc MemUsage MemPerc NetIO BlockIO PIDs, or {{json .}}",
+                ),
+            ],
+            stops_at_first: false,
+        },
+        run: stats,
+    },
+];
+
+fn update(globals: &Globals, parsed: &Parsed) -> Outcome {
+    if parsed.rest.is_empty() {
+        return Err(Failure::Usage("a container is needed".into()));
+    }
+    let restart_policy = restart_policy(parsed.last("restart").unwrap_or_default()).map_err(Failure::Usage)?;
+    let body = UpdateContainer { resources: resources(parsed).map_err(Failure::Usage)?, restart_policy };
+    let engine = globals.engine()?;
+    each(&parsed.rest, |name| {
+        let updated = engine.container_update(name, &body)?;
+        updated.warnings.iter().for_each(|warning| eprintln!("WARNING: {warning}"));
+        Ok(name.to_owned())
+    })
+}
+
+fn stats(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let engine = globals.engine()?;
+    let stream = !parsed.has("no-stream");
+    let named = !parsed.rest.is_empty();
+    loop {
+        let names = if named { parsed.rest.clone() } else { ids(&engine, parsed.has("all"))? };
+        // Looked at twice, a second apart: what a container uses of the CPU shows between two looks.
+        let mut all = open(&engine, &names)?;
+        let mut before = look(&mut all)?;
+        loop {
+            let mut now = look(&mut all)?;
+            print(parsed, &now)?;
+            if !stream {
+                return Ok(0);
+            }
+            if now.len() != before.len() || (!named && ids(&engine, parsed.has("all"))?.len() != now.len()) {
+                break;
+            }
+            std::mem::swap(&mut before, &mut now);
+        }
+        if all.is_empty() && named {
+            return Ok(0);
+        }
+    }
+}
+
+fn ids(engine: &Engine, all: bool) -> Result<Vec<String>> {
+    let list = engine.container_list(&ListContainers { all, ..ListContainers::default() })?;
+    Ok(list.into_iter().map(|container| container.id).collect())
+}
+
+fn open(engine: &Engine, names: &[String]) -> Result<Vec<StatsStream>> {
+    names.iter().map(|name| engine.container_stats(name, StatsQuery::default())).collect()
+}
+
+/// A sample of each; those that are removed drop out.
+fn look(all: &mut Vec<StatsStream>) -> Result<Vec<ContainerStats>> {
+    let mut samples = Vec::new();
+    let mut failed = Ok(());
+    all.retain_mut(|stream| match stream.next(None) {
+        Ok(Some(sample)) => {
+            samples.push(sample);
+            true
+        }
+        Ok(None) => false,
+        Err(error) => {
+            failed = Err(error);
+            false
+        }
+    });
+    failed.map(|()| samples)
+}
+
+fn print(parsed: &Parsed, samples: &[ContainerStats]) -> std::result::Result<(), Failure> {
+    let rows: Vec<Value> = samples.iter().map(row).collect();
+    if let Some(template) = parsed.last("format") {
+        for row in &rows {
+            emit(&format!("{}\n", fill(template, row).map_err(Failure::Usage)?))?;
+        }
+        return Ok(());
+    }
+    let fields = ["ID", "Name", "CPUPerc", "MemUsage", "MemPerc", "NetIO", "BlockIO", "PIDs"];
+    let titles = ["CONTAINER ID", "NAME", "CPU %", "MEM USAGE / LIMIT", "MEM %", "NET I/O", "BLOCK I/O", "PIDS"];
+    let cell = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| fields.iter().map(|f| cell(row, f)).collect()).collect();
+    // On a terminal each look takes the place of the one before.
+    let clear = if terminal::stdout_is_one() && !parsed.has("no-stream") { "\x1b[2J\x1b[H" } else { "" };
+    emit(&format!("{clear}{}", table(&titles, &rows)))
+}
+
+/// A sample as the templates name its fields, worked out as docker does.
+fn row(sample: &ContainerStats) -> Value {
+    let memory = &sample.memory_stats;
+    let cache = ["total_inactive_file", "inactive_file"].iter().find_map(|name| memory.stats.get(*name));
+    let usage = memory.usage.unwrap_or(0);
+    let used = usage.saturating_sub(cache.copied().filter(|cache| *cache < usage).unwrap_or(0));
+    let limit = memory.limit.unwrap_or(0);
+    let network = sample.networks.iter().flat_map(|all| all.values());
+    let (received, sent) = network.fold((0, 0), |(rx, tx), one| (rx + one.rx_bytes, tx + one.tx_bytes));
+    let blocks = |kind: char| -> u64 {
+        let all = sample.blkio_stats.io_service_bytes_recursive.iter().flatten();
+        all.filter(|one| one.op.to_lowercase().starts_with(kind)).map(|one| one.value).sum()
+    };
+    json!({
+        "ID": short(&sample.id),
+        "Name": sample.name.trim_start_matches('/'),
+        "CPUPerc": format!("{:.2}%", cpu_percent(sample)),
+        "MemUsage": format!("{} / {}", binary(used), binary(limit)),
+        "MemPerc": format!("{:.2}%", if limit == 0 { 0.0 } else { used as f64 / limit as f64 * 100.0 }),
+        "NetIO": format!("{} / {}", decimal(received), decimal(sent)),
+        "BlockIO": format!("{} / {}", decimal(blocks('r')), decimal(blocks('w'))),
+        "PIDs": sample.pids_stats.current.to_string(),
+    })
+}
+
+/// What part of one processor it had between the sample and the one before.
+fn cpu_percent(sample: &ContainerStats) -> f64 {
+    let (now, before) = (&sample.cpu_stats, &sample.precpu_stats);
+    let own = now.cpu_usage.total_usage.saturating_sub(before.cpu_usage.total_usage) as f64;
+    let host = now.system_cpu_usage.saturating_sub(before.system_cpu_usage) as f64;
+    if host > 0.0 { own / host * now.online_cpus as f64 * 100.0 } else { 0.0 }
+}
+
+fn decimal(bytes: u64) -> String {
+    size(i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// Bytes as `1.2MiB`: multiples of 1024, four significant digits.
+fn binary(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value >= 1000.0 { 0 } else { 3 - (value.max(1.0).log10() as usize) };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_binary() {
+        let texts = [0, 1023, 1536, 10 << 20, 1_234_567_890].map(binary);
+        assert_eq!(texts, ["0B", "1023B", "1.5KiB", "10MiB", "1.15GiB"]);
+    }
+
+    #[test]
+    fn percentages_are_of_what_happened_between() {
+        let mut sample = ContainerStats::default();
+        sample.cpu_stats.cpu_usage.total_usage = 600;
+        sample.precpu_stats.cpu_usage.total_usage = 100;
+        sample.cpu_stats.system_cpu_usage = 3000;
+        sample.precpu_stats.system_cpu_usage = 1000;
+        sample.cpu_stats.online_cpus = 2;
+        sample.memory_stats.usage = Some(200);
+        sample.memory_stats.limit = Some(400);
+        sample.memory_stats.stats.insert("total_inactive_file".into(), 100);
+        let row = row(&sample);
+        assert_eq!((row["CPUPerc"].as_str(), row["MemPerc"].as_str()), (Some("50.00%"), Some("25.00%")));
+        assert_eq!(row["MemUsage"], "100B / 400B");
+    }
+}

@@ -1,0 +1,168 @@
+//! Changing a container that exists: limits, at once where it runs, and the restart policy.
+
+use super::spec::restart_policy;
+use super::start::policy_words;
+use super::{Containers, Found};
+use crate::error::{Error, Result};
+use crate::launch::cgroup::{Asked, Live, check, update_writes};
+use crate::launch::monitor::request;
+use crate::model::{Resources, UpdateContainer, Updated};
+use crate::store::{Flush, containers as table};
+use coracle_monitor::wire::{DO_POLICY, Request, STATUS_RESTARTING};
+
+impl Containers {
+    /// Changes limits and restart policy: of a running container at once, of any for its next start.
+    pub(crate) fn update(&self, reference: &str, body: &UpdateContainer) -> Result<Updated> {
+        let mut asked = changeable(&body.resources);
+        let warnings = check(&mut asked, &self.host, Asked::AsChange)?;
+        let policy = (!body.restart_policy.name.is_empty()).then_some(&body.restart_policy);
+        policy.map(restart_policy).transpose()?;
+        let (_busy, mut found) = self.take(reference, None)?;
+        let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
+        let (merged, change) = merge(&found.spec.host_config.resources, &asked).map_err(prefix)?;
+        if found.now.is_live() && found.now.state.status != STATUS_RESTARTING {
+            self.limit_now(&found, &change).map_err(prefix)?;
+        }
+        found.spec.host_config.resources = merged;
+        if let Some(policy) = policy {
+            found.spec.host_config.restart_policy = policy.clone();
+        }
+        let text = serde_json::to_string(&found.spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
+        if policy.is_some() {
+            self.tell_policy(&found)?;
+        }
+        self.event(&found, "update", &[])?;
+        Ok(Updated { warnings })
+    }
+
+    fn limit_now(&self, found: &Found, change: &Resources) -> Result<()> {
+        let writes = update_writes(&self.hierarchies, change)?;
+        Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?.update(&writes)
+    }
+
+    /// The monitor decides by the new policy from now on. One that has just ended decides nothing any more.
+    fn tell_policy(&self, found: &Found) -> Result<()> {
+        let (name, bound) = policy_words(&found.spec)?;
+        if found.now.is_live()
+            && let Ok(control) = self.control(found)
+        {
+            let _ = control.ask(Request { a: name, b: bound, ..request(DO_POLICY) }, None);
+        }
+        Ok(())
+    }
+}
+
+/// The limits that an update may change; others in its body count for nothing, as in the field.
+fn changeable(asked: &Resources) -> Resources {
+    Resources {
+        blkio_weight: asked.blkio_weight,
+        cpu_shares: asked.cpu_shares,
+        cpu_period: asked.cpu_period,
+        cpu_quota: asked.cpu_quota,
+        cpuset_cpus: asked.cpuset_cpus.clone(),
+        cpuset_mems: asked.cpuset_mems.clone(),
+        memory: asked.memory,
+        memory_swap: asked.memory_swap,
+        memory_reservation: asked.memory_reservation,
+        kernel_memory: asked.kernel_memory,
+        pids_limit: asked.pids_limit,
+        ..Resources::default()
+    }
+}
+
+/// The limits as they are to be; and those of them that must be written: what is asked for, and what the kernel takes
+/// together with it.
+fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
+    let mut merged = now.clone();
+    if asked.memory != 0 {
+        merged.memory = asked.memory;
+        match (asked.memory_swap, now.memory_swap) {
+            // Without a word on swap a container gets as much of it as of memory, as at its creation.
+            (0, 0) => merged.memory_swap = asked.memory.saturating_mul(2),
+            (0, set) if set > 0 && asked.memory > set => {
+                let text = "Memory limit should be smaller than already set memoryswap limit, update the memoryswap at \
+                            the same time";
+                return Err(Error::conflict(text));
+            }
+            _ => {}
+        }
+    }
+    let keep = |value: &mut i64, asked: i64| {
+        if asked != 0 {
+            *value = asked;
+        }
+    };
+    keep(&mut merged.memory_swap, asked.memory_swap);
+    keep(&mut merged.memory_reservation, asked.memory_reservation);
+    keep(&mut merged.kernel_memory, asked.kernel_memory);
+    keep(&mut merged.cpu_shares, asked.cpu_shares);
+    keep(&mut merged.cpu_period, asked.cpu_period);
+    keep(&mut merged.cpu_quota, asked.cpu_quota);
+    keep(&mut merged.pids_limit, asked.pids_limit);
+    if asked.blkio_weight != 0 {
+        merged.blkio_weight = asked.blkio_weight;
+    }
+    for (value, asked) in [(&mut merged.cpuset_cpus, &asked.cpuset_cpus), (&mut merged.cpuset_mems, &asked.cpuset_mems)]
+    {
+        if !asked.is_empty() {
+            value.clone_from(asked);
+        }
+    }
+    let mut change = asked.clone();
+    if asked.memory != 0 || asked.memory_swap != 0 {
+        (change.memory, change.memory_swap) = (merged.memory, merged.memory_swap);
+    }
+    if asked.cpu_period != 0 || asked.cpu_quota != 0 {
+        (change.cpu_period, change.cpu_quota) = (merged.cpu_period, merged.cpu_quota);
+    }
+    // -1 is "no bound" to the kernel, and nothing to remember.
+    merged.pids_limit = merged.pids_limit.max(0);
+    Ok((merged, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: i64 = 1 << 20;
+
+    fn merged(now: Resources, asked: Resources) -> (Resources, Resources) {
+        merge(&now, &asked).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_said_stays() {
+        let now = Resources { memory: 64 * MB, memory_swap: 128 * MB, cpu_shares: 5, ..Resources::default() };
+        let (merged, change) = merged(now.clone(), Resources { cpuset_cpus: "0".into(), ..Resources::default() });
+        assert_eq!(merged, Resources { cpuset_cpus: "0".into(), ..now });
+        assert_eq!(change, Resources { cpuset_cpus: "0".into(), ..Resources::default() });
+    }
+
+    #[test]
+    fn memory_and_swap_go_together() {
+        let now = Resources { memory: 64 * MB, memory_swap: 128 * MB, ..Resources::default() };
+        let (to, change) = merged(now.clone(), Resources { memory: 32 * MB, ..Resources::default() });
+        assert_eq!((to.memory, to.memory_swap), (32 * MB, 128 * MB));
+        assert_eq!((change.memory, change.memory_swap), (32 * MB, 128 * MB));
+        let error = merge(&now, &Resources { memory: 256 * MB, ..Resources::default() }).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Conflict);
+        let (to, _) = merged(now, Resources { memory: 256 * MB, memory_swap: -1, ..Resources::default() });
+        assert_eq!((to.memory, to.memory_swap), (256 * MB, -1));
+        let (to, _) = merged(Resources::default(), Resources { memory: 32 * MB, ..Resources::default() });
+        assert_eq!(to.memory_swap, 64 * MB);
+    }
+
+    #[test]
+    fn no_bound_is_written_but_not_kept() {
+        let now = Resources { pids_limit: 5, ..Resources::default() };
+        let (to, change) = merged(now, Resources { pids_limit: -1, ..Resources::default() });
+        assert_eq!((to.pids_limit, change.pids_limit), (0, -1));
+    }
+
+    #[test]
+    fn other_fields_count_for_nothing() {
+        let asked = Resources { oom_kill_disable: Some(true), memory_swappiness: Some(5), ..Resources::default() };
+        assert_eq!(changeable(&asked), Resources::default());
+    }
+}

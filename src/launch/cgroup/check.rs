@@ -1,0 +1,343 @@
+//! The check of asked limits against their ranges and against what this host can limit.
+
+use super::HostFacts;
+use crate::error::{Error, Result};
+use crate::model::Resources;
+use std::collections::BTreeSet;
+
+/// The least memory that a container may be given, in bytes.
+const LEAST_MEMORY: i64 = 6 << 20;
+/// The highest CPU or node number that a list may hold; keeps `0-999999999999` from filling memory.
+const HIGHEST_CPU: u32 = 8192;
+/// How warnings name a controller that is not there.
+const MOUNTED: &str = "or the cgroup is not mounted";
+
+/// What limits are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// All of a new container's: what is not said gets its default.
+    ForNew,
+    /// Changes of a container that exists: what is not said stays.
+    AsChange,
+}
+
+/// Checks limits with the rules, order and texts of dockerd 20.10. What this host cannot do is taken out of `limits` and
+/// named in the answered warnings.
+///
+/// # Errors
+/// A value out of range, or one that contradicts another.
+pub(crate) fn check(limits: &mut Resources, facts: &HostFacts, asked: Asked) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    memory(limits, facts, asked, &mut warnings)?;
+    kernel_memory(limits, facts, &mut warnings)?;
+    oom_and_pids(limits, facts, asked, &mut warnings);
+    cpu(limits, facts, &mut warnings)?;
+    cpuset(limits, facts, &mut warnings)?;
+    blkio(limits, facts, &mut warnings)?;
+    Ok(warnings)
+}
+
+fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) -> Result<()> {
+    if limits.memory > 0 && limits.memory_swap == 0 && asked == Asked::ForNew {
+        limits.memory_swap = limits.memory.saturating_mul(2);
+    }
+    refuse_if(limits.memory != 0 && limits.memory < LEAST_MEMORY, "Minimum memory limit allowed is 6MB")?;
+    if limits.memory > 0 && !facts.memory_limit {
+        lacking(warnings, &format!("memory limit capabilities {MOUNTED}. Limitation discarded."));
+        (limits.memory, limits.memory_swap) = (0, -1);
+    }
+    if limits.memory > 0 && limits.memory_swap != -1 && !facts.swap_limit {
+        lacking(warnings, &format!("swap limit capabilities {MOUNTED}. Memory limited without swap."));
+        limits.memory_swap = -1;
+    }
+    refuse_if(
+        limits.memory > 0 && limits.memory_swap > 0 && limits.memory_swap < limits.memory,
+        "Minimum memoryswap limit should be larger than memory limit, see usage",
+    )?;
+    refuse_if(
+        limits.memory == 0 && limits.memory_swap > 0 && asked == Asked::ForNew,
+        "You should always set the Memory limit when using Memoryswap limit, see usage",
+    )?;
+    swappiness(limits, facts, warnings)?;
+    if limits.memory_reservation > 0 && !facts.memory_reservation {
+        lacking(warnings, &format!("memory soft limit capabilities {MOUNTED}. Limitation discarded."));
+        limits.memory_reservation = 0;
+    }
+    refuse_if(
+        limits.memory_reservation > 0 && limits.memory_reservation < LEAST_MEMORY,
+        "Minimum memory reservation allowed is 6MB",
+    )?;
+    refuse_if(
+        limits.memory > 0 && limits.memory_reservation > limits.memory,
+        "Minimum memory limit can not be less than memory reservation limit, see usage",
+    )
+}
+
+/// -1 stands for "not set".
+fn swappiness(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    limits.memory_swappiness = limits.memory_swappiness.filter(|value| *value != -1);
+    let Some(value) = limits.memory_swappiness else { return Ok(()) };
+    if !(0..=100).contains(&value) {
+        return Err(Error::invalid(format!("Invalid value: {value}, valid memory swappiness range is 0-100")));
+    }
+    if !facts.memory_swappiness {
+        lacking(warnings, &format!("memory swappiness capabilities {MOUNTED}. Memory swappiness discarded."));
+        limits.memory_swappiness = None;
+    }
+    Ok(())
+}
+
+fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    if limits.kernel_memory <= 0 {
+        return Ok(());
+    }
+    refuse_if(limits.kernel_memory < LEAST_MEMORY, "Minimum kernel memory limit allowed is 6MB")?;
+    if facts.kernel_memory {
+        let text = "Specifying a kernel memory limit is deprecated and will be removed in a future release.";
+        warnings.push(text.into());
+    } else {
+        lacking(warnings, &format!("kernel memory limit capabilities {MOUNTED}. Limitation discarded."));
+        limits.kernel_memory = 0;
+    }
+    Ok(())
+}
+
+fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) {
+    let disable = limits.oom_kill_disable == Some(true);
+    if asked == Asked::ForNew {
+        limits.oom_kill_disable = Some(disable && facts.oom_kill_disable);
+    }
+    if disable && !facts.oom_kill_disable {
+        lacking(warnings, "OomKillDisable. OomKillDisable discarded.");
+    } else if disable && limits.memory == 0 {
+        let text = "OOM killer is disabled for the container, but no memory limit is set, this can result in the system \
+                    running out of resources.";
+        warnings.push(text.into());
+    }
+    if limits.pids_limit > 0 && !facts.pids_limit {
+        lacking(warnings, &format!("PIDs limit capabilities {MOUNTED}. PIDs limit discarded."));
+        limits.pids_limit = 0;
+    }
+    if limits.pids_limit < 0 {
+        // No bound, which a new container has anyway.
+        limits.pids_limit = if asked == Asked::ForNew || !facts.pids_limit { 0 } else { -1 };
+    }
+}
+
+fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    refuse_if(limits.cpu_shares < 0, "CpuShares: shares: invalid argument")?;
+    if limits.cpu_shares > 0 && !facts.cpu_shares {
+        lacking(warnings, &format!("CPU shares {MOUNTED}. Shares discarded."));
+        limits.cpu_shares = 0;
+    }
+    if limits.cpu_period != 0 && !facts.cpu_cfs_period {
+        lacking(warnings, &format!("CPU cfs period {MOUNTED}. Period discarded."));
+        limits.cpu_period = 0;
+    }
+    refuse_if(
+        limits.cpu_period != 0 && !(1000..=1_000_000).contains(&limits.cpu_period),
+        "CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)",
+    )?;
+    if limits.cpu_quota != 0 && !facts.cpu_cfs_quota {
+        lacking(warnings, &format!("CPU cfs quota {MOUNTED}. Quota discarded."));
+        limits.cpu_quota = 0;
+    }
+    refuse_if((1..1000).contains(&limits.cpu_quota), "CPU cfs quota can not be less than 1ms (i.e. 1000)")?;
+    if limits.cpu_percent > 0 {
+        warnings.push("linux does not support CPU percent. Percent discarded.".into());
+        limits.cpu_percent = 0;
+    }
+    Ok(())
+}
+
+fn cpuset(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    let said = !limits.cpuset_cpus.is_empty() || !limits.cpuset_mems.is_empty();
+    if said && !facts.cpuset {
+        lacking(warnings, &format!("cpuset {MOUNTED}. Cpuset discarded."));
+        limits.cpuset_cpus.clear();
+        limits.cpuset_mems.clear();
+    }
+    available("cpus", "CPUs", &limits.cpuset_cpus, &facts.cpus)?;
+    available("mems", "memory nodes", &limits.cpuset_mems, &facts.mems)
+}
+
+fn available(field: &str, things: &str, asked: &str, there: &str) -> Result<()> {
+    let wanted = number_list(asked, HIGHEST_CPU)
+        .map_err(|why| Error::invalid(format!("Invalid value {asked} for cpuset {field}: {why}")))?;
+    let known = number_list(there, u32::MAX).unwrap_or_default();
+    if known.is_empty() || wanted.is_subset(&known) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("Requested {things} are not available - requested {asked}, available: {there}")))
+}
+
+/// A list such as `0,3-4`, as the kernel writes and takes it.
+fn number_list(text: &str, highest: u32) -> std::result::Result<BTreeSet<u32>, String> {
+    let invalid = || format!("invalid format: {text}");
+    let number = |digits: &str| {
+        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<u32>().ok().filter(|_| plain).ok_or_else(invalid)
+    };
+    let mut numbers = BTreeSet::new();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(invalid());
+        }
+        if last > highest {
+            return Err(format!("value of out range, maximum is {highest}"));
+        }
+        numbers.extend(first..=last);
+    }
+    Ok(numbers)
+}
+
+fn blkio(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    const RANGE: &str = "Range of blkio weight is from 10 to 1000";
+    let outside = |weight: u16| !(10..=1000).contains(&weight);
+    if limits.blkio_weight > 0 && !facts.blkio_weight {
+        lacking(warnings, &format!("Block I/O weight {MOUNTED}. Weight discarded."));
+        limits.blkio_weight = 0;
+    }
+    refuse_if(limits.blkio_weight != 0 && outside(limits.blkio_weight), RANGE)?;
+    drop_list(
+        &mut limits.blkio_weight_device,
+        facts.blkio_weight_device,
+        &format!("Block I/O weight_device {MOUNTED}. Weight-device discarded."),
+        warnings,
+    );
+    refuse_if(limits.blkio_weight_device.iter().flatten().any(|device| outside(device.weight)), RANGE)?;
+    for (list, there, what, lost) in [
+        (&mut limits.blkio_device_read_bps, facts.blkio_read_bps, "BPS Block I/O read", "BPS read"),
+        (&mut limits.blkio_device_write_bps, facts.blkio_write_bps, "BPS Block I/O write", "BPS write"),
+        (&mut limits.blkio_device_read_iops, facts.blkio_read_iops, "IOPS Block read", "IOPS read"),
+        (&mut limits.blkio_device_write_iops, facts.blkio_write_iops, "IOPS Block write", "IOPS write"),
+    ] {
+        drop_list(list, there, &format!("{what} limit {MOUNTED}. Block I/O {lost} limit discarded."), warnings);
+    }
+    Ok(())
+}
+
+fn drop_list<T>(list: &mut Option<Vec<T>>, there: bool, what: &str, warnings: &mut Vec<String>) {
+    if !there && list.as_ref().is_some_and(|list| !list.is_empty()) {
+        lacking(warnings, what);
+        *list = Some(Vec::new());
+    }
+}
+
+fn lacking(warnings: &mut Vec<String>, what: &str) {
+    warnings.push(format!("Your kernel does not support {what}"));
+}
+
+fn refuse_if(wrong: bool, text: &str) -> Result<()> {
+    if wrong { Err(Error::invalid(text)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ThrottleDevice, WeightDevice};
+
+    #[test]
+    fn refusals() {
+        let mb = 1 << 20;
+        type Change = fn(&mut Resources, i64);
+        let cases: [(Change, &str); 17] = [
+            (|r, mb| r.memory = 5 * mb, "Minimum memory limit allowed is 6MB"),
+            (|r, _| r.memory = -1, "Minimum memory limit allowed is 6MB"),
+            (
+                |r, mb| (r.memory, r.memory_swap) = (10 * mb, 9 * mb),
+                "Minimum memoryswap limit should be larger than memory limit, see usage",
+            ),
+            (
+                |r, mb| r.memory_swap = mb,
+                "You should always set the Memory limit when using Memoryswap limit, see usage",
+            ),
+            (|r, _| r.memory_swappiness = Some(101), "Invalid value: 101, valid memory swappiness range is 0-100"),
+            (|r, mb| r.memory_reservation = mb, "Minimum memory reservation allowed is 6MB"),
+            (|r, mb| r.kernel_memory = mb, "Minimum kernel memory limit allowed is 6MB"),
+            (|r, _| r.cpu_shares = -1, "CpuShares: shares: invalid argument"),
+            (
+                |r, _| r.cpu_period = 999,
+                "CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)",
+            ),
+            (|r, _| r.cpu_quota = 999, "CPU cfs quota can not be less than 1ms (i.e. 1000)"),
+            (|r, _| r.cpuset_cpus = "x".into(), "Invalid value x for cpuset cpus: invalid format: x"),
+            (|r, _| r.cpuset_cpus = "+0".into(), "Invalid value +0 for cpuset cpus: invalid format: +0"),
+            (|r, _| r.cpuset_cpus = "1,".into(), "Invalid value 1, for cpuset cpus: invalid format: 1,"),
+            (|r, _| r.cpuset_cpus = "0-9".into(), "Requested CPUs are not available - requested 0-9, available: 0-1"),
+            (
+                |r, _| r.cpuset_mems = "1-999999999".into(),
+                "Invalid value 1-999999999 for cpuset mems: value of out range, maximum is 8192",
+            ),
+            (|r, _| r.blkio_weight = 9, "Range of blkio weight is from 10 to 1000"),
+            (
+                |r, _| r.blkio_weight_device = Some(vec![WeightDevice { path: "/x".into(), weight: 1001 }]),
+                "Range of blkio weight is from 10 to 1000",
+            ),
+        ];
+        for (change, text) in cases {
+            let mut asked = Resources::default();
+            change(&mut asked, mb);
+            assert_eq!(check(&mut asked, &HostFacts::everything(), Asked::ForNew).unwrap_err().message(), text);
+        }
+    }
+
+    #[test]
+    fn defaults_are_a_new_containers() {
+        let asked = Resources { memory: 64 << 20, memory_swappiness: Some(-1), pids_limit: -1, ..Resources::default() };
+        let mut new = asked.clone();
+        assert!(check(&mut new, &HostFacts::everything(), Asked::ForNew).unwrap().is_empty());
+        let with = Resources {
+            memory: 64 << 20,
+            memory_swap: 128 << 20,
+            oom_kill_disable: Some(false),
+            ..Resources::default()
+        };
+        assert_eq!(new, with);
+        let mut change = asked.clone();
+        check(&mut change, &HostFacts::everything(), Asked::AsChange).unwrap();
+        assert_eq!(change, Resources { memory_swappiness: None, ..asked });
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_dropped_and_named() {
+        let device = ThrottleDevice { path: "/dev/x".into(), rate: 1 };
+        let mut asked = Resources {
+            memory: 64 << 20,
+            memory_swap: 80 << 20,
+            memory_swappiness: Some(5),
+            memory_reservation: 7 << 20,
+            kernel_memory: 7 << 20,
+            oom_kill_disable: Some(true),
+            pids_limit: 5,
+            cpu_shares: 5,
+            cpu_period: 5000,
+            cpu_quota: 5000,
+            cpuset_cpus: "0".into(),
+            blkio_weight: 100,
+            blkio_device_read_bps: Some(vec![device]),
+            ..Resources::default()
+        };
+        let warnings = check(&mut asked, &HostFacts::default(), Asked::ForNew).unwrap();
+        assert_eq!(warnings.len(), 12, "{warnings:#?}");
+        assert!(warnings.iter().all(|text| text.starts_with("Your kernel does not support ")));
+        let left = Resources {
+            memory_swap: -1,
+            oom_kill_disable: Some(false),
+            blkio_device_read_bps: Some(Vec::new()),
+            ..Resources::default()
+        };
+        assert_eq!(asked, left);
+        assert!(check(&mut asked, &HostFacts::default(), Asked::ForNew).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_kernel_memory_limit_is_taken_with_a_word_on_its_future() {
+        let mut asked = Resources { kernel_memory: 7 << 20, ..Resources::default() };
+        let warnings = check(&mut asked, &HostFacts::everything(), Asked::AsChange).unwrap();
+        assert!(warnings.len() == 1 && warnings[0].contains("deprecated"), "{warnings:?}");
+        assert_eq!(asked.kernel_memory, 7 << 20);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a running container uses: the stats object; and the document of an update.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::{Resources, RestartPolicy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Body of an update. Of the limits only those count that can change in a container's life; 0 and empty leave a value as
+/// it is, as does a restart policy without a name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct UpdateContainer {
+    #[serde(flatten)]
+    pub resources: Resources,
+    pub restart_policy: RestartPolicy,
+}
+
+/// Answer of an update.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Updated {
+    pub warnings: Vec<String>,
+}
+
+/// How stats are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct StatsQuery {
+    /// One sample a second until the container is removed; else one, with the one of a second before as `precpu_stats`.
+    pub stream: bool,
+    /// Not a stream: one sample at once, without one before it.
+    pub one_shot: bool,
+}
+
+impl Default for StatsQuery {
+    fn default() -> StatsQuery {
+        StatsQuery { stream: true, one_shot: false }
+    }
+}
+
+/// One sample. Of a container that does not run all is zero, absent or null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerStats {
+    /// RFC 3339, `0001-01-01T00:00:00Z` where there is none.
+    pub read: String,
+    /// When `precpu_stats` was read.
+    pub preread: String,
+    pub pids_stats: PidsStats,
+    pub blkio_stats: BlkioStats,
+    /// 0: a count that another system has.
+    pub num_procs: u32,
+    /// Empty: another system's.
+    pub storage_stats: BTreeMap<String, u64>,
+    pub cpu_stats: CpuStats,
+    /// `cpu_stats` of the sample before this one.
+    pub precpu_stats: CpuStats,
+    pub memory_stats: MemoryStats,
+    pub name: String,
+    pub id: String,
+    /// By interface, without the loopback; absent on the host's network and where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<BTreeMap<String, NetworkCounters>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PidsStats {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub current: u64,
+    /// 0: no bound.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub limit: u64,
+}
+
+/// Lists of one kind of number each; null where nothing runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlkioStats {
+    pub io_service_bytes_recursive: Option<Vec<BlkioEntry>>,
+    pub io_serviced_recursive: Option<Vec<BlkioEntry>>,
+    pub io_queue_recursive: Option<Vec<BlkioEntry>>,
+    pub io_service_time_recursive: Option<Vec<BlkioEntry>>,
+    pub io_wait_time_recursive: Option<Vec<BlkioEntry>>,
+    pub io_merged_recursive: Option<Vec<BlkioEntry>>,
+    pub io_time_recursive: Option<Vec<BlkioEntry>>,
+    pub sectors_recursive: Option<Vec<BlkioEntry>>,
+}
+
+/// A number of one kind on one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlkioEntry {
+    pub major: u64,
+    pub minor: u64,
+    pub op: String,
+    pub value: u64,
+}
+
+/// Times in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuStats {
+    pub cpu_usage: CpuUsage,
+    /// All CPU time that the host had, idle or not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub system_cpu_usage: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub online_cpus: u64,
+    pub throttling_data: ThrottlingData,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuUsage {
+    pub total_usage: u64,
+    /// cgroup v1 alone tells it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percpu_usage: Vec<u64>,
+    pub usage_in_kernelmode: u64,
+    pub usage_in_usermode: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThrottlingData {
+    pub periods: u64,
+    pub throttled_periods: u64,
+    pub throttled_time: u64,
+}
+
+/// Bytes, and the counters of the kernel's `memory.stat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryStats {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_usage: Option<u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stats: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failcnt: Option<u64>,
+    /// The host's memory where there is no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetworkCounters {
+    pub rx_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_errors: u64,
+    pub tx_dropped: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
