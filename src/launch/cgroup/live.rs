@@ -2,7 +2,7 @@
 
 use super::hierarchy::words_of;
 use super::stats::{self, CgroupStats};
-use super::{Hierarchies, OnError, Plan, Version, Write, group_path};
+use super::{Hierarchies, OnError, Version, Write, group_path};
 use crate::error::{Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -39,7 +39,9 @@ pub(crate) struct Live {
     places: Vec<Place>,
 }
 
-impl Plan {
+/// As the monitor does it, for tests of the plans.
+#[cfg(test)]
+impl super::Plan {
     /// The groups once they are made.
     pub(crate) fn live(&self) -> Live {
         let place = |group: &super::Group| Place {
@@ -176,16 +178,6 @@ impl Live {
         result
     }
 
-    /// How often the kernel has killed a process of the container for want of memory. None: the host does not say.
-    pub(crate) fn oom_kills(&self) -> Option<u64> {
-        let place = self.with("memory")?;
-        let file = match place.version {
-            Version::V1 => "memory.oom_control",
-            Version::V2 => "memory.events",
-        };
-        field(&place.dir.join(file), "oom_kill")
-    }
-
     /// What the container uses now.
     pub(crate) fn stats(&self) -> CgroupStats {
         let place = |controller: &str| self.with(controller).map(|place| (place.version, place.dir.as_path()));
@@ -311,6 +303,7 @@ fn subdirs(dir: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
+#[cfg(test)]
 fn write_all(dir: &Path, writes: &[Write]) -> Result<()> {
     writes.iter().try_for_each(|write| write_one(dir, write))
 }

@@ -303,7 +303,6 @@ fn real_processes() {
     real.live.thaw().unwrap();
     real.live.thaw().unwrap();
     real.live.freeze().unwrap();
-    assert_eq!(real.live.oom_kills(), Some(0));
     // Reaping is the parent's: kill_all waits for it.
     let reaper = std::thread::spawn(move || child.wait().unwrap());
     real.live.kill_all().unwrap();
@@ -312,7 +311,6 @@ fn real_processes() {
     real.live.remove().unwrap();
     assert!(real.plan.groups.iter().all(|group| !group.dir.exists()));
     assert!(real.live.pids().unwrap().is_empty());
-    assert_eq!(real.live.oom_kills(), None);
 }
 
 #[test]
@@ -322,6 +320,8 @@ fn real_oom() {
     let mut child = real.run("x=x; while :; do x=$x$x; done");
     let status = child.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
-    assert!(real.live.oom_kills().unwrap() >= 1);
+    let file = if v1_host() { "memory.oom_control" } else { "memory.events" };
+    let kills = real.read(file).lines().find_map(|line| line.strip_prefix("oom_kill ").map(str::to_owned));
+    assert_ne!(kills.as_deref(), Some("0"));
     assert!(real.live.stats().memory_max_usage > 4 << 20);
 }
