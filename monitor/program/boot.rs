@@ -44,7 +44,9 @@ pub struct Monitor {
     pub streams: Streams,
     pub log: crate::jsonlog::Log,
     pub clients: [crate::control::Client; MAX_CLIENTS],
-    pub execs: [crate::exec::Exec; MAX_EXECS],
+    /// The last one is the health check's.
+    pub execs: [crate::exec::Exec; MAX_EXECS + 1],
+    pub health: crate::health::Health,
     pub id: &'static [u8],
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
@@ -192,6 +194,9 @@ impl Monitor {
                 STRING_LOG_ATTRS => log_attrs = op.payload.bytes(),
                 _ => {}
             }
+        }
+        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_HEALTH)) {
+            self.health.configure(op.payload);
         }
         if header.flags & FLAG_LOG != 0 {
             self.log

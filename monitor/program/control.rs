@@ -73,7 +73,7 @@ impl Monitor {
             DO_SIGNAL => self.signal(request.a, request.b != 0),
             DO_ATTACH => self.attach(request.a, fds),
             DO_RESIZE => self.resize(request),
-            DO_EXEC => match self.exec(slot, request.a, fds) {
+            DO_EXEC => match self.exec(slot, request.a, text, fds) {
                 // Its answers come later.
                 Ok(()) => return,
                 Err(errno) => Err(errno),
@@ -139,6 +139,7 @@ impl Monitor {
         }
         self.freeze(pause)?;
         self.state.status = if pause { STATUS_PAUSED } else { STATUS_RUNNING };
+        if pause { self.end_health() } else { self.resume_health() }
         self.write_state(false);
         Ok(())
     }

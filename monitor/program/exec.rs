@@ -2,7 +2,9 @@
 
 use crate::boot::{MAX_EXECS, Monitor};
 use crate::child::{self, Launch};
+use crate::health::CHECK;
 use crate::life::{REPORT, exit_code_of, failure_of, replace, token, word};
+use crate::record::Value;
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -12,6 +14,8 @@ pub struct Exec {
     /// The child's reports, until it executes the program.
     report: i32,
     state_file: i32,
+    /// The exec instance's id, where the request said it.
+    id: [u8; 64],
     /// Slot of the client that asked, and is still there.
     client: Option<usize>,
     plan: &'static [u8],
@@ -27,8 +31,8 @@ pub struct Exec {
 
 /// # Safety
 /// `place` is valid for writing, and nothing refers to it.
-pub unsafe fn init(place: *mut [Exec; MAX_EXECS]) {
-    for index in 0..MAX_EXECS {
+pub unsafe fn init(place: *mut [Exec; MAX_EXECS + 1]) {
+    for index in 0..=MAX_EXECS {
         // SAFETY: within the array.
         unsafe { (&raw mut (*place)[index]).write(FREE) };
     }
@@ -39,6 +43,7 @@ const FREE: Exec = Exec {
     pid: 0,
     report: -1,
     state_file: -1,
+    id: [0; 64],
     client: None,
     plan: b"",
     ready: false,
@@ -50,17 +55,23 @@ const FREE: Exec = Exec {
     code: None,
 };
 
+/// Takes a descriptor out of its place.
+fn take(place: &mut i32) -> i32 {
+    core::mem::replace(place, -1)
+}
+
 impl Monitor {
     /// Starts a process: descriptors are the plan, the state file, and the streams of the mask. Takes them all.
-    pub fn exec(&mut self, client: usize, mask: u32, fds: &[i32]) -> Result<()> {
-        let result = self.try_exec(client, mask, fds);
-        if result.is_err() {
-            fds.iter().copied().for_each(sys::close);
-        }
+    pub fn exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &[i32]) -> Result<()> {
+        // Those that have found a new owner are taken out.
+        let mut left = [-1; MAX_FDS];
+        left[..fds.len()].copy_from_slice(fds);
+        let result = self.try_exec(client, mask, id, &mut left[..fds.len()]);
+        left.into_iter().filter(|&fd| fd >= 0).for_each(sys::close);
         result
     }
 
-    fn try_exec(&mut self, client: usize, mask: u32, fds: &[i32]) -> Result<()> {
+    fn try_exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &mut [i32]) -> Result<()> {
         let wanted = 2 + mask.count_ones() as usize;
         if self.init == 0 {
             return Err(ESRCH);
@@ -68,7 +79,7 @@ impl Monitor {
         if fds.len() != wanted {
             return Err(EINVAL);
         }
-        let index = self.execs.iter().position(|exec| !exec.used).ok_or(EBUSY)?;
+        let index = self.execs[..MAX_EXECS].iter().position(|exec| !exec.used).ok_or(EBUSY)?;
         let length = sys::fstat(fds[0])?.size as usize;
         let plan = sys::map_file(fds[0], length)?;
         let Some((header, ops)) = Ops::of(plan) else {
@@ -79,12 +90,19 @@ impl Monitor {
         let exec = &mut self.execs[index];
         match started {
             Ok((pid, report)) => {
-                sys::close(fds[0]);
-                (exec.pid, exec.report, exec.plan, exec.state_file) = (pid, report, plan, fds[1]);
+                (exec.pid, exec.report, exec.plan, exec.state_file) = (pid, report, plan, take(&mut fds[1]));
                 (exec.used, exec.client) = (true, Some(client));
+                if let Ok(id) = id.try_into() {
+                    exec.id = id;
+                }
                 sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, index as u32))
             }
             Err(error) => {
+                for fd in [exec.stdin, exec.terminal_sink, exec.terminal_input] {
+                    if fd >= 0 {
+                        sys::close(fd);
+                    }
+                }
                 *exec = FREE;
                 sys::unmap(plan);
                 Err(error)
@@ -92,41 +110,58 @@ impl Monitor {
         }
     }
 
-    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &[i32]) -> Result<(i32, i32)> {
+    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &mut [i32]) -> Result<(i32, i32)> {
         let owner = index as u32 + 1;
         let tty = header.flags & FLAG_TTY != 0;
-        let mut streams = [-1; 3];
-        let mut given = fds[2..].iter().copied();
+        // Which of the descriptors is which stream.
+        let mut streams = [None; 3];
+        let mut given = 2..fds.len();
         for (bit, stream) in [(SESSION_STDIN, 0), (SESSION_STDOUT, 1), (SESSION_STDERR, 2)] {
             if mask & bit != 0 {
-                streams[stream] = given.next().unwrap_or(-1);
+                streams[stream] = given.next();
             }
         }
-        let report = sys::socketpair()?;
         let mut ends = [-1; 3];
         if tty {
-            (self.execs[index].terminal_input, self.execs[index].terminal_sink) = (streams[0], streams[1]);
-            if streams[2] >= 0 {
-                sys::close(streams[2]);
-            }
-        } else {
-            ends = self.exec_pipes(index, streams)?;
+            self.execs[index].terminal_input = streams[0].map_or(-1, |at| take(&mut fds[at]));
+            self.execs[index].terminal_sink = streams[1].map_or(-1, |at| take(&mut fds[at]));
+        } else if let Err(error) = self.exec_pipes(index, streams, fds, &mut ends) {
+            ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
+            return Err(error);
         }
+        let forked = self.fork_exec(header, ops, ends)?;
+        if let (false, Some(at)) = (tty, streams[0]) {
+            // Where no room is left the process has no input; it runs.
+            let _ = self.add_input(take(&mut fds[at]), owner, true);
+        }
+        Ok(forked)
+    }
+
+    /// Makes the process with its ends of the streams, which are closed here: its pid and where it reports.
+    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3]) -> Result<(i32, i32)> {
+        let forked = self.try_fork_exec(header, ops, ends);
+        ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
+        forked
+    }
+
+    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3]) -> Result<(i32, i32)> {
+        let report = sys::socketpair()?;
         // The children of this process are made in the container's pid namespace for a moment.
-        sys::setns(self.init_pidfd, CLONE_NEWPID)?;
-        let forked = sys::fork(0, (self.cgroup2 >= 0).then_some(self.cgroup2));
-        if !matches!(forked, Ok((0, _))) {
-            let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
-        }
-        let (pid, pidfd) = forked?;
-        if pid == 0 {
+        let forked = sys::setns(self.init_pidfd, CLONE_NEWPID).and_then(|()| {
+            let forked = sys::fork(0, (self.cgroup2 >= 0).then_some(self.cgroup2));
+            if !matches!(forked, Ok((0, _))) {
+                let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
+            }
+            forked
+        });
+        if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
                 report: report[1],
                 stdio: ends,
                 cgroups: &self.cgroups[..self.cgroup_count],
                 namespaces: &[],
-                tty,
+                tty: header.flags & FLAG_TTY != 0,
                 rows: header.rows,
                 cols: header.cols,
                 init: self.init_pidfd,
@@ -134,34 +169,63 @@ impl Monitor {
                 own_stdio: true,
             });
         }
-        sys::close(pidfd);
         sys::close(report[1]);
-        for end in ends {
-            sys::close(end);
-        }
-        if !tty && streams[0] >= 0 {
-            self.add_input(streams[0], owner, true)?;
-        }
-        Ok((pid, report[0]))
-    }
-
-    fn exec_pipes(&mut self, index: usize, streams: [i32; 3]) -> Result<[i32; 3]> {
-        let owner = index as u32 + 1;
-        let mut ends = [-1; 3];
-        if streams[0] >= 0 {
-            let pipe = sys::pipe2(0)?;
-            sys::set_nonblocking(pipe[1]);
-            ends[0] = pipe[0];
-            self.execs[index].stdin = pipe[1];
-        }
-        for stream in [1, 2] {
-            if streams[stream] >= 0 {
-                let pipe = sys::pipe2(0)?;
-                ends[stream] = pipe[1];
-                self.add_output(owner, None, pipe[0], false, Some(streams[stream]))?;
+        match forked {
+            Ok((pid, pidfd)) => {
+                sys::close(pidfd);
+                Ok((pid, report[0]))
+            }
+            Err(error) => {
+                sys::close(report[0]);
+                Err(error)
             }
         }
-        Ok(ends)
+    }
+
+    /// Starts the health check: no input, both outputs into one pipe.
+    pub fn exec_check(&mut self, plan: &'static [u8]) -> Result<()> {
+        let (header, ops) = Ops::of(plan).ok_or(EINVAL)?;
+        let pipe = sys::pipe2(0)?;
+        if let Err(error) = self.add_output(CHECK as u32 + 1, None, pipe[0], false, None) {
+            sys::close(pipe[1]);
+            return Err(error);
+        }
+        let second = sys::dup_from(pipe[1], 0).unwrap_or(-1);
+        let forked = self.fork_exec(&header, ops, [-1, pipe[1], second]);
+        if forked.is_err() {
+            self.end_outputs(CHECK as u32 + 1);
+        }
+        let (pid, report) = forked?;
+        let exec = &mut self.execs[CHECK];
+        (exec.used, exec.pid, exec.report, exec.id) = (true, pid, report, self.health.id);
+        sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, CHECK as u32))
+    }
+
+    /// The process in a slot.
+    pub fn exec_pid(&self, index: usize) -> Option<i32> {
+        self.execs[index].used.then_some(self.execs[index].pid)
+    }
+
+    fn exec_pipes(
+        &mut self,
+        index: usize,
+        streams: [Option<usize>; 3],
+        fds: &mut [i32],
+        ends: &mut [i32; 3],
+    ) -> Result<()> {
+        if streams[0].is_some() {
+            let pipe = sys::pipe2(0)?;
+            sys::set_nonblocking(pipe[1]);
+            (ends[0], self.execs[index].stdin) = (pipe[0], pipe[1]);
+        }
+        for stream in [1, 2] {
+            if let Some(at) = streams[stream] {
+                let pipe = sys::pipe2(0)?;
+                ends[stream] = pipe[1];
+                self.add_output(index as u32 + 1, None, pipe[0], false, Some(take(&mut fds[at])))?;
+            }
+        }
+        Ok(())
     }
 
     /// The child of an exec has something to say; answers whether it had.
@@ -243,11 +307,15 @@ impl Monitor {
         let (Some(code), true) = (exec.code, exec.report < 0) else { return };
         let failed = exec.failure != Failure::default();
         let code = if failed { exit_code_of(exec.failure) } else { code };
-        let client = exec.client;
+        let (client, failure) = (exec.client, exec.failure);
+        let id = exec.id;
         self.write_exec(index, 2, code);
         self.drop_inputs(index as u32 + 1);
         if !failed {
-            self.event(b"exec_die", Some((b"exitCode", i64::from(code))));
+            let extras = [(&b"exitCode"[..], Value::Number(i64::from(code))), (b"execID", Value::Text(&id))];
+            // Who asked may be an older library, that says no id.
+            let known = if id[0] == 0 { 1 } else { 2 };
+            self.event(b"exec_die", b"", &extras[..known]);
             if let Some(client) = client {
                 self.answer(client, 0, code, Failure::default());
             }
@@ -259,10 +327,17 @@ impl Monitor {
             }
         }
         *exec = FREE;
+        if index == CHECK {
+            self.end_outputs(CHECK as u32 + 1);
+            self.check_ended((!failed).then_some(code), failure);
+        }
     }
 
     fn write_exec(&self, index: usize, phase: u32, exit_code: i32) {
         let exec = &self.execs[index];
+        if exec.state_file < 0 {
+            return;
+        }
         let state = ExecState { version: VERSION, phase, pid: exec.pid, exit_code, monitor_pid: self.state.monitor_pid, reserved: 0 };
         let _ = sys::pwrite(exec.state_file, &state.to_bytes(), 0);
     }

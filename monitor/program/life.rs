@@ -2,6 +2,7 @@
 
 use crate::boot::Monitor;
 use crate::child::{self, Launch};
+use crate::record::Value;
 use crate::streams::{CONTAINER, STDERR, STDOUT};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -43,18 +44,19 @@ pub fn run(monitor: &mut Monitor) -> ! {
             let (kind, index, bits) = ((event.data >> 32) as u32, event.data as u32 as usize, event.events);
             monitor.dispatch(kind, index, bits);
         }
-        if monitor.restart_at > 0 && sys::monotonic() >= monitor.restart_at {
+        let now = sys::monotonic();
+        if monitor.restart_at > 0 && now >= monitor.restart_at {
             monitor.restart();
         }
+        monitor.health_due(now);
     }
 }
 
 impl Monitor {
+    /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        if self.restart_at == 0 {
-            return -1;
-        }
-        ((self.restart_at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32
+        let due = [self.restart_at, self.health.due()].into_iter().filter(|&at| at > 0).min();
+        due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 
     fn dispatch(&mut self, kind: u32, index: usize, bits: u32) {
@@ -184,8 +186,9 @@ impl Monitor {
         self.state.failure = Failure::default();
         self.state.flags = 0;
         self.set_status(STATUS_RUNNING, true);
-        self.event(b"start", None);
+        self.event(b"start", b"", &[]);
         self.enable_inputs(CONTAINER);
+        self.begin_health();
     }
 
     fn answer_start(&mut self, failure: Failure) {
@@ -241,6 +244,7 @@ impl Monitor {
 
     /// The first process ended, and with it every other of its pid namespace.
     fn ended(&mut self, code: i32) {
+        self.end_health();
         self.init = 0;
         sys::close(self.init_pidfd);
         self.init_pidfd = -1;
@@ -252,9 +256,9 @@ impl Monitor {
         let oom = oom_now > self.oom_seen;
         if oom {
             self.state.flags |= STATE_OOM;
-            self.event(b"oom", None);
+            self.event(b"oom", b"", &[]);
         }
-        self.event(b"die", Some((b"exitCode", i64::from(code))));
+        self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
         let ran = sys::now() - self.state.started_ns;
         (self.state.pid, self.state.pid_start) = (0, 0);
         self.state.exit_code = code;
@@ -282,6 +286,7 @@ impl Monitor {
         if ran >= STABLE_RUN_NS {
             self.delay_ms = FIRST_DELAY_MS;
         }
+        self.state.restarts += 1;
         self.restart_at = sys::monotonic() + self.delay_ms * 1_000_000;
         self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
         self.remove_cgroups();
@@ -291,7 +296,6 @@ impl Monitor {
 
     fn restart(&mut self) {
         self.restart_at = 0;
-        self.state.restarts += 1;
         if let Err(failure) = self.start() {
             self.state.failure = failure;
             self.stop_streams();
@@ -375,15 +379,23 @@ pub fn exit_code_of(failure: Failure) -> i32 {
 
 /// Field 22 of /proc/PID/stat: clock ticks since boot.
 fn start_time(pid: i32) -> u64 {
+    stat_field(pid, 22)
+}
+
+/// Whether a process is on its way out (`PF_EXITING`), though it may still be there.
+pub fn is_exiting(pid: i32) -> bool {
+    stat_field(pid, 9) & 4 != 0
+}
+
+/// A number of /proc/PID/stat, counted from 1 as proc(5) does; 0 where there is none.
+fn stat_field(pid: i32, field: usize) -> u64 {
     let mut path = *b"/proc/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let length = crate::text::decimal(&mut path[6..], i64::from(pid)).len();
     path[6 + length..6 + length + 5].copy_from_slice(b"/stat");
     let mut buffer = [0u8; 512];
-    let Ok(file) = sys::openat(AT_FDCWD, &path, O_RDONLY, 0) else { return 0 };
-    let length = sys::read(file, &mut buffer).unwrap_or(0);
-    sys::close(file);
+    let length = sys::read_file(&path, &mut buffer).unwrap_or(0);
     // The command's name may hold anything, also spaces and brackets: fields are counted from its last bracket.
     let after = buffer[..length].iter().rposition(|&b| b == b')').map_or(0, |at| at + 2);
-    let field = buffer[after.min(length)..length].split(|&b| b == b' ').nth(19).unwrap_or(b"");
-    field.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0')))
+    let text = buffer[after.min(length)..length].split(|&b| b == b' ').nth(field - 3).unwrap_or(b"");
+    text.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0')))
 }

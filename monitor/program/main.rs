@@ -6,7 +6,7 @@
 //! outside a confined walk.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `jsonlog`, `record` (state and events), `cgroup`,
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`,
 //! `child` (the plan, between clone and exec), `user` (passwd and group), `text`, `sys` (the kernel).
 
 #![no_std]
@@ -20,6 +20,7 @@ mod cgroup;
 mod child;
 mod control;
 mod exec;
+mod health;
 mod jsonlog;
 mod life;
 mod memory;

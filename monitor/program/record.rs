@@ -8,6 +8,14 @@ use crate::wire::*;
 const EVENT_MAGIC: u32 = 0x4556_5431;
 const EVENT_HEAD: usize = 16;
 
+/// An attribute's value.
+#[derive(Clone, Copy)]
+pub enum Value<'a> {
+    Number(i64),
+    /// Needs no escapes in JSON.
+    Text(&'a [u8]),
+}
+
 impl Monitor {
     /// Writes the state record; `durable` also into the root, where it outlives a reboot.
     pub fn write_state(&self, durable: bool) {
@@ -20,20 +28,29 @@ impl Monitor {
     }
 
     /// Appends an event of the container: one write, so that it stands in the journal whole.
-    pub fn event(&self, action: &[u8], extra: Option<(&[u8], i64)>) {
-        let mut buffer = [0u8; MAX_TEXT + 4096];
+    ///
+    /// `detail` follows the action (`exec_start: true`); it stands in JSON already.
+    pub fn event(&self, action: &[u8], detail: &[u8], extras: &[(&[u8], Value)]) {
+        let mut buffer = [0u8; MAX_TEXT + 8192];
         let (head, body) = buffer.split_at_mut(EVENT_HEAD);
         let now = sys::now();
         let mut w = Writer::new(body);
-        w.bytes(b"{\"status\":\"").bytes(action).bytes(b"\",\"id\":\"").bytes(self.id);
-        w.bytes(b"\",\"from\":\"").bytes(self.from).bytes(b"\",\"Type\":\"container\",\"Action\":\"").bytes(action);
+        w.bytes(b"{\"status\":\"").bytes(action).bytes(detail).bytes(b"\",\"id\":\"").bytes(self.id);
+        w.bytes(b"\",\"from\":\"").bytes(self.from);
+        w.bytes(b"\",\"Type\":\"container\",\"Action\":\"").bytes(action).bytes(detail);
         w.bytes(b"\",\"Actor\":{\"ID\":\"").bytes(self.id).bytes(b"\",\"Attributes\":{");
-        if let Some((name, value)) = extra {
-            w.bytes(b"\"").bytes(name).bytes(b"\":\"").number(value).bytes(b"\"");
-            w.bytes(if self.attributes_length > 0 { b"," } else { b"" });
+        // After the labels: of two members with one name the last holds.
+        w.bytes(&self.attributes[..self.attributes_length]);
+        for (index, (name, value)) in extras.iter().enumerate() {
+            w.bytes(if index > 0 || self.attributes_length > 0 { b"," } else { b"" });
+            w.bytes(b"\"").bytes(name).bytes(b"\":\"");
+            match value {
+                Value::Number(number) => w.number(*number),
+                Value::Text(text) => w.bytes(text),
+            };
+            w.bytes(b"\"");
         }
-        w.bytes(&self.attributes[..self.attributes_length]).bytes(b"}},\"time\":").number(now / 1_000_000_000);
-        w.bytes(b",\"timeNano\":").number(now).bytes(b"}");
+        w.bytes(b"}},\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
         if w.full {
             return;
         }

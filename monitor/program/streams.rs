@@ -5,6 +5,7 @@
 //! dropped at once.
 
 use crate::boot::Monitor;
+use crate::health::CHECK;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -12,7 +13,7 @@ use crate::wire::*;
 const CHUNK: usize = 64 * 1024;
 /// At the end of a process what is left in its pipe is taken at once, whatever the clients do: the largest pipe.
 const LAST_CHUNK: usize = CHUNK + (1 << 20);
-const MAX_STREAMS: usize = 130;
+const MAX_STREAMS: usize = 131;
 const MAX_SINKS: usize = 16;
 const MAX_INPUTS: usize = 80;
 
@@ -176,19 +177,30 @@ impl Monitor {
         Ok(())
     }
 
-    /// Output of a process: `index` is fixed for the container's own, else a free one is taken.
+    /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors, also
+    /// when it fails.
     pub fn add_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool, sink: Option<i32>) -> Result<()> {
+        match self.open_output(owner, index, source, log) {
+            Ok(index) => sink.map_or(Ok(()), |fd| self.add_sink(index, fd)),
+            Err(error) => {
+                [Some(source), sink].into_iter().flatten().filter(|&fd| fd >= 0).for_each(sys::close);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool) -> Result<usize> {
         let index = index.or_else(|| self.streams.room(owner)).ok_or(EBUSY)?;
         sys::set_nonblocking(source);
         let buffer = sys::map_memory(CHUNK)?;
+        if let Err(error) = sys::epoll_ctl(self.epoll, ADD, source, EPOLLIN, token(OUTPUT, index as u32)) {
+            sys::unmap(buffer);
+            return Err(error);
+        }
         let output = &mut self.streams.outputs[index];
         (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
         (output.paused, output.ended, output.filled, output.buffer) = (false, false, 0, Some(buffer));
-        sys::epoll_ctl(self.epoll, ADD, source, EPOLLIN, token(OUTPUT, index as u32))?;
-        match sink {
-            Some(fd) => self.add_sink(index, fd),
-            None => Ok(()),
-        }
+        Ok(index)
     }
 
     pub fn add_input(&mut self, fd: i32, owner: u32, once: bool) -> core::result::Result<(), i32> {
@@ -247,6 +259,12 @@ impl Monitor {
 
     fn take_chunk(&mut self, index: usize, from: usize, to: usize) {
         let output = &mut self.streams.outputs[index];
+        if output.owner == CHECK as u32 + 1 {
+            if let Some(buffer) = output.buffer.as_ref() {
+                self.health.take_output(&buffer[from..to]);
+            }
+            return;
+        }
         if output.log {
             if let Some(buffer) = output.buffer.as_ref() {
                 self.log.chunk(index, &buffer[from..to]);
@@ -358,6 +376,21 @@ impl Monitor {
             // Attached before a start that failed: the client sees the end.
             if self.streams.outputs[index].used && self.streams.outputs[index].source < 0 && !self.streams.outputs[index].behind() {
                 self.release_output(index);
+            }
+        }
+    }
+
+    /// A process ended: takes what is left of its output, whoever else could still write there.
+    pub fn end_outputs(&mut self, owner: u32) {
+        for index in 0..MAX_STREAMS {
+            while self.streams.outputs[index].source >= 0 && self.streams.outputs[index].owner == owner {
+                let output = &mut self.streams.outputs[index];
+                let Some(buffer) = output.buffer.as_mut() else { break };
+                match sys::read(output.source, buffer) {
+                    Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                    Err(EINTR) => {}
+                    _ => self.output_ended(index),
+                }
             }
         }
     }

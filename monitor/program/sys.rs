@@ -41,7 +41,7 @@ macro_rules! numbers {
 
 numbers! {
     READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
-    PWRITE64 18 68; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
+    PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
     SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
@@ -51,7 +51,7 @@ numbers! {
     ACCEPT4 288 242; PRLIMIT64 302 261; SETNS 308 268; SECCOMP 317 277; BPF 321 280; STATX 332 291;
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
-    IOPRIO_SET 251 30;
+    IOPRIO_SET 251 30; GETRANDOM 318 278;
 }
 
 /// One system call; unused arguments are zero.
@@ -578,6 +578,29 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
 
 pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {
     sys!(PIDFD_SEND_SIGNAL, pidfd, signal, 0, 0).map(|_| ())
+}
+
+/// Kills a process with its group, where it leads one.
+pub fn kill_group(pid: i32) {
+    let _ = sys!(KILL, -(pid as isize), SIGKILL);
+    let _ = sys!(KILL, pid, SIGKILL);
+}
+
+/// Random bytes; zeroes where the kernel has none yet.
+pub fn random(bytes: &mut [u8]) {
+    let _ = sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), 0);
+}
+
+/// Reads a file's beginning, as one of /proc.
+pub fn read_file(path: &[u8], buffer: &mut [u8]) -> Result<usize> {
+    let file = openat(AT_FDCWD, path, O_RDONLY, 0)?;
+    let got = read(file, buffer);
+    close(file);
+    got
+}
+
+pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    sys!(PREAD64, fd, buffer.as_mut_ptr(), buffer.len(), offset)
 }
 
 pub fn prctl(option: usize, argument: usize) -> Result<usize> {

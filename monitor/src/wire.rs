@@ -7,6 +7,10 @@
 pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"CORAPLAN");
 /// Version of the plan and of the control protocol. A monitor refuses a plan of another version; a library speaks every
 /// control version up to its own.
+///
+/// What an older monitor may leave out does not change it: operations of the monitor ([`OP_STRING`] and above) that it does
+/// not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
+/// read, and reserved fields that it leaves zero mean "none".
 pub const VERSION: u32 = 1;
 
 /// The process has a terminal.
@@ -148,6 +152,10 @@ pub const OP_CGROUP_FREEZER: u16 = 0x104;
 /// str path: the file whose `oom_kill` line counts kills (`memory.oom_control` or `memory.events`).
 pub const OP_CGROUP_OOM: u16 = 0x105;
 
+/// u64 interval, u64 timeout, u64 start period (all ns), u32 failures in a row that mean unhealthy, str command as the
+/// inside of a JSON string, str plan: the health check, a process like an exec'd one.
+pub const OP_HEALTH: u16 = 0x106;
+
 /// The container's id.
 pub const STRING_ID: u32 = 1;
 /// The image's name, escaped for JSON.
@@ -218,6 +226,9 @@ pub const DETAIL_NOT_IN_PATH: u32 = 5;
 /// The passwd or group file is too large or not a regular file.
 pub const DETAIL_BAD_USER_FILE: u32 = 6;
 
+/// A health check that was killed because it took too long.
+pub const DETAIL_TIMEOUT: u32 = 7;
+
 /// Statuses of a state record.
 pub const STATUS_CREATED: u32 = 0;
 /// Its monitor is starting it.
@@ -235,6 +246,15 @@ pub const STATUS_EXITED: u32 = 5;
 pub const STATE_OOM: u32 = 1;
 /// It was stopped or killed by hand.
 pub const STATE_MANUAL: u32 = 2;
+
+/// No health check runs.
+pub const HEALTH_NONE: u32 = 0;
+/// None has succeeded yet.
+pub const HEALTH_STARTING: u32 = 1;
+/// The last one succeeded, or too few have failed since.
+pub const HEALTH_HEALTHY: u32 = 2;
+/// Too many failed in a row; also while no checks are made, as of a paused or ended container.
+pub const HEALTH_UNHEALTHY: u32 = 3;
 
 /// State of a container, one per slot of the state files: its monitor writes it in place, readers never lock.
 #[repr(C)]
@@ -268,8 +288,12 @@ pub struct State {
     pub monitor_pid: i32,
     /// Why the last start failed.
     pub failure: Failure,
+    /// `HEALTH_*`.
+    pub health: u32,
+    /// How many health checks have failed in a row.
+    pub failing_streak: u32,
     /// Zero.
-    pub reserved: [u8; 32],
+    pub reserved: [u8; 24],
 }
 
 /// Bytes of a state record, and of a slot of the state files.
@@ -293,7 +317,9 @@ impl State {
         restarts: 0,
         monitor_pid: 0,
         failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
-        reserved: [0; 32],
+        health: HEALTH_NONE,
+        failing_streak: 0,
+        reserved: [0; 24],
     };
 
     /// The record as bytes, its checksum made.
@@ -344,6 +370,56 @@ pub struct ExecState {
 
 /// Bytes of an exec state.
 pub const EXEC_STATE_LEN: usize = 24;
+
+// The results of health checks: a file in the container's run directory, of a count (u64, of all results ever) and a ring
+// of slots. A reader that finds the count as it was before has read whole results: the slot that is written next holds
+// none of the last five.
+
+/// Name of the file.
+pub const HEALTH_FILE: &str = "health";
+/// Results that are kept.
+pub const HEALTH_KEPT: u64 = 5;
+/// Slots of the ring.
+pub const HEALTH_SLOTS: u64 = HEALTH_KEPT + 1;
+/// Bytes of output that are kept of a check.
+pub const HEALTH_OUTPUT: usize = 4096;
+/// Bytes before the ring.
+pub const HEALTH_HEAD: usize = 8;
+/// Bytes of a slot: the result, then its output.
+pub const HEALTH_SLOT_LEN: usize = HEALTH_RESULT_LEN + HEALTH_OUTPUT;
+/// Bytes of a [`HealthResult`].
+pub const HEALTH_RESULT_LEN: usize = 40;
+const _: () = assert!(size_of::<HealthResult>() == HEALTH_RESULT_LEN);
+
+/// What a health check gave.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HealthResult {
+    /// Nanoseconds since 1970.
+    pub start_ns: i64,
+    /// Nanoseconds since 1970.
+    pub end_ns: i64,
+    /// -1: it could not be run, or took too long.
+    pub exit_code: i32,
+    /// Bytes of output; only the first [`HEALTH_OUTPUT`] are kept.
+    pub output: u32,
+    /// Why it could not be run; [`DETAIL_TIMEOUT`]: it took too long.
+    pub failure: Failure,
+}
+
+impl HealthResult {
+    /// The result as bytes.
+    pub fn to_bytes(self) -> [u8; HEALTH_RESULT_LEN] {
+        // SAFETY: HealthResult is repr(C), of integers, without padding.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// Reads a result.
+    pub fn from_bytes(bytes: [u8; HEALTH_RESULT_LEN]) -> HealthResult {
+        // SAFETY: every bit pattern is a valid HealthResult: it holds integers only.
+        unsafe { core::mem::transmute(bytes) }
+    }
+}
 
 /// First word of every boot and control message.
 pub const MESSAGE_MAGIC: u32 = 0x4c54_4343;
@@ -399,7 +475,8 @@ pub const DO_SIGNAL: u32 = 2;
 pub const DO_ATTACH: u32 = 3;
 /// a: rows, b: columns, c: 0 for the container, else the pid of an exec'd process.
 pub const DO_RESIZE: u32 = 4;
-/// a: mask of `SESSION_*`; descriptors: plan, exec state file, streams. Two answers: started, ended.
+/// a: mask of `SESSION_*`; descriptors: plan, exec state file, streams; text: the exec instance's id, for its events. Two
+/// answers: started, ended.
 pub const DO_EXEC: u32 = 5;
 /// Answers when the container's process ended. a: [`WAIT_END`] or [`WAIT_STOP`].
 pub const DO_WAIT: u32 = 6;

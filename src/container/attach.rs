@@ -130,7 +130,7 @@ impl Containers {
                 Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
                 Err(error) => return Err(error),
             };
-            let asked = control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, &[], streams);
+            let asked = control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, "", &[], streams);
             return match asked.and_then(|()| control.answer(None, op)) {
                 Ok(answer) if answer.errno == libc::EBUSY => {
                     Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))

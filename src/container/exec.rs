@@ -99,7 +99,7 @@ impl Containers {
         self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;
         let answer = control
-            .send_streams(Request { a: mask, ..request(DO_EXEC) }, &[memfd.as_fd(), state_file.as_fd()], streams)
+            .send_streams(Request { a: mask, ..request(DO_EXEC) }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
             .and_then(|()| control.answer(None, op))
             .map_err(|error| gone_is_not_running(error, &found.row.id))?;
         if answer.errno == 0 {
@@ -134,7 +134,7 @@ impl Containers {
         }
     }
 
-    fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
+    pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
         let spec = &found.spec;
         let host = &spec.host_config;
         let mut rights = self.rights(spec)?;

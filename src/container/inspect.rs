@@ -2,12 +2,11 @@
 
 use super::list::{ContainerView, select};
 use super::spec::{self, LogDriver};
-use super::text::{Health, StateView, command_text, format_time, state_text, status_text};
+use super::text::{StateView, command_text, format_time, state_text, status_text};
 use super::{Containers, Found, now_ns};
 use crate::error::Result;
 use crate::log::LogStream;
 use crate::model::*;
-use crate::store::states::Now;
 use coracle_monitor::wire::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -82,7 +81,7 @@ impl Containers {
             created: format_time(row.created_ns),
             path: spec.path.clone(),
             args: spec.args.clone(),
-            state: state(&found),
+            state: ContainerState { health: self.health(&found), ..state(&found) },
             image: row.image_id.clone(),
             resolv_conf_path: path("resolv.conf"),
             hostname_path: path("hostname"),
@@ -159,7 +158,7 @@ fn view(found: &Found) -> ContainerView {
         id: found.row.id.clone(),
         name: found.row.name.clone(),
         created_ns: found.row.created_ns,
-        state: state_view(&found.now),
+        state: state_view(found),
         image_id: found.row.image_id.clone(),
         labels: found.spec.config.labels.clone(),
         mounts: spec::mount_points(&found.spec),
@@ -167,7 +166,8 @@ fn view(found: &Found) -> ContainerView {
     }
 }
 
-fn state_view(now: &Now) -> StateView {
+fn state_view(found: &Found) -> StateView {
+    let now = &found.now;
     let state = &now.state;
     StateView {
         running: now.is_live(),
@@ -178,12 +178,12 @@ fn state_view(now: &Now) -> StateView {
         exit_code: state.exit_code,
         started_ns: state.started_ns,
         finished_ns: state.finished_ns,
-        health: Health::default(),
+        health: super::health::status(found),
     }
 }
 
 fn state(found: &Found) -> ContainerState {
-    let (view, now) = (state_view(&found.now), &found.now.state);
+    let (view, now) = (state_view(found), &found.now.state);
     let time = |ns: i64| if ns == 0 { NEVER.to_owned() } else { format_time(ns) };
     ContainerState {
         status: state_text(&view).into(),
@@ -197,6 +197,7 @@ fn state(found: &Found) -> ContainerState {
         error: found.row.error.clone(),
         started_at: time(now.started_ns),
         finished_at: time(now.finished_ns),
+        health: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod create;
 mod dirs;
 mod exec;
 mod failure;
+mod health;
 mod inspect;
 pub(crate) mod list;
 pub(crate) mod names;

@@ -6,6 +6,7 @@
 
 mod check;
 mod files;
+mod health;
 mod log;
 mod merge;
 mod mounts;
@@ -17,6 +18,7 @@ mod signal;
 mod sysctl;
 
 pub(crate) use files::{hostname_file, hosts_file, resolv_conf};
+pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table};
 pub(crate) use not_built::not_built;
@@ -105,7 +107,8 @@ pub(crate) fn resolve(
         config.hostname = default_hostname(request, id, &defaults.host_name);
     }
     let (host_config, mut warnings) = normalise(&request.host_config, defaults)?;
-    warnings.extend(not_built::of_image(request, &image.config));
+    warnings.extend(not_built::of_image(&image.config));
+    warnings.extend(health::warning(config.healthcheck.as_ref()));
     let spec = Spec {
         image_id: image.id.clone(),
         image_name: request.config.image.clone(),

@@ -245,6 +245,7 @@ impl Containers {
             hostname,
             log: log(spec, &row.id)?,
             restart: policy_words(spec)?,
+            health: self.health_plan(found)?,
         })
     }
 

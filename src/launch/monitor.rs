@@ -146,11 +146,18 @@ impl Control {
         accepted(self.answer(None, None)?)
     }
 
-    /// Sends a request with descriptors, which are closed here; the answer is read by [`Control::answer`].
-    pub(crate) fn send_streams(&self, request: Request, first: &[BorrowedFd<'_>], streams: Streams) -> Result<()> {
+    /// Sends a request with a text and descriptors, of which the streams' are closed here; the answer is read by
+    /// [`Control::answer`].
+    pub(crate) fn send_streams(
+        &self,
+        request: Request,
+        text: &str,
+        first: &[BorrowedFd<'_>],
+        streams: Streams,
+    ) -> Result<()> {
         let mut fds: Vec<RawFd> = first.iter().map(AsRawFd::as_raw_fd).collect();
         fds.extend(streams.raw());
-        self.send(request, b"", &fds)
+        self.send(request, text.as_bytes(), &fds)
     }
 
     fn send(&self, request: Request, text: &[u8], fds: &[RawFd]) -> Result<()> {

@@ -115,6 +115,17 @@ pub(crate) struct Container {
     pub log: Option<(String, String, u64, u32)>,
     /// `RESTART_*` and its bound.
     pub restart: (u32, u32),
+    pub health: Option<Health>,
+}
+
+/// A health check; times in nanoseconds.
+pub(crate) struct Health {
+    pub interval: u64,
+    pub timeout: u64,
+    pub start_period: u64,
+    /// Failures in a row that mean unhealthy.
+    pub retries: u32,
+    pub check: Exec,
 }
 
 /// A compiled plan: the bytes for the monitor, and a sentence for each step.
@@ -128,6 +139,11 @@ pub(crate) fn compile(c: &Container) -> Plan {
     let mut plan = PlanWriter::new();
     strings(&mut plan, c);
     cgroups(&mut plan, &c.cgroups);
+    if let Some(health) = &c.health {
+        let command = json_inside(&health.check.program.argv.join(" "));
+        plan.op(OP_HEALTH, "read the plan").u64(health.interval).u64(health.timeout).u64(health.start_period);
+        plan.u32(health.retries).str(command).str(compile_exec(&health.check).bytes);
+    }
     join(&mut plan, c);
     names(&mut plan, c);
     oom_score(&mut plan, c.oom_score_adj);

@@ -469,6 +469,33 @@ pub struct ContainerState {
     pub error: String,
     pub started_at: String,
     pub finished_at: String,
+    /// Absent without a health check, and before the first start.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub health: Option<Health>,
+}
+
+/// How a container's health checks went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Health {
+    /// `starting`, `healthy`, `unhealthy`.
+    pub status: String,
+    /// Failures in a row.
+    pub failing_streak: u32,
+    /// The last five results, oldest first.
+    pub log: Vec<HealthResult>,
+}
+
+/// One result of a health check; times are RFC 3339 with nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HealthResult {
+    pub start: String,
+    pub end: String,
+    /// 0 healthy; -1 it could not be run, or took too long.
+    pub exit_code: i32,
+    /// At most 4096 bytes; `...` follows where there was more.
+    pub output: String,
 }
 
 /// `GraphDriver` of containers and images.

@@ -7,6 +7,7 @@ mod support;
 mod cli;
 mod config;
 mod faults;
+mod health;
 mod images;
 mod isolation;
 mod lifecycle;

@@ -96,7 +96,7 @@ fn one_container_is_started_once() {
 /// How a process of this test program is told to be a worker: `COMMAND DIR NUMBER`.
 const WORKER: &str = "CORACLE_SUITE_WORKER";
 
-fn spawn_worker(command: &str, root: &Root, number: usize) -> std::process::Child {
+pub(crate) fn spawn_worker(command: &str, root: &Root, number: usize) -> std::process::Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "many::worker", "--nocapture", "--test-threads=1"])
         .env(WORKER, format!("{command} {} {number}", root.dir.display()))

@@ -27,6 +27,9 @@ pub(super) fn merged(config: &ContainerConfig) -> Result<()> {
     for word in config.entrypoint.iter().chain(&config.cmd).flatten() {
         no_nul("Cmd", word)?;
     }
+    for word in config.healthcheck.iter().flat_map(|check| &check.test).chain(config.shell.iter().flatten()) {
+        no_nul("Healthcheck", word)?;
+    }
     Ok(())
 }
 

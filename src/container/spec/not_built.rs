@@ -10,7 +10,6 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     let asked = [
         (config.image.is_empty(), "Image: a container without one"),
         (config.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()), "Volumes"),
-        (config.healthcheck.as_ref().is_some_and(probes), "Healthcheck"),
         (!config.mac_address.is_empty(), "MacAddress"),
         (host.binds.iter().flatten().any(|bind| !bind.starts_with('/')), "Binds: a volume name as source"),
         (host.binds.iter().flatten().any(|bind| !bind.contains(':')), "Binds: an anonymous volume"),
@@ -35,20 +34,12 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
 }
 
 /// Warnings about what an image asks for and does not get; the request did not say it, so it is no error.
-pub(super) fn of_image(request: &CreateBody, image: &ContainerConfig) -> Vec<String> {
+pub(super) fn of_image(image: &ContainerConfig) -> Vec<String> {
     let mut warnings = Vec::new();
     if image.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) {
         warnings.push("The image's Volumes are not supported yet: that data stays in the container.".into());
     }
-    if request.config.healthcheck.is_none() && image.healthcheck.as_ref().is_some_and(probes) {
-        warnings.push("The image's Healthcheck is not supported yet and is not run.".into());
-    }
     warnings
-}
-
-fn probes(health: &crate::model::Healthcheck) -> bool {
-    health.test.first().is_some_and(|word| word != "NONE")
-        || (health.test.is_empty() && *health != crate::model::Healthcheck::default())
 }
 
 /// `label=disable` and `apparmor=unconfined` ask for what is: no label, no profile.
