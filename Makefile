@@ -8,6 +8,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 RELEASE = target/release
+PROFILE ?= release
 
 .PHONY: all demo test bench lint install install-cli clean
 
@@ -34,8 +35,8 @@ lint:
 install: install-cli
 
 install-cli:
-	$(CARGO) build --release -p coracle-cli
-	install -D -m 755 $(RELEASE)/coracle $(DESTDIR)$(PREFIX)/bin/coracle
+	$(CARGO) build --profile $(PROFILE) -p coracle-cli
+	install -D -m 755 target/$(PROFILE:dev=debug)/coracle $(DESTDIR)$(PREFIX)/bin/coracle
 
 clean:
 	$(CARGO) clean

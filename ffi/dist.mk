@@ -5,17 +5,20 @@
 # make header-check    whether both are current
 # make symbols-check   whether the libraries give out what the header says and nothing else
 # make install-lib PREFIX=/usr/local DESTDIR=   header, libraries, coracle.pc (part of make install)
+#
+# PROFILE=dev DIST=DIR makes them of a development build in another directory.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-DIST = target/dist
+DIST ?= target/dist
+PROFILE ?= release
 LIBDIR = $(DESTDIR)$(PREFIX)/lib
 
 .PHONY: libcoracle header header-check symbols-check install-lib
 
 libcoracle:
-	ffi/dist
+	PROFILE=$(PROFILE) OUT=$(DIST) ffi/dist
 
 header:
 	$(CARGO) run -q -p coracle-ffi --example header

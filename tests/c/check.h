@@ -117,7 +117,7 @@ static const char *body(const char *image, const char *script, const char *more)
 static int create(coracle *engine, const char *name, const char *json, char id[65]) {
     char *out = NULL;
     int good = OK(coracle_container_create(engine, name, json, NULL, &out, &err));
-    snprintf(id, 65, "%s", member(out, "Id"));
+    snprintf(id, 65, "%.64s", member(out, "Id"));
     coracle_free(out);
     return good;
 }

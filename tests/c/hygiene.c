@@ -382,7 +382,7 @@ static void containers(coracle *engine, const char *image) {
 
     HOLDS(OK(coracle_events_open(engine, NULL, &events, &err)));
     LEAVES(OK(coracle_container_create(engine, "clean", text, NULL, &json, &err)));
-    snprintf(id, sizeof id, "%s", member(json, "Id"));
+    snprintf(id, sizeof id, "%.64s", member(json, "Id"));
     FREE(json);
     LEAVES(OK(coracle_container_inspect(engine, id, 1, &json, &err)));
     FREE(json);

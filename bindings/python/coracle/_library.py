@@ -279,20 +279,25 @@ class Op:
         """
         results: list[T] = []
         problems: list[BaseException] = []
+        # Not the thread's `join`: in Python up to 3.12 one that is interrupted takes the thread for ended.
+        ended = threading.Event()
 
         def run() -> None:
             try:
                 results.append(work())
             except BaseException as problem:
                 problems.append(problem)
+            finally:
+                ended.set()
 
-        thread = threading.Thread(target=run, name="coracle", daemon=True)
-        thread.start()
+        threading.Thread(target=run, name="coracle", daemon=True).start()
         try:
-            thread.join()
+            # Not one long wait: a signal that another thread took does not interrupt it.
+            while not ended.wait(HEARTBEAT_MS / 1000):
+                pass
         except BaseException:
             raw("op_cancel", self.handle)
-            thread.join()
+            ended.wait()
             raise
         for problem in problems:
             raise problem

@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import tarfile
 import tempfile
 import threading
 import time
@@ -83,7 +84,9 @@ class MainJob(Case):
         os.close(pidfd)
         self.assertFalse(container.stop())
         self.assertEqual(container.wait(), 3)
-        container.start()
+        with container.start_attached() as session:
+            assert session.stdout is not None
+            self.assertEqual(session.stdout.readline(), b"ready\n")
         container.kill(signal.SIGKILL)
         self.assertEqual(container.wait(timeout=10), 137)
 
@@ -175,9 +178,17 @@ class Python(Case):
 
     def test_ctrl_c_ends_a_load(self) -> None:
         class Endless:
+            """An archive with one entry of a terabyte."""
+
+            def __init__(self) -> None:
+                entry = tarfile.TarInfo("layer.tar")
+                entry.size = 1 << 40
+                self.head = entry.tobuf(tarfile.GNU_FORMAT)
+
             def read(self, size: int) -> bytes:
                 time.sleep(0.01)
-                return bytes(512)
+                head, self.head = self.head, b""
+                return head or bytes(512)
 
         old = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, old)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# run-tests: the Python binding's tests. CORACLE_LIBRARY may name the library; else a development build is made.
+# run.sh: the Python binding's tests. CORACLE_LIBRARY may name the library; else a development build is made.
 set -euo pipefail
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/.."
 top=$(realpath ../..)
 work=$(mktemp -d "${TMPDIR:-/tmp}/coracle-python.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +14,7 @@ if [ -z "${CORACLE_TEST_IMAGE-}" ]; then
   export CORACLE_TEST_IMAGE=$work/busybox.tar
   "$top/tools/make-busybox-image" "$CORACLE_TEST_IMAGE"
 fi
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. "${PYTHON:-python3}" - <<'PROGRAM'
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 300 "${PYTHON:-python3}" - <<'PROGRAM'
 import sys
 import unittest
 
