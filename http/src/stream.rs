@@ -135,6 +135,8 @@ pub(crate) struct Plan {
     pub(crate) frames: Frames,
     /// The sequence that leaves: of terminals only.
     pub(crate) keys: Option<DetachKeys>,
+    /// The client looks at the process's exit code once the connection is closed.
+    pub(crate) settle: bool,
 }
 
 /// Joins client and process until the process's output has ended, the client is gone, or it typed the detach keys.
@@ -144,32 +146,33 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
     let stdin = session.take_fd(Channel::Stdin);
     let outputs = [Channel::Stdout, Channel::Stderr].into_iter();
     let outputs = outputs.filter_map(|channel| session.take_fd(channel).map(|fd| (channel, fd))).collect();
-    if join(client, stdin, outputs, plan) == End::Detached {
+    let settle = plan.settle;
+    let (end, client) = join(client, stdin, outputs, plan);
+    match end {
         // The client left on purpose; that the event is not told is no reason to stay.
-        let _ = session.detach();
+        End::Detached => drop(session.detach()),
+        End::Done if settle => settled(&session),
+        End::Done => {}
+    }
+    drop(client);
+}
+
+/// Waits a moment for the end of a process whose output has ended: clients ask for its exit code as soon as the
+/// connection is closed. A process that only closed its output must not keep them.
+fn settled(session: &Session) {
+    if let Ok(op) = coracle::Op::new() {
+        op.set_timeout(Some(SETTLE));
+        let _ = session.wait(Some(&op));
     }
 }
 
-fn join(mut client: Duplex, stdin: Option<OwnedFd>, outputs: Vec<(Channel, OwnedFd)>, plan: Plan) -> End {
-    let early = std::mem::take(&mut client.early);
-    let mut pump = Pump {
-        stdin,
-        stdin_only: outputs.is_empty(),
-        outputs,
-        sending: true,
-        gone: None,
-        to_client: Pending::default(),
-        to_stdin: Pending::default(),
-        plan,
-        client,
-    };
-    let mut end = pump.typed(&early);
-    loop {
-        match end {
-            Some(end) => return end,
-            None => end = pump.turn(),
-        }
-    }
+/// How long the end of an exec'd process may come after the end of its output.
+const SETTLE: Duration = Duration::from_secs(2);
+
+fn join(client: Duplex, stdin: Option<OwnedFd>, outputs: Vec<(Channel, OwnedFd)>, plan: Plan) -> (End, Duplex) {
+    let mut pump = Pump::new(client, stdin, outputs, plan);
+    let end = pump.run();
+    (end, pump.client)
 }
 
 /// Buffered bytes between two sockets; reading stops above this.
@@ -201,6 +204,32 @@ enum End {
 }
 
 impl Pump {
+    fn new(client: Duplex, stdin: Option<OwnedFd>, outputs: Vec<(Channel, OwnedFd)>, plan: Plan) -> Pump {
+        Pump {
+            stdin,
+            stdin_only: outputs.is_empty(),
+            outputs,
+            sending: true,
+            gone: None,
+            to_client: Pending::default(),
+            to_stdin: Pending::default(),
+            plan,
+            client,
+        }
+    }
+
+    /// Carries until the end.
+    fn run(&mut self) -> End {
+        let early = std::mem::take(&mut self.client.early);
+        let mut end = self.typed(&early);
+        loop {
+            match end {
+                Some(end) => return end,
+                None => end = self.turn(),
+            }
+        }
+    }
+
     /// Waits for the next thing to do and does all that can be done without waiting.
     fn turn(&mut self) -> Option<End> {
         if !self.sending && self.to_stdin.is_empty() {
@@ -438,9 +467,9 @@ mod tests {
             held.push(ours);
             given.push((*channel, OwnedFd::from(theirs)));
         }
-        let plan = Plan { frames, keys: keys.map(|k| DetachKeys::parse(k).unwrap()) };
+        let plan = Plan { frames, keys: keys.map(|k| DetachKeys::parse(k).unwrap()), settle: false };
         let duplex = Duplex { socket: near.into(), early: early.to_vec() };
-        let thread = std::thread::spawn(move || join(duplex, Some(far_stdin.into()), given, plan));
+        let thread = std::thread::spawn(move || join(duplex, Some(far_stdin.into()), given, plan).0);
         for stream in [&client, &stdin] {
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         }

@@ -258,7 +258,6 @@ impl Monitor {
             self.state.flags |= STATE_OOM;
             self.event(b"oom", b"", &[]);
         }
-        self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
         let ran = sys::now() - self.state.started_ns;
         (self.state.pid, self.state.pid_start) = (0, 0);
         self.state.exit_code = code;
@@ -266,7 +265,11 @@ impl Monitor {
         if self.no_restart {
             self.state.flags |= STATE_MANUAL;
         }
-        if self.wants_restart(code) {
+        let again = self.wants_restart(code);
+        // The event comes after the record: who hears of the end must find it ended.
+        self.set_status(if again { STATUS_RESTARTING } else { STATUS_EXITED }, true);
+        self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
+        if again {
             self.plan_restart(ran);
         } else {
             self.finish();
@@ -318,10 +321,13 @@ impl Monitor {
         }
     }
 
-    /// The container has ended for good: everything is recorded and released before anybody is told.
+    /// The container has ended for good: everything is recorded and released before those who wait are told. Who starts or
+    /// removes it waits for the lock.
     fn finish(&mut self) -> ! {
+        if self.state.status != STATUS_EXITED {
+            self.set_status(STATUS_EXITED, true);
+        }
         self.remove_cgroups();
-        self.set_status(STATUS_EXITED, true);
         self.end_execs();
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);

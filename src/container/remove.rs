@@ -21,6 +21,8 @@ impl Containers {
         loop {
             let (busy, found) = self.take(reference, op)?;
             if !found.now.is_live() {
+                // A monitor that has just told the end still cleans up.
+                drop(self.lock_alive(&found)?);
                 self.forget(&found)?;
                 drop(busy);
                 return self.event(&found, "destroy", &[]);

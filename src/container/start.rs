@@ -134,7 +134,7 @@ impl Containers {
     }
 
     /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
-    fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
+    pub(super) fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
         let until = Instant::now() + HANDOVER;
         loop {
             if let Some(lock) = self.states.lock_alive(found.row.slot)? {

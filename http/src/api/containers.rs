@@ -333,7 +333,7 @@ fn attached(call: Call) -> Result<Response> {
     let session = call.engine().container_attach(&call.name, Io::default(), how, None)?;
     // What is logged from here on comes through the session.
     let attached_at = if live { crate::time::now_ns() } else { i64::MAX };
-    let plan = stream::Plan { frames, keys: detail.config.tty.then_some(keys) };
+    let plan = stream::Plan { frames, keys: detail.config.tty.then_some(keys), settle: false };
     let take = move |socket: crate::message::Duplex| {
         if let Some(mut log) = past
             && let Err(error) = replay(&mut log, attached_at, frames, &socket)

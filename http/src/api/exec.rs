@@ -49,7 +49,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     }
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
     let keys = DetachKeys::from_bytes(stream::unbase64(&detail.detach_keys));
-    let plan = stream::Plan { frames, keys: start.tty.then_some(keys) };
+    let plan = stream::Plan { frames, keys: start.tty.then_some(keys), settle: true };
     let (engine, id) = (call.engine().clone(), call.name.clone());
     // The answer goes out before the process is started: a failure stands in the stream.
     let take = move |socket: Duplex| {
