@@ -247,6 +247,9 @@ pub const STATE_OOM: u32 = 1;
 /// It was stopped or killed by hand.
 pub const STATE_MANUAL: u32 = 2;
 
+/// Written by the library: the machine was started since, and nobody who starts containers after a boot has looked yet.
+pub const STATE_AFTER_BOOT: u32 = 4;
+
 /// No health check runs.
 pub const HEALTH_NONE: u32 = 0;
 /// None has succeeded yet.

@@ -1,5 +1,6 @@
 //! After crashes and reboots: what they left is put right by the next open, or by whoever meets it first.
 
+use super::spec::{self, RestartPolicy};
 use super::{Containers, Found, dirs};
 use crate::error::Result;
 use crate::kernel::process;
@@ -12,42 +13,53 @@ use std::os::fd::AsFd;
 /// What is told of a container whose monitor was killed.
 pub(super) const LOST: &str = "the container's monitor was killed, and the container with it";
 
+/// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.
+fn starts_after_boot(found: &Found) -> bool {
+    let state = &found.now.state;
+    let manual = state.flags & STATE_MANUAL != 0;
+    match spec::restart_policy(&found.spec.host_config.restart_policy) {
+        Ok(RestartPolicy::Always) => true,
+        Ok(RestartPolicy::UnlessStopped) => !manual,
+        Ok(RestartPolicy::OnFailure { max }) => state.exit_code != 0 && max.is_none_or(|max| state.restarts < max),
+        Ok(RestartPolicy::No) | Err(_) => false,
+    }
+}
+
 impl Containers {
-    /// Every open looks: containers whose monitors are gone are buried, leftovers are swept.
+    /// Every open looks: containers whose monitors are gone are buried, records of an earlier boot are brought into this
+    /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
-        let rows = self.db.read(table::all)?;
-        let mut after_boot = Vec::new();
-        for row in rows {
+        let starts = self.options.restart_containers;
+        let mut wanted = Vec::new();
+        for row in self.db.read(table::all)? {
             let now = self.states.now(row.slot, &row.id)?;
-            if now.lost || now.rebooted {
-                let (_busy, found) = match self.take(&row.id, None) {
-                    Ok(taken) => taken,
-                    Err(_) => continue,
-                };
-                if found.now.rebooted {
-                    self.states.write(found.row.slot, State { finished_ns: super::now_ns(), ..found.now.state })?;
-                    after_boot.push(found.clone());
-                }
+            let waits = now.state.flags & STATE_AFTER_BOOT != 0;
+            if !(now.lost || now.stale || starts && waits) {
+                continue;
+            }
+            // Removed meanwhile, or broken: no reason not to open.
+            let Ok((_busy, found)) = self.take(&row.id, None) else { continue };
+            let mut state = found.now.state;
+            if found.now.stale && state.started_ns != 0 {
+                state.flags |= STATE_AFTER_BOOT;
+            }
+            if found.now.rebooted {
+                state.finished_ns = super::now_ns();
+            }
+            if starts && state.flags & STATE_AFTER_BOOT != 0 {
+                state.flags &= !STATE_AFTER_BOOT;
+                wanted.extend(starts_after_boot(&found).then(|| found.row.id.clone()));
+            }
+            if found.now.stale || state != found.now.state {
+                self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
             }
         }
-        if self.options.restart_containers {
-            self.start_after_boot(&after_boot);
+        for id in wanted {
+            // One that does not start keeps the reason in its record, and does not keep the others from starting.
+            let _ = self.start(&id, None, (0, 0), None);
         }
         Ok(())
-    }
-
-    /// Starts the containers that ran when the machine went down and whose policy asks for it. One that does not start
-    /// keeps the reason in its record, and does not keep the others from starting.
-    fn start_after_boot(&self, found: &[Found]) {
-        for found in found {
-            let policy = found.spec.host_config.restart_policy.name.as_str();
-            let manual = found.now.state.flags & STATE_MANUAL != 0;
-            let wanted = policy == "always" || policy == "on-failure" || policy == "unless-stopped" && !manual;
-            if wanted {
-                let _ = self.start(&found.row.id, None, (0, 0), None);
-            }
-        }
     }
 
     /// Removes directories that belong to nobody: of creations that were cut short, and of removals.

@@ -5,7 +5,7 @@ use super::{Containers, Found, dirs, failure};
 use crate::engine::Changed;
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Boot, StartError, Streams, start};
+use crate::launch::monitor::{Boot, StartError, Streams, sentence, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody};
@@ -99,6 +99,21 @@ impl Containers {
             Err(StartError::Engine(error)) => Err(early(error)),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
         }
+    }
+
+    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, or what became of the monitor.
+    pub(super) fn error_text(&self, found: &Found) -> String {
+        let failed = found.now.state.failure;
+        if !found.row.error.is_empty() || failed == Failure::default() {
+            return found.row.error.clone();
+        }
+        let plan = self.join(found).and_then(|joined| self.container(found, &joined)).map(|c| plan::compile(&c));
+        let sentence = match &plan {
+            Ok(plan) => sentence(&plan.steps, failed.step),
+            // What the plan was made of is not there any more.
+            Err(_) => "start the container again".into(),
+        };
+        failure::of_start(failed, &sentence, &found.spec).0.message().to_owned()
     }
 
     /// Replaces the host configuration of a container that does not run: checked as a new one's.

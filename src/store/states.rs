@@ -35,6 +35,8 @@ pub(crate) struct Now {
     pub lost: bool,
     /// It ran when the machine went down.
     pub rebooted: bool,
+    /// Its record is of an earlier boot.
+    pub stale: bool,
 }
 
 impl Now {
@@ -105,10 +107,11 @@ impl States {
     pub(crate) fn now(&self, slot: u32, id: &str) -> Result<Now> {
         let record = read(&self.run, slot, id)?.filter(|state| state.boot == self.boot_id);
         let mut now = match record {
-            Some(state) => Now { state, lost: false, rebooted: false },
+            Some(state) => Now { state, lost: false, rebooted: false, stale: false },
             None => {
                 let state = read(&self.root, slot, id)?.unwrap_or(State::EMPTY);
-                Now { state, lost: false, rebooted: state.boot != self.boot_id }
+                let stale = state.boot != self.boot_id;
+                Now { state, lost: false, rebooted: stale, stale }
             }
         };
         if matches!(now.state.status, STATUS_CREATED | STATUS_EXITED) {

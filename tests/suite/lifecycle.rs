@@ -694,7 +694,7 @@ fn restart_policy_waits_longer_each_time() {
     let policy = json!({ "HostConfig": { "RestartPolicy": { "Name": "always" } } });
     let id = root.create("loops", body(&["sh", "-c", "exit 1"], policy));
     root.start(&id);
-    wait_for("three restarts", || root.inspect(&id).restart_count >= 3);
+    wait_for("three restarts", || root.inspect(&id).restart_count >= 4);
     let log = root.engine.events(&EventQuery { since_ns: Some(0), until_ns: Some(now_ns()), ..EventQuery::default() });
     let mut events = log.expect("events");
     let mut times = Vec::new();

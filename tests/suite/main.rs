@@ -13,3 +13,4 @@ mod isolation;
 mod lifecycle;
 mod many;
 mod misuse;
+mod restart;

@@ -200,7 +200,7 @@ fn monitor_of(root: &Root, id: &str) -> i32 {
     proc_status(&status, "PPid").parse().expect("a pid")
 }
 
-fn kill_monitor(root: &Root, id: &str) {
+pub(crate) fn kill_monitor(root: &Root, id: &str) {
     let monitor = nix::unistd::Pid::from_raw(monitor_of(root, id));
     nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGKILL).expect("kill the monitor");
 }
