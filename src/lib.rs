@@ -20,6 +20,7 @@ mod log;
 mod op;
 mod store;
 mod time;
+mod volume;
 
 pub use container::StatsStream;
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};

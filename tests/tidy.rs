@@ -16,6 +16,7 @@ const ROWS: &[(&str, u8)] = &[
     ("image", 4),
     ("log", 4),
     ("launch", 4),
+    ("volume", 4),
     ("container", 5),
     ("engine", 7),
 ];

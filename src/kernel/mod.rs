@@ -4,6 +4,8 @@
 pub(crate) mod fd;
 pub(crate) mod file;
 #[allow(unsafe_code)]
+pub(crate) mod mount;
+#[allow(unsafe_code)]
 pub(crate) mod path;
 #[allow(unsafe_code)]
 pub(crate) mod probe;

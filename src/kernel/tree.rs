@@ -27,6 +27,8 @@ pub(crate) struct Stat {
     /// A device's own number.
     pub(crate) rdev: u64,
     pub(crate) ino: u64,
+    pub(crate) links: u64,
+    pub(crate) mtime: Time,
 }
 
 impl Stat {
@@ -164,6 +166,8 @@ fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, flags: i32) -> Result<Stat> {
         dev: stat.st_dev,
         rdev: stat.st_rdev,
         ino: stat.st_ino,
+        links: stat.st_nlink as u64,
+        mtime: Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
     })
 }
 
@@ -185,6 +189,16 @@ pub(crate) fn chown_fd(fd: BorrowedFd<'_>, uid: u32, gid: u32) -> Result<()> {
 pub(crate) fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     // SAFETY: no pointers.
     done(unsafe { libc::fchmod(fd.as_raw_fd(), mode) }, "chmod", c"")
+}
+
+/// chmod of a name that is no link: a device or a fifo, which cannot be opened. A link there is refused.
+pub(crate) fn chmod_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, mode: u32) -> Result<()> {
+    // fchmodat cannot leave a link alone, but a descriptor of a link has no mode to change.
+    let node = open_at(dir, &name, libc::O_PATH, 0)?;
+    let shown = single(name)?;
+    let path = cstr(format!("/proc/self/fd/{}", node.as_raw_fd()))?;
+    // SAFETY: the path lives over the call.
+    done(unsafe { libc::chmod(path.as_ptr(), mode) }, "chmod", &shown)
 }
 
 /// Sets a name's access and modification time, not following a link.
@@ -228,6 +242,72 @@ pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &st
     // SAFETY: path, key and value live over the call.
     let got = unsafe { libc::lsetxattr(path.as_ptr(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     done(got, "set the attribute", &key)
+}
+
+/// fgetxattr(2) on a descriptor that is not `O_PATH`; `None` where there is no such attribute (or the file system has
+/// none).
+pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
+    let key = cstr(key)?;
+    // Nearly all are short; the kernel's bound is 64 KiB.
+    let mut short = [0u8; 256];
+    let get = |value: &mut [u8]| {
+        // SAFETY: key and value live over the call, and the length is that of value.
+        let got = unsafe { libc::fgetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+        if got < 0 { Err(errno()) } else { Ok(got as usize) }
+    };
+    let got = match get(&mut short) {
+        Ok(length) => return Ok(Some(short[..length].to_vec())),
+        Err(libc::ERANGE) => {
+            let mut value = vec![0u8; 65536];
+            get(&mut value).map(|length| {
+                value.truncate(length);
+                value
+            })
+        }
+        Err(other) => Err(other),
+    };
+    match got {
+        Ok(value) => Ok(Some(value)),
+        Err(libc::ENODATA | libc::EOPNOTSUPP) => Ok(None),
+        Err(other) => Err(Error::os("get an attribute", other)),
+    }
+}
+
+/// The names of the extended attributes of a descriptor that is not `O_PATH`; those that are not UTF-8 are left out.
+pub(crate) fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<String>> {
+    let mut short = [0 as libc::c_char; 512];
+    let mut long;
+    let list = |buffer: &mut [libc::c_char]| {
+        // SAFETY: the buffer lives over the call, and the length is its own.
+        let got = unsafe { libc::flistxattr(fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) };
+        if got < 0 { Err(errno()) } else { Ok(got as usize) }
+    };
+    let bytes = match list(&mut short) {
+        Ok(length) => &short[..length],
+        Err(libc::EOPNOTSUPP) => return Ok(Vec::new()),
+        Err(libc::ERANGE) => {
+            long = vec![0 as libc::c_char; 65536];
+            let length = list(&mut long).map_err(|e| Error::os("list the attributes", e))?;
+            &long[..length]
+        }
+        Err(other) => return Err(Error::os("list the attributes", other)),
+    };
+    let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).collect();
+    let names = bytes.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    Ok(names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect())
+}
+
+/// Where a symbolic link points to.
+pub(crate) fn read_link_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+    let name = single(name)?;
+    let mut text = vec![0u8; libc::PATH_MAX as usize];
+    // SAFETY: name and text live over the call, and the length is that of text.
+    let got = unsafe { libc::readlinkat(dir.as_raw_fd(), name.as_ptr(), text.as_mut_ptr().cast(), text.len()) };
+    if got < 0 {
+        return Err(Error::os(format_args!("read the link {}", name.to_string_lossy()), errno()));
+    }
+    text.truncate(got as usize);
+    Ok(text)
 }
 
 /// ftruncate(2).
@@ -339,8 +419,8 @@ fn clear(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: usize, lifted: &mut u6
     Ok(())
 }
 
-/// Names and whether they are directories.
-fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
+/// Names and whether they are directories, without `.` and `..`.
+pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     // A second open file, so that the caller's read position stays; "." of an open directory is no link.
     // SAFETY: the name is a constant NUL-terminated string.
     let fd =

@@ -2,21 +2,13 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{Filters, StringMap};
+use super::{Filters, StringMap, null_default};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// An empty JSON object, the value of the set-like maps `Volumes` and `ExposedPorts`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Empty {}
-
-fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
 
 /// A list that clients also write as one string (`Cmd`, `Entrypoint`): the string is one element, never split.
 fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {

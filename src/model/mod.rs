@@ -10,6 +10,7 @@ mod exec;
 mod image;
 mod stats;
 mod system;
+mod volume;
 
 pub use container::*;
 pub use event::*;
@@ -17,7 +18,9 @@ pub use exec::*;
 pub use image::*;
 pub use stats::*;
 pub use system::*;
+pub use volume::*;
 
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// A map of strings, ordered so that answers are stable.
@@ -25,3 +28,12 @@ pub type StringMap = BTreeMap<String, String>;
 
 /// `filters` of list operations: filter name to its values.
 pub type Filters = BTreeMap<String, Vec<String>>;
+
+/// `null` is the default, as an absent field is.
+fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}

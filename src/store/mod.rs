@@ -1,11 +1,12 @@
 //! The durable metadata: one SQLite database under the root, opened by any number of programs.
 //!
 //! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables
-//! and their queries live in one file per noun ([`images`], [`containers`]), each with its part of the schema.
+//! and their queries live in one file per noun ([`images`], [`containers`], [`volumes`]), each with its part of the schema.
 
 pub(crate) mod containers;
 pub(crate) mod images;
 pub(crate) mod states;
+pub(crate) mod volumes;
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -15,8 +16,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Version of the schema. A database with a higher one was made by a newer library and is refused.
-const SCHEMA_VERSION: i32 = 1;
+/// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
+/// one was made by a newer library and is refused.
+const STEPS: &[&[&str]] = &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA]];
+const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
@@ -91,10 +94,12 @@ impl Db {
             _ => {}
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        if version(&transaction)? == 0 {
-            for part in [images::SCHEMA, containers::SCHEMA] {
-                transaction.execute_batch(part).map_err(failed)?;
-            }
+        // Another program may have done it, or a part of it, meanwhile.
+        let have = usize::try_from(version(&transaction)?).unwrap_or(0);
+        for part in STEPS.iter().skip(have).copied().flatten() {
+            transaction.execute_batch(part).map_err(failed)?;
+        }
+        if have < STEPS.len() {
             transaction.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(failed)?;
         }
         transaction.commit().map_err(failed)

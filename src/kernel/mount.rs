@@ -1,0 +1,209 @@
+//! Mounts that nobody else sees: made detached, and put together in a mount namespace of their own.
+
+use super::fd::{cstr, errno};
+use crate::error::{Error, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A new overlay of directories, detached; `upper` is the writable directory and its work directory. Without one at
+/// least two `lower` (topmost first) are needed, and nothing can be written.
+pub(crate) fn overlay(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
+    let context = open_context("overlay")?;
+    let failed = |error: Error| said(&context, error.context("mount an overlay"));
+    set_lower(context.as_fd(), lower).map_err(failed)?;
+    if let Some((upper, work)) = upper {
+        set(context.as_fd(), "upperdir", upper.as_os_str().as_bytes()).map_err(failed)?;
+        set(context.as_fd(), "workdir", work.as_os_str().as_bytes()).map_err(failed)?;
+    }
+    make(context.as_fd(), attributes).map_err(failed)
+}
+
+/// `lowerdir+` takes any path (Linux 6.5); before, one string with colons.
+fn set_lower(context: BorrowedFd<'_>, lower: &[&Path]) -> Result<()> {
+    for (index, dir) in lower.iter().enumerate() {
+        match set(context, "lowerdir+", dir.as_os_str().as_bytes()) {
+            Err(error) if index == 0 && error.raw_os_error() == Some(libc::EINVAL) => {
+                let mut joined = Vec::new();
+                for dir in lower {
+                    if !joined.is_empty() {
+                        joined.push(b':');
+                    }
+                    for &byte in dir.as_os_str().as_bytes() {
+                        if matches!(byte, b':' | b'\\') {
+                            joined.push(b'\\');
+                        }
+                        joined.push(byte);
+                    }
+                }
+                return set(context, "lowerdir", &joined);
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// A new file system of `kind`, detached: `options` are (key, value), or (key, "") for a word.
+pub(crate) fn file_system(kind: &str, source: &str, options: &[(&str, &str)], attributes: u64) -> Result<OwnedFd> {
+    let context = open_context(kind)?;
+    let failed = |error: Error| said(&context, error);
+    if !source.is_empty() {
+        set(context.as_fd(), "source", source.as_bytes()).map_err(failed)?;
+    }
+    for (key, value) in options {
+        set(context.as_fd(), key, value.as_bytes()).map_err(failed)?;
+    }
+    make(context.as_fd(), attributes).map_err(failed)
+}
+
+fn open_context(kind: &str) -> Result<OwnedFd> {
+    let name = cstr(kind)?;
+    // SAFETY: the name lives over the call.
+    let fd = unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */) };
+    owned(fd, format_args!("use file system {kind:?}"))
+}
+
+fn set(context: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
+    const FLAG: u32 = 0;
+    const STRING: u32 = 1;
+    let (name, text) = (cstr(key)?, cstr(value)?);
+    let (command, pointer) = if value.is_empty() { (FLAG, std::ptr::null()) } else { (STRING, text.as_ptr()) };
+    // SAFETY: name and text live over the call.
+    let got =
+        unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, name.as_ptr(), pointer, 0) };
+    if got < 0 {
+        return Err(Error::os(format_args!("mount option {key}"), errno()));
+    }
+    Ok(())
+}
+
+fn make(context: BorrowedFd<'_>, attributes: u64) -> Result<OwnedFd> {
+    const CREATE: u32 = 6;
+    let null = std::ptr::null::<u8>();
+    // SAFETY: this command takes no pointers.
+    let got = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, null, null, 0) };
+    if got < 0 {
+        return Err(Error::os("mount", errno()));
+    }
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, attributes) };
+    owned(fd, "mount")
+}
+
+/// The error with what the file system itself said about it.
+fn said(context: &OwnedFd, error: Error) -> Error {
+    let mut text = [0u8; 1024];
+    // SAFETY: the buffer lives over the call, and the length is its own.
+    let got = unsafe { libc::read(context.as_raw_fd(), text.as_mut_ptr().cast(), text.len()) };
+    let said = &text[..usize::try_from(got).unwrap_or(0)];
+    match String::from_utf8_lossy(said).trim() {
+        "" => error,
+        // The first letter is how bad it is.
+        words => Error::new(error.kind(), format!("{} ({})", error.message(), words.trim_start_matches("e "))),
+    }
+}
+
+/// A detached copy of the mount at `path` below `dir` (`dir` itself where empty), with what is mounted below it where
+/// `recursive`. The path is trusted.
+pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool) -> Result<OwnedFd> {
+    let name = cstr(path.as_os_str().as_bytes())?;
+    let mut flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= libc::AT_RECURSIVE as u32;
+    }
+    if path.as_os_str().is_empty() {
+        flags |= libc::AT_EMPTY_PATH as u32;
+    }
+    let dir = dir.map_or(libc::AT_FDCWD, |dir| dir.as_raw_fd());
+    // SAFETY: the name lives over the call.
+    let fd = unsafe { libc::syscall(libc::SYS_open_tree, dir, name.as_ptr(), flags) };
+    owned(fd, format_args!("mount {}", path.display()))
+}
+
+/// Sets `MOUNT_ATTR_*` on a mount and, where `recursive`, those below it, and makes them private.
+pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
+    let how = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the empty name and the attributes live over the call, and the size is theirs.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const how,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if got < 0 { Err(Error::os("set the attributes of a mount", errno())) } else { Ok(()) }
+}
+
+/// Puts a detached mount at a place of the calling thread's mount namespace.
+pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
+    let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;
+    let empty = c"".as_ptr();
+    // SAFETY: the names are constant.
+    let got =
+        unsafe { libc::syscall(libc::SYS_move_mount, mount.as_raw_fd(), empty, at.as_raw_fd(), empty, flags) };
+    if got < 0 { Err(Error::os("attach a mount", errno())) } else { Ok(()) }
+}
+
+/// Gives the calling thread a mount namespace of its own, from which nothing comes back to the host's, and answers it.
+///
+/// For the library's own worker threads only. The namespace lives as long as the thread is in it or the descriptor is
+/// open.
+pub(crate) fn unshare() -> Result<OwnedFd> {
+    // SAFETY: no pointers; of this thread only.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } < 0 {
+        return Err(Error::os("make a mount namespace", errno()));
+    }
+    let root = std::fs::File::open("/").map_err(|e| Error::io("open /", &e))?;
+    set_private(root.as_fd(), 0, true)?;
+    namespace()
+}
+
+/// The calling thread's mount namespace.
+pub(crate) fn namespace() -> Result<OwnedFd> {
+    let path = "/proc/thread-self/ns/mnt";
+    std::fs::File::open(path).map(OwnedFd::from).map_err(|e| Error::io(format_args!("open {path}"), &e))
+}
+
+/// Moves the calling thread, one that called [`unshare`], to another mount namespace.
+pub(crate) fn enter(namespace: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers; of this thread only, whose file system attributes are its own.
+    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNS) } < 0 {
+        return Err(Error::os("enter a mount namespace", errno()));
+    }
+    Ok(())
+}
+
+/// Whether the mount that holds `fd` is read-only.
+pub(crate) fn is_read_only(fd: BorrowedFd<'_>) -> Result<bool> {
+    // SAFETY: plain data for which all zeroes is valid.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: stat lives over the call.
+    if unsafe { libc::fstatvfs(fd.as_raw_fd(), &raw mut stat) } < 0 {
+        return Err(Error::os("stat a file system", errno()));
+    }
+    Ok(stat.f_flag & libc::ST_RDONLY != 0)
+}
+
+/// Number of the mount that holds `fd`.
+pub(crate) fn mount_id(fd: BorrowedFd<'_>) -> Result<u64> {
+    // SAFETY: plain data for which all zeroes is valid.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the empty name and stat live over the call.
+    let got = unsafe {
+        libc::statx(fd.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_MNT_ID, &raw mut stat)
+    };
+    if got < 0 { Err(Error::os("stat a mount", errno())) } else { Ok(stat.stx_mnt_id) }
+}
+
+fn owned(fd: libc::c_long, what: impl std::fmt::Display) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::os(what, errno()));
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}

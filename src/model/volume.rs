@@ -1,0 +1,52 @@
+//! Volumes.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::{Filters, StringMap};
+use serde::{Deserialize, Serialize};
+
+/// A volume as create, inspect and list answer it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Volume {
+    /// RFC 3339, in seconds.
+    pub created_at: String,
+    pub driver: String,
+    pub labels: Option<StringMap>,
+    /// The directory on the host. What a volume with driver options holds is mounted in its containers only.
+    pub mountpoint: String,
+    pub name: String,
+    pub options: Option<StringMap>,
+    /// `local`.
+    pub scope: String,
+}
+
+/// Body of a volume's creation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct CreateVolume {
+    /// Empty: 64 hex digits are made up.
+    #[serde(deserialize_with = "super::null_default")]
+    pub name: String,
+    /// Empty: `local`, the only one.
+    #[serde(deserialize_with = "super::null_default")]
+    pub driver: String,
+    pub driver_opts: Option<StringMap>,
+    pub labels: Option<StringMap>,
+}
+
+/// Which volumes a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListVolumes {
+    /// `name` (a pattern), `driver` (a part), `dangling` (`true`, `1`, `false`, `0`), `label`.
+    pub filters: Filters,
+}
+
+/// Answer of a list, by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct VolumeList {
+    pub volumes: Vec<Volume>,
+    pub warnings: Option<Vec<String>>,
+}

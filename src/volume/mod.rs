@@ -1,0 +1,465 @@
+//! Volumes: directories that outlive the containers that use them.
+//!
+//! A volume is its row and its directory `root/volumes/<name>/_data`. What a volume is to hold from the beginning is
+//! staged in `root/tmp/volume-…`, which its maker holds locked, and moved to its place in the transaction that adds its
+//! row; a removal moves it back there in the transaction that takes the row away. So a program killed at any point
+//! leaves a volume whole or none, and what is left in `tmp/` is put right by the next open: see [`Volumes::sweep`].
+
+mod copy;
+mod options;
+
+pub(crate) use options::Source;
+
+use crate::error::{Error, Result};
+use crate::event::Journal;
+use crate::kernel::mount;
+use crate::kernel::tree::{self, Lock};
+use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList};
+use crate::store::volumes::{self as table, VolumeRow};
+use crate::store::{Db, Durability, Flush};
+use regex_lite::Regex;
+use rusqlite::Transaction;
+use std::fs::DirBuilder;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The one driver.
+pub(crate) const LOCAL: &str = "local";
+
+const DATA: &str = "_data";
+const PREFIX: &str = "volume-";
+
+/// The volumes of one engine root.
+pub(crate) struct Volumes {
+    root: PathBuf,
+    dir: OwnedFd,
+    tmp: OwnedFd,
+    db: Arc<Db>,
+    journal: Arc<Journal>,
+    durability: Durability,
+}
+
+/// A volume that a container is about to use: see [`Volumes::stage`].
+pub(crate) struct Staged<'a> {
+    name: String,
+    /// Where it is new: a directory of ours that becomes it.
+    staging: Option<Staging<'a>>,
+}
+
+impl Volumes {
+    /// Opens the volumes of the existing directory `root`, and puts right what programs that ended left half done.
+    pub(crate) fn open(root: &Path, db: Arc<Db>, journal: Arc<Journal>, durability: Durability) -> Result<Volumes> {
+        let open = |name: &str| {
+            let path = root.join(name);
+            let made = DirBuilder::new().recursive(true).mode(0o701).create(&path);
+            made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
+            tree::open_dir(&path)
+        };
+        let volumes =
+            Volumes { root: root.to_owned(), dir: open("volumes")?, tmp: open("tmp")?, db, journal, durability };
+        volumes.sweep()?;
+        Ok(volumes)
+    }
+
+    /// Volumes by name.
+    pub(crate) fn list(&self, query: &ListVolumes) -> Result<VolumeList> {
+        let filter = Filter::new(query)?;
+        let mut list = VolumeList::default();
+        for (row, used) in self.db.read(table::all)? {
+            let volume = self.shown(&row)?;
+            if filter.takes(&volume, used) {
+                list.volumes.push(volume);
+            }
+        }
+        Ok(list)
+    }
+
+    /// Makes a volume; one that is there already is answered as it is.
+    pub(crate) fn create(&self, body: &CreateVolume) -> Result<Volume> {
+        let name = match body.name.as_str() {
+            "" => new_name()?,
+            name => name.to_owned(),
+        };
+        let wrong = |error: Error| error.context(format_args!("create {name}"));
+        check_driver(&body.driver).map_err(wrong)?;
+        check_name(&name).map_err(wrong)?;
+        options::check(body.driver_opts.as_ref().unwrap_or(&StringMap::new())).map_err(wrong)?;
+        let mut staged = self.stage(&name, None)?;
+        let row = self.db.write(Flush::Durable, |tx| self.settle(tx, &mut staged, body).map(|(row, _)| row))?;
+        self.event("create", &name, &[])?;
+        self.shown(&row)
+    }
+
+    /// The volume of that name.
+    pub(crate) fn inspect(&self, name: &str) -> Result<Volume> {
+        self.shown(&self.row(name)?)
+    }
+
+    /// Removes a volume that no container uses.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let staging = self.staging()?;
+        self.db.write(Flush::Durable, |tx| {
+            table::delete(tx, name)?;
+            match tree::rename_at(self.dir.as_fd(), name, staging.dir.as_fd(), name) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+                other => other,
+            }
+        })?;
+        drop(staging);
+        self.event("destroy", name, &[])
+    }
+
+    /// What a container mounts for a volume.
+    pub(crate) fn source(&self, name: &str) -> Result<Source> {
+        let own = Source::Directory { path: self.mountpoint(name), recursive: false, attributes: 0 };
+        let options = document(self.row(name)?.options.as_deref())?.unwrap_or_default();
+        Ok(options::source(&options)?.unwrap_or(own))
+    }
+
+    /// Where a volume's data lies.
+    pub(crate) fn mountpoint(&self, name: &str) -> PathBuf {
+        self.root.join("volumes").join(name).join(DATA)
+    }
+
+    /// Makes a volume ready for a container, before the transaction that makes it a use: a new one is staged, one that
+    /// is there and empty is filled from `content`, a directory of the container's image.
+    pub(crate) fn stage(&self, name: &str, content: Option<&OwnedFd>) -> Result<Staged<'_>> {
+        if let Some(row) = self.db.read(|tx| table::get(tx, name))? {
+            self.restore(name)?;
+            if let Some(content) = content {
+                self.fill(&row, content)?;
+            }
+            return Ok(Staged { name: name.to_owned(), staging: None });
+        }
+        let staging = self.staging()?;
+        tree::mkdir_at(staging.dir.as_fd(), name, 0o701)?;
+        let volume = tree::open_dir_at(staging.dir.as_fd(), name)?;
+        self.make_data(&volume)?;
+        if let Some(content) = content {
+            let data = tree::open_dir_at(volume.as_fd(), DATA)?;
+            copy::copy_tree(content.as_fd(), data.as_fd())?;
+        }
+        if self.durability == Durability::Full {
+            match content {
+                Some(_) => tree::sync_fs(volume.as_fd())?,
+                None => tree::sync_fd(volume.as_fd())?,
+            }
+        }
+        Ok(Staged { name: name.to_owned(), staging: Some(staging) })
+    }
+
+    /// Makes a staged volume one that `container` uses, whose row must be there. Answers whether it is new, which is to
+    /// be told by [`Volumes::event`].
+    pub(crate) fn take(&self, tx: &Transaction<'_>, staged: &mut Staged<'_>, container: &str) -> Result<bool> {
+        let (_, new) = self.settle(tx, staged, &CreateVolume::default())?;
+        table::add_use(tx, container, &staged.name)?;
+        Ok(new)
+    }
+
+    /// Appends an event of a volume.
+    pub(crate) fn event(&self, action: &str, name: &str, extras: &[(&str, &str)]) -> Result<()> {
+        self.journal.append(&Event::volume(action, name, LOCAL, extras)).map(drop)
+    }
+
+    fn row(&self, name: &str) -> Result<VolumeRow> {
+        let row = self.db.read(|tx| table::get(tx, name))?;
+        row.ok_or_else(|| Error::not_found(format!("get {name}: no such volume")))
+    }
+
+    /// The row of a volume, and whether it had to be added.
+    fn settle(
+        &self,
+        tx: &Transaction<'_>,
+        staged: &mut Staged<'_>,
+        body: &CreateVolume,
+    ) -> Result<(VolumeRow, bool)> {
+        let name = staged.name.as_str();
+        if let Some(row) = table::get(tx, name)? {
+            return Ok((row, false));
+        }
+        let text = |map: &Option<StringMap>| {
+            let text = map.as_ref().map(serde_json::to_string).transpose();
+            text.map_err(|e| Error::internal(format!("write a volume's options: {e}")))
+        };
+        self.publish(name, staged.staging.as_ref())?;
+        let row = VolumeRow {
+            name: name.to_owned(),
+            created_ns: crate::time::now_ns(),
+            options: text(&body.driver_opts)?,
+            labels: text(&body.labels)?,
+        };
+        table::insert(tx, &row)?;
+        Ok((row, true))
+    }
+
+    /// Moves a staged volume to its place. Data that stands there already, of a volume without a row, is nobody's to
+    /// throw away: it becomes the volume's.
+    fn publish(&self, name: &str, staging: Option<&Staging<'_>>) -> Result<()> {
+        if let Some(staging) = staging {
+            match tree::rename_at(staging.dir.as_fd(), name, self.dir.as_fd(), name) {
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                other => {
+                    other?;
+                    return self.flush();
+                }
+            }
+        }
+        match tree::mkdir_at(self.dir.as_fd(), name, 0o701) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            other => other?,
+        }
+        let volume = tree::open_dir_at(self.dir.as_fd(), name)?;
+        if tree::stat_at(volume.as_fd(), DATA)?.is_none() {
+            self.make_data(&volume)?;
+        }
+        self.flush()
+    }
+
+    fn make_data(&self, volume: &OwnedFd) -> Result<()> {
+        tree::mkdir_at(volume.as_fd(), DATA, 0o755)?;
+        // Whatever the caller's umask is.
+        tree::chmod_fd(tree::open_dir_at(volume.as_fd(), DATA)?.as_fd(), 0o755)
+    }
+
+    fn flush(&self) -> Result<()> {
+        match self.durability {
+            Durability::Full => tree::sync_fd(self.dir.as_fd()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fills a volume that is empty. Only one program does that at a time.
+    fn fill(&self, row: &VolumeRow, content: &OwnedFd) -> Result<()> {
+        let volume = tree::open_dir_at(self.dir.as_fd(), &row.name)?;
+        let data = match options::source(&document(row.options.as_deref())?.unwrap_or_default())? {
+            None => tree::open_dir_at(volume.as_fd(), DATA)?,
+            Some(Source::Directory { path, .. }) => tree::open_dir(&path)?,
+            // What is copied there would be gone with the mount.
+            Some(Source::FileSystem { kind, .. }) if kind == "tmpfs" || kind == "ramfs" => return Ok(()),
+            Some(Source::FileSystem { kind, device, options, attributes }) => {
+                let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+                let mounted = mount::file_system(&kind, &device, &options, attributes)?;
+                crate::kernel::path::openat2(
+                    mounted.as_fd(),
+                    ".",
+                    libc::O_RDONLY | libc::O_DIRECTORY,
+                    0,
+                    crate::kernel::path::BENEATH_NO_LINKS,
+                )?
+            }
+        };
+        if !tree::names(data.as_fd())?.is_empty() || mount::is_read_only(data.as_fd())? {
+            return Ok(());
+        }
+        tree::lock(volume.as_fd(), Lock::Exclusive)?;
+        if tree::names(data.as_fd())?.is_empty() {
+            copy::copy_tree(content.as_fd(), data.as_fd())?;
+            if self.durability == Durability::Full {
+                tree::sync_fs(data.as_fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A volume with a row, but without a directory: a removal that did not get to its end took it.
+    fn restore(&self, name: &str) -> Result<()> {
+        if tree::stat_at(self.dir.as_fd(), name)?.is_none() {
+            self.sweep()?;
+        }
+        match tree::stat_at(self.dir.as_fd(), name)? {
+            Some(_) => Ok(()),
+            None => Err(Error::corrupt(format!("the directory of volume {name} is gone"))),
+        }
+    }
+
+    fn shown(&self, row: &VolumeRow) -> Result<Volume> {
+        let time = crate::time::rfc3339_fixed(row.created_ns);
+        Ok(Volume {
+            created_at: format!("{}Z", String::from_utf8_lossy(&time[..19])),
+            driver: LOCAL.into(),
+            labels: document(row.labels.as_deref())?,
+            mountpoint: self.mountpoint(&row.name).to_string_lossy().into_owned(),
+            name: row.name.clone(),
+            options: document(row.options.as_deref())?,
+            scope: "local".into(),
+        })
+    }
+
+    /// A new staging directory of ours.
+    fn staging(&self) -> Result<Staging<'_>> {
+        let gate = self.gate()?;
+        tree::lock(gate.as_fd(), Lock::Shared)?;
+        let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
+        let name = format!("{PREFIX}{number:016x}");
+        tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
+        let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
+        tree::lock(dir.as_fd(), Lock::Exclusive)?;
+        Ok(Staging { volumes: self, name, dir })
+    }
+
+    /// The lock of `tmp/`: held shared while a staging directory is made, exclusively by a sweeper.
+    fn gate(&self) -> Result<OwnedFd> {
+        tree::open_dir(&self.root.join("tmp"))
+    }
+
+    /// Removes what programs that ended left in `tmp/`; a volume in it that has a row and no directory goes back.
+    fn sweep(&self) -> Result<()> {
+        let gate = self.gate()?;
+        if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+            return Ok(());
+        }
+        for name in tree::names(self.tmp.as_fd())? {
+            if !name.starts_with(PREFIX.as_bytes()) {
+                continue;
+            }
+            let dir = match tree::open_dir_at(self.tmp.as_fd(), &name) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+                other => other?,
+            };
+            if !tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+                continue;
+            }
+            self.db.write(Flush::Durable, |tx| {
+                for volume in tree::names(dir.as_fd())? {
+                    let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
+                    if known.flatten().is_some() {
+                        match tree::rename_at(dir.as_fd(), &volume, self.dir.as_fd(), &volume) {
+                            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                            other => other?,
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+            tree::remove_tree(self.tmp.as_fd(), &name)?;
+        }
+        Ok(())
+    }
+}
+
+/// A directory of ours in `tmp/`; removed with what is left in it when dropped.
+struct Staging<'a> {
+    volumes: &'a Volumes,
+    name: String,
+    dir: OwnedFd,
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next opener sweeps.
+        let _ = tree::remove_tree(self.volumes.tmp.as_fd(), &self.name);
+    }
+}
+
+/// A query made ready. Values of one key are alternatives, except of labels, which must all be there.
+struct Filter<'a> {
+    query: &'a ListVolumes,
+    names: Vec<Regex>,
+    dangling: Option<bool>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(query: &'a ListVolumes) -> Result<Filter<'a>> {
+        if let Some(key) = query.filters.keys().find(|k| !matches!(k.as_str(), "dangling" | "driver" | "label" | "name"))
+        {
+            return Err(Error::invalid(format!("Invalid filter '{key}'")));
+        }
+        let values = |key: &str| query.filters.get(key).into_iter().flatten().map(String::as_str);
+        let mut dangling = None;
+        for value in values("dangling") {
+            dangling = match value {
+                "true" | "1" => Some(true),
+                "false" | "0" => Some(false),
+                _ => {
+                    let all: Vec<&str> = values("dangling").collect();
+                    return Err(Error::invalid(format!("Invalid filter 'dangling=[{}]'", all.join(" "))));
+                }
+            };
+        }
+        Ok(Filter { query, names: values("name").filter_map(|value| Regex::new(value).ok()).collect(), dangling })
+    }
+
+    fn takes(&self, volume: &Volume, used: bool) -> bool {
+        let any = |key: &str, fits: &dyn Fn(&str) -> bool| match self.query.filters.get(key) {
+            Some(values) if !values.is_empty() => values.iter().any(|value| fits(value)),
+            _ => true,
+        };
+        let named = |value: &str| volume.name == value || self.names.iter().any(|name| name.is_match(&volume.name));
+        let labels = self.query.filters.get("label").into_iter().flatten();
+        let empty = StringMap::new();
+        let has = volume.labels.as_ref().unwrap_or(&empty);
+        self.dangling.is_none_or(|dangling| dangling != used)
+            && any("name", &named)
+            && any("driver", &|value| volume.driver.contains(value))
+            && labels.into_iter().all(|label| match label.split_once('=') {
+                Some((key, value)) => has.get(key).is_some_and(|has| has == value),
+                None => has.contains_key(label),
+            })
+    }
+}
+
+/// Checks a volume's name as the local driver has it. Errors name no volume: the caller says which.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.len() < 2 {
+        let text = "volume name is too short, names should be at least two alphanumeric characters";
+        return Err(Error::invalid(text));
+    }
+    let mut bytes = name.bytes();
+    let good = bytes.next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
+    if !good {
+        return Err(Error::invalid(format!(
+            "{name:?} includes invalid characters for a local volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are \
+             allowed. If you intended to pass a host directory, use absolute path"
+        )));
+    }
+    if name.len() > 255 {
+        return Err(Error::invalid("volume name is too long, at most 255 characters are taken"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a driver; empty is `local`.
+pub(crate) fn check_driver(name: &str) -> Result<()> {
+    match name {
+        "" | LOCAL => Ok(()),
+        _ => Err(Error::not_found(format!("error looking up volume plugin {name}: plugin {name:?} not found"))),
+    }
+}
+
+/// A name for a volume that nobody named: 64 hex digits.
+pub(crate) fn new_name() -> Result<String> {
+    let mut bytes = [0u8; 32];
+    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn document(text: Option<&str>) -> Result<Option<StringMap>> {
+    let map = text.map(serde_json::from_str).transpose();
+    map.map_err(|error| Error::corrupt(format!("the stored options of a volume: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["ab", "A1", "a_.-", &"x".repeat(255)] {
+            check_name(good).unwrap();
+        }
+        for bad in ["", "a", ".a", "-a", "a b", "a/b", "..", "é1", &"x".repeat(256)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(new_name().unwrap().len(), 64);
+    }
+
+    #[test]
+    fn drivers() {
+        check_driver("").unwrap();
+        check_driver("local").unwrap();
+        assert_eq!(check_driver("zz").unwrap_err().message(), "error looking up volume plugin zz: plugin \"zz\" not found");
+    }
+}

@@ -1,0 +1,142 @@
+//! Options of the `local` driver: a file system or a directory that is mounted where the volume is used.
+
+use crate::error::{Error, Result};
+use crate::model::StringMap;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+
+/// What a container mounts for a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A directory, the volume's own or one that its options name.
+    Directory { path: PathBuf, recursive: bool, attributes: u64 },
+    /// A file system made for the mount; `options` are (key, value) or (key, "").
+    FileSystem { kind: String, device: String, options: Vec<(String, String)>, attributes: u64 },
+}
+
+/// What needs what.
+const NEEDS: [(&str, &[&str]); 3] = [("device", &["type"]), ("o", &["device", "type"]), ("type", &["device"])];
+
+/// Checks the options of a new volume. Errors: an option that there is not, or one that needs another.
+pub(super) fn check(options: &StringMap) -> Result<()> {
+    for key in options.keys() {
+        match key.as_str() {
+            "type" | "device" | "o" => {}
+            "size" => return Err(Error::invalid("quota size requested but no quota support")),
+            _ => return Err(Error::invalid(format!("invalid option: {key:?}"))),
+        }
+    }
+    for (key, needs) in NEEDS {
+        if options.contains_key(key)
+            && let Some(missing) = needs.iter().find(|need| !options.contains_key(**need))
+        {
+            return Err(Error::invalid(format!("missing required option: {missing:?}")));
+        }
+    }
+    if let Some(bad) = options.values().find(|value| value.chars().any(char::is_control)) {
+        return Err(Error::invalid(format!("option {bad:?} holds a control character")));
+    }
+    Ok(())
+}
+
+/// What these options mount; `None`: nothing, the volume is its directory.
+pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
+    let value = |key: &str| options.get(key).map_or("", String::as_str);
+    let (kind, device) = (value("type"), value("device"));
+    if kind.is_empty() && device.is_empty() {
+        return Ok(None);
+    }
+    if device.is_empty() {
+        return Err(Error::invalid("missing device in volume options"));
+    }
+    let (mut attributes, mut bind, mut data) = (0, None, Vec::new());
+    for word in value("o").split(',').filter(|word| !word.is_empty()) {
+        match word {
+            "bind" => bind = Some(false),
+            "rbind" => bind = Some(true),
+            _ => match attribute(word) {
+                Some((clear, set)) => attributes = attributes & !clear | set,
+                None => {
+                    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+                    data.push((key.to_owned(), value.to_owned()));
+                }
+            },
+        }
+    }
+    if let Some(recursive) = bind {
+        return Ok(Some(Source::Directory { path: PathBuf::from(device), recursive, attributes }));
+    }
+    if kind.starts_with("nfs") || kind == "cifs" {
+        resolve(&mut data)?;
+    }
+    Ok(Some(Source::FileSystem { kind: kind.to_owned(), device: device.to_owned(), options: data, attributes }))
+}
+
+/// Words of mount(8) that are of the mount, not of the file system: what they clear and set.
+fn attribute(word: &str) -> Option<(u64, u64)> {
+    const ATIME: u64 = libc::MOUNT_ATTR_NOATIME | libc::MOUNT_ATTR_STRICTATIME;
+    Some(match word {
+        "defaults" | "auto" | "noauto" | "_netdev" => (0, 0),
+        "ro" => (0, libc::MOUNT_ATTR_RDONLY),
+        "rw" => (libc::MOUNT_ATTR_RDONLY, 0),
+        "nosuid" => (0, libc::MOUNT_ATTR_NOSUID),
+        "suid" => (libc::MOUNT_ATTR_NOSUID, 0),
+        "nodev" => (0, libc::MOUNT_ATTR_NODEV),
+        "dev" => (libc::MOUNT_ATTR_NODEV, 0),
+        "noexec" => (0, libc::MOUNT_ATTR_NOEXEC),
+        "exec" => (libc::MOUNT_ATTR_NOEXEC, 0),
+        "noatime" => (ATIME, libc::MOUNT_ATTR_NOATIME),
+        "strictatime" => (ATIME, libc::MOUNT_ATTR_STRICTATIME),
+        "atime" | "relatime" => (ATIME, 0),
+        "nodiratime" => (0, libc::MOUNT_ATTR_NODIRATIME),
+        "diratime" => (libc::MOUNT_ATTR_NODIRATIME, 0),
+        _ => return None,
+    })
+}
+
+/// The kernel takes the server of a network file system as an address only.
+fn resolve(data: &mut [(String, String)]) -> Result<()> {
+    for (key, value) in data.iter_mut().filter(|(key, _)| key == "addr") {
+        if value.parse::<std::net::IpAddr>().is_err() {
+            let found = (value.as_str(), 0u16).to_socket_addrs().ok().and_then(|mut all| all.next());
+            let found = found.ok_or_else(|| Error::invalid(format!("volume option {key}={value}: no such host")))?;
+            *value = found.ip().to_string();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> StringMap {
+        pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn options_that_cannot_be() {
+        let refused = |pairs: &[(&str, &str)]| check(&map(pairs)).unwrap_err().message().to_owned();
+        assert_eq!(refused(&[("foo", "x")]), "invalid option: \"foo\"");
+        assert_eq!(refused(&[("type", "tmpfs")]), "missing required option: \"device\"");
+        assert_eq!(refused(&[("o", "ro")]), "missing required option: \"device\"");
+        assert_eq!(refused(&[("size", "1m")]), "quota size requested but no quota support");
+        check(&map(&[("type", ""), ("device", ""), ("o", "")])).unwrap();
+    }
+
+    #[test]
+    fn what_is_mounted() {
+        assert_eq!(source(&map(&[])).unwrap(), None);
+        assert_eq!(source(&map(&[("type", ""), ("device", ""), ("o", "")])).unwrap(), None);
+        let bind = source(&map(&[("type", "none"), ("device", "/srv"), ("o", "bind,ro")])).unwrap().unwrap();
+        let attributes = libc::MOUNT_ATTR_RDONLY;
+        assert_eq!(bind, Source::Directory { path: "/srv".into(), recursive: false, attributes });
+        let tmpfs = source(&map(&[("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,nosuid,huge")])).unwrap();
+        let Some(Source::FileSystem { options, attributes, .. }) = tmpfs else { panic!("{tmpfs:?}") };
+        assert_eq!(options, [("size".into(), "1m".into()), ("huge".into(), String::new())]);
+        assert_eq!(attributes, libc::MOUNT_ATTR_NOSUID);
+        let nfs = map(&[("type", "nfs"), ("device", ":/x"), ("o", "addr=127.0.0.1")]);
+        assert!(matches!(source(&nfs).unwrap(), Some(Source::FileSystem { .. })));
+        assert!(source(&map(&[("type", "ext4"), ("device", "")])).unwrap_err().message().contains("missing device"));
+    }
+}
