@@ -80,6 +80,11 @@ impl Monitor {
 
     /// Makes cgroups and streams, clones the child, waits until it executes the program.
     fn start(&mut self) -> core::result::Result<(), Failure> {
+        self.volume_events(STRING_MOUNTED);
+        self.start_process().inspect_err(|_| self.volume_events(STRING_UNMOUNTED))
+    }
+
+    fn start_process(&mut self) -> core::result::Result<(), Failure> {
         let failed = |errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() };
         self.make_cgroups()?;
         let flags = self.header.flags;
@@ -269,6 +274,7 @@ impl Monitor {
         // The event comes after the record: who hears of the end must find it ended.
         self.set_status(if again { STATUS_RESTARTING } else { STATUS_EXITED }, true);
         self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
+        self.volume_events(STRING_UNMOUNTED);
         if again {
             self.plan_restart(ran);
         } else {

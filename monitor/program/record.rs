@@ -32,9 +32,8 @@ impl Monitor {
     /// `detail` follows the action (`exec_start: true`); it stands in JSON already.
     pub fn event(&self, action: &[u8], detail: &[u8], extras: &[(&[u8], Value)]) {
         let mut buffer = [0u8; MAX_TEXT + 8192];
-        let (head, body) = buffer.split_at_mut(EVENT_HEAD);
         let now = sys::now();
-        let mut w = Writer::new(body);
+        let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
         w.bytes(b"{\"status\":\"").bytes(action).bytes(detail).bytes(b"\",\"id\":\"").bytes(self.id);
         w.bytes(b"\",\"from\":\"").bytes(self.from);
         w.bytes(b"\",\"Type\":\"container\",\"Action\":\"").bytes(action).bytes(detail);
@@ -51,10 +50,35 @@ impl Monitor {
             w.bytes(b"\"");
         }
         w.bytes(b"}},\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
-        if w.full {
-            return;
+        if !w.full {
+            let length = w.done().len();
+            self.append(&mut buffer, length);
         }
-        let length = w.done().len();
+    }
+
+    /// Appends the events of the container's volumes: [`STRING_MOUNTED`] or [`STRING_UNMOUNTED`] of the plan.
+    pub fn volume_events(&self, kind: u32) {
+        let action: &[u8] = if kind == STRING_MOUNTED { b"mount" } else { b"unmount" };
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops.filter(|op| op.code == OP_STRING) {
+            if op.payload.u32() != kind {
+                continue;
+            }
+            let mut buffer = [0u8; MAX_TEXT + 4096];
+            let now = sys::now();
+            let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
+            w.bytes(b"{\"Type\":\"volume\",\"Action\":\"").bytes(action).bytes(b"\",").bytes(op.payload.bytes());
+            w.bytes(b",\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
+            if !w.full {
+                let length = w.done().len();
+                self.append(&mut buffer, length);
+            }
+        }
+    }
+
+    /// Appends the event of that length which stands in `buffer` behind the room for its head.
+    fn append(&self, buffer: &mut [u8], length: usize) {
+        let (head, body) = buffer.split_at_mut(EVENT_HEAD);
         head[..4].copy_from_slice(&EVENT_MAGIC.to_le_bytes());
         head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
         let checksum = fnv1a(&body[..length]);

@@ -166,6 +166,10 @@ pub const STRING_ATTRIBUTES: u32 = 3;
 pub const STRING_LOG_NAME: u32 = 4;
 /// `"attrs":{...},` of log records, or empty.
 pub const STRING_LOG_ATTRS: u32 = 5;
+/// A volume of the container: the actor of its mount event, `"Actor":{...}`. One string for each volume.
+pub const STRING_MOUNTED: u32 = 6;
+/// The same for its unmount event.
+pub const STRING_UNMOUNTED: u32 = 7;
 
 /// A mount with nothing special.
 pub const SPECIAL_NONE: u32 = 0;

@@ -18,10 +18,13 @@ impl Containers {
         let (image_id, view) = self.images.config(&body.config.image)?;
         let id = new_id()?;
         let image = ImageView { id: image_id, config: view.config };
-        let (spec, warnings) = spec::resolve(body, &image, &id, &defaults)?;
+        let inherited = self.inherited(&body.host_config)?;
+        let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
+        let mut volumes = self.stage_volumes(&mut spec)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
         let making = self.states.making(&id)?;
         let made = self.make_dirs(&id);
+        let mut new_volumes = Vec::new();
         let inserted = made.and_then(|()| {
             self.db.write(Flush::Durable, |tx| {
                 let name = match name {
@@ -42,6 +45,7 @@ impl Containers {
                     return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
                 }
                 let slot = table::insert(tx, &row)?;
+                new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
                 // Under the transaction, so that no start can see the record of the slot's last owner.
                 self.states.clear(slot)?;
                 self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
@@ -58,6 +62,7 @@ impl Containers {
             }
         };
         let found = self.found(row)?;
+        self.tell_of_volumes(&new_volumes)?;
         self.event(&found, "create", &[])?;
         Ok(Created { id, warnings })
     }

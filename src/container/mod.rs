@@ -22,6 +22,7 @@ mod stop;
 pub(crate) mod text;
 mod top;
 mod update;
+mod volumes;
 
 pub(crate) use attach::{Connected, Ends, Parked};
 pub(crate) use exec::RunningExec;
@@ -39,6 +40,7 @@ use crate::op::Op;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush};
+use crate::volume::Volumes;
 use spec::Spec;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -52,6 +54,7 @@ pub(crate) struct Containers {
     db: Arc<Db>,
     images: Arc<Images>,
     journal: Arc<Journal>,
+    volumes: Arc<Volumes>,
     states: States,
     program: MonitorProgram,
     hierarchies: Hierarchies,
@@ -77,6 +80,7 @@ impl Containers {
         db: Arc<Db>,
         images: Arc<Images>,
         journal: Arc<Journal>,
+        volumes: Arc<Volumes>,
     ) -> Result<Containers> {
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
@@ -86,7 +90,7 @@ impl Containers {
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();
         let filters = DefaultFilters::default();
-        let all = Containers { root, run, options, db, images, journal, states, program, hierarchies, host, filters };
+        let all = Containers { root, run, options, db, images, journal, volumes, states, program, hierarchies, host, filters };
         all.recover()?;
         Ok(all)
     }

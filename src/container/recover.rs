@@ -112,6 +112,10 @@ impl Containers {
         let Now { state, .. } = found.now;
         self.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
         self.set_error(found, LOST)?;
-        self.event(found, "die", &[("exitCode", &state.exit_code.to_string())])
+        self.event(found, "die", &[("exitCode", &state.exit_code.to_string())])?;
+        for mount in super::volumes::volumes(&found.spec) {
+            self.journal.append(&super::volumes::volume_event(mount, "unmount", &row.id))?;
+        }
+        Ok(())
     }
 }

@@ -25,6 +25,9 @@ impl Containers {
                 drop(self.lock_alive(&found)?);
                 self.forget(&found)?;
                 drop(busy);
+                if how.volumes {
+                    self.remove_volumes(&found.spec)?;
+                }
                 return self.event(&found, "destroy", &[]);
             }
             if !how.force {

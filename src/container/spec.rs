@@ -20,7 +20,9 @@ mod sysctl;
 pub(crate) use files::{hostname_file, hosts_file, resolv_conf};
 pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
-pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table};
+pub(crate) use mounts::{
+    Mount, MountKind, Propagation, mount_points, mount_table, taken_over, tmpfs_mounts, volumes_from,
+};
 pub(crate) use not_built::not_built;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
@@ -52,7 +54,7 @@ pub(crate) struct Spec {
     pub path: String,
     /// Its arguments, without the program's own name.
     pub args: Vec<String>,
-    /// Bind mounts, by depth of their target. The tmpfs mounts are derived at start: [`mount_table`].
+    /// Binds and volumes, by depth of their target. The tmpfs mounts are derived at start: [`mount_table`].
     pub mounts: Vec<Mount>,
     /// The cgroup above the container's own: absolute, clean.
     pub cgroup_parent: String,
@@ -85,17 +87,20 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     check::check(request)?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
-    mounts::binds(&request.host_config)?;
+    mounts::mounts(&request.config, &request.host_config, &[])?;
+    volumes_from(&request.host_config)?;
     not_built(request)
 }
 
-/// Decides what the container `id` will be: the spec to store, and warnings for the client.
+/// Decides what the container `id` will be: the spec to store, and warnings for the client. `inherited` are the mounts
+/// that VolumesFrom names, as [`taken_over`] gives them.
 ///
 /// Errors: every mistake in the request that can be seen without looking at the host.
 pub(crate) fn resolve(
     request: &CreateBody,
     image: &ImageView,
     id: &str,
+    inherited: &[Mount],
     defaults: &Defaults,
 ) -> Result<(Spec, Vec<String>)> {
     validate(request, defaults)?;
@@ -107,14 +112,13 @@ pub(crate) fn resolve(
         config.hostname = default_hostname(request, id, &defaults.host_name);
     }
     let (host_config, mut warnings) = normalise(&request.host_config, defaults)?;
-    warnings.extend(not_built::of_image(&image.config));
     warnings.extend(health::warning(config.healthcheck.as_ref()));
     let spec = Spec {
         image_id: image.id.clone(),
         image_name: request.config.image.clone(),
         path,
         args,
-        mounts: mounts::binds(&host_config)?,
+        mounts: mounts::mounts(&config, &host_config, inherited)?,
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         config,
         host_config,

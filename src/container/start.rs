@@ -127,10 +127,22 @@ impl Containers {
         let defaults = self.defaults();
         spec::validate(&body, &defaults)?;
         let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
-        let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &defaults)?;
+        // What is mounted already stays, unless something new is to be there.
+        let mut inherited = found.spec.mounts.clone();
+        for mount in self.inherited(host_config)? {
+            inherited.retain(|other| other.target != mount.target);
+            inherited.push(mount);
+        }
+        let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
+        let mut volumes = self.stage_volumes(&mut changed)?;
         changed.image_name = found.spec.image_name.clone();
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
+        let new = self.db.write(Flush::Durable, |tx| {
+            table::set_spec(tx, &found.row.id, &text)?;
+            crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            self.take_volumes(tx, &found.row.id, &mut volumes)
+        })?;
+        self.tell_of_volumes(&new)
     }
 
     /// A pidfd of the first process. Errors: it does not run.
@@ -224,6 +236,7 @@ impl Containers {
             slot: row.slot,
             image: spec.image_name.clone(),
             attributes: attributes(found),
+            volumes: super::volumes::actors(found),
             domainname: spec.config.domainname.clone(),
             tty: spec.config.tty,
             open_stdin: spec.config.open_stdin,
@@ -282,7 +295,12 @@ impl Containers {
                 make_source: false,
             })
             .collect();
-        mounts.extend(table.into_iter().map(plan_mount));
+        for mount in table {
+            mounts.push(match mount.kind {
+                MountKind::Volume => self.volume_mount(found, mount)?,
+                _ => plan_mount(mount),
+            });
+        }
         Ok(mounts)
     }
 
@@ -311,7 +329,7 @@ impl Containers {
 
 fn plan_mount(mount: spec::Mount) -> Mount {
     match mount.kind {
-        MountKind::Bind => Mount::Bind {
+        MountKind::Bind | MountKind::Volume => Mount::Bind {
             source: PathBuf::from(mount.source),
             target: mount.target,
             attributes: mount.flags,
@@ -330,7 +348,13 @@ fn plan_mount(mount: spec::Mount) -> Mount {
                 let (key, value) = option.split_once('=').unwrap_or((option, ""));
                 (key.to_owned(), value.to_owned())
             };
-            Mount::Tmpfs { target: mount.target, attributes: mount.flags, options: options.map(pair).collect() }
+            Mount::FileSystem {
+                kind: "tmpfs".into(),
+                source: "tmpfs".into(),
+                target: mount.target,
+                attributes: mount.flags,
+                options: options.map(pair).collect(),
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod exec;
 mod images;
 mod session;
 mod system;
+mod volumes;
 
 pub use crate::store::Durability;
 pub use session::{Io, Session, SessionRead};
@@ -17,6 +18,7 @@ use crate::event::Journal;
 use crate::image::Images;
 use crate::model::{AttachStreams, StringMap};
 use crate::store::Db;
+use crate::volume::Volumes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,6 +68,7 @@ pub(crate) struct Inner {
     /// Where every change of the root is told.
     pub(crate) journal: Arc<Journal>,
     pub(crate) images: Arc<Images>,
+    pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
 }
 
@@ -86,8 +89,10 @@ impl Engine {
         let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
         let images = Arc::new(Images::open(&root, db.clone(), options.durability)?);
-        let containers = Containers::open(root, run, options.clone(), db, images.clone(), journal.clone())?;
-        Ok(Engine(Arc::new(Inner { options, journal, images, containers: Arc::new(containers) })))
+        let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
+        let shared = (images.clone(), journal.clone(), volumes.clone());
+        let containers = Containers::open(root, run, options.clone(), db, shared.0, shared.1, shared.2)?;
+        Ok(Engine(Arc::new(Inner { options, journal, images, volumes, containers: Arc::new(containers) })))
     }
 }
 

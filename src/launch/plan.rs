@@ -28,7 +28,10 @@ pub(crate) enum Mount {
         propagate_below: bool,
         make_source: bool,
     },
-    Tmpfs {
+    /// A file system made for the container: options are (key, value), or (key, "") for a word.
+    FileSystem {
+        kind: String,
+        source: String,
         target: String,
         attributes: u64,
         options: Vec<(String, String)>,
@@ -79,6 +82,8 @@ pub(crate) struct Container {
     pub image: String,
     /// Event attributes: JSON members without braces.
     pub attributes: String,
+    /// The actors of the mount and unmount events of each volume: `"Actor":{...}`.
+    pub volumes: Vec<(String, String)>,
     pub hostname: String,
     pub domainname: String,
     pub tty: bool,
@@ -254,6 +259,10 @@ fn strings(plan: &mut PlanWriter, c: &Container) {
     string(STRING_ID, &c.id);
     string(STRING_FROM, &json_inside(&c.image));
     string(STRING_ATTRIBUTES, &c.attributes);
+    for (mounted, unmounted) in &c.volumes {
+        string(STRING_MOUNTED, mounted);
+        string(STRING_UNMOUNTED, unmounted);
+    }
     if let Some((name, attrs, ..)) = &c.log {
         string(STRING_LOG_NAME, name);
         string(STRING_LOG_ATTRS, attrs);
@@ -409,7 +418,7 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {
     let own = |mount: &Mount| match mount {
-        Mount::Bind { target, .. } | Mount::Tmpfs { target, .. } => target == "/dev/shm",
+        Mount::Bind { target, .. } | Mount::FileSystem { target, .. } => target == "/dev/shm",
     };
     if c.mounts.iter().any(own) {
         return;
@@ -462,9 +471,9 @@ fn user_mounts(plan: &mut PlanWriter, mounts: &[Mount]) {
                     | BIND_RECURSIVE;
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
-            Mount::Tmpfs { target, attributes, options } => {
-                plan.op(OP_MOUNT, format!("mount tmpfs on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
-                plan.str("tmpfs").str("tmpfs").str(target).u32(options.len() as u32);
+            Mount::FileSystem { kind, source, target, attributes, options } => {
+                plan.op(OP_MOUNT, format!("mount {kind} on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
+                plan.str(kind).str(source).str(target).u32(options.len() as u32);
                 for (key, value) in options {
                     plan.str(key).str(value);
                 }

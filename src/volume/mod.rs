@@ -48,6 +48,13 @@ pub(crate) struct Staged<'a> {
     staging: Option<Staging<'a>>,
 }
 
+impl Staged<'_> {
+    /// The volume's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Volumes {
     /// Opens the volumes of the existing directory `root`, and puts right what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, journal: Arc<Journal>, durability: Durability) -> Result<Volumes> {
@@ -126,8 +133,7 @@ impl Volumes {
     /// Makes a volume ready for a container, before the transaction that makes it a use: a new one is staged, one that
     /// is there and empty is filled from `content`, a directory of the container's image.
     pub(crate) fn stage(&self, name: &str, content: Option<&OwnedFd>) -> Result<Staged<'_>> {
-        if let Some(row) = self.db.read(|tx| table::get(tx, name))? {
-            self.restore(name)?;
+        if let Some(row) = self.standing(name)? {
             if let Some(content) = content {
                 self.fill(&row, content)?;
             }
@@ -232,7 +238,11 @@ impl Volumes {
 
     /// Fills a volume that is empty. Only one program does that at a time.
     fn fill(&self, row: &VolumeRow, content: &OwnedFd) -> Result<()> {
-        let volume = tree::open_dir_at(self.dir.as_fd(), &row.name)?;
+        let volume = match tree::open_dir_at(self.dir.as_fd(), &row.name) {
+            // Removed meanwhile: it will be made anew, and empty.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            other => other?,
+        };
         let data = match options::source(&document(row.options.as_deref())?.unwrap_or_default())? {
             None => tree::open_dir_at(volume.as_fd(), DATA)?,
             Some(Source::Directory { path, .. }) => tree::open_dir(&path)?,
@@ -263,14 +273,23 @@ impl Volumes {
         Ok(())
     }
 
-    /// A volume with a row, but without a directory: a removal that did not get to its end took it.
-    fn restore(&self, name: &str) -> Result<()> {
-        if tree::stat_at(self.dir.as_fd(), name)?.is_none() {
-            self.sweep()?;
+    /// The row of a volume that is there. One with a row, but without a directory, was taken by a removal that did not
+    /// get to its end, and is put back.
+    fn standing(&self, name: &str) -> Result<Option<VolumeRow>> {
+        let there = || tree::stat_at(self.dir.as_fd(), name).map(|stat| stat.is_some());
+        let row = self.db.read(|tx| table::get(tx, name))?;
+        if row.is_none() || there()? {
+            return Ok(row);
         }
-        match tree::stat_at(self.dir.as_fd(), name)? {
-            Some(_) => Ok(()),
-            None => Err(Error::corrupt(format!("the directory of volume {name} is gone"))),
+        // Under a write transaction no removal is half way.
+        let halved = |tx: &Transaction<'_>| Ok((table::get(tx, name)?, there()?));
+        match self.db.write(Flush::Lazy, halved)? {
+            (Some(_), false) => self.sweep()?,
+            (row, _) => return Ok(row),
+        }
+        match self.db.write(Flush::Lazy, halved)? {
+            (Some(_), false) => Err(Error::corrupt(format!("the directory of volume {name} is gone"))),
+            (row, _) => Ok(row),
         }
     }
 

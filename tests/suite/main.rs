@@ -14,3 +14,4 @@ mod lifecycle;
 mod many;
 mod misuse;
 mod restart;
+mod volumes;

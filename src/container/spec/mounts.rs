@@ -1,8 +1,9 @@
-//! Mounts that the request asks for: binds and tmpfs, parsed and in the order in which they are made.
+//! Mounts that the request asks for: binds, volumes and tmpfs, parsed and in the order in which they are made.
 
 use super::{Spec, as_500, clean, plain};
 use crate::error::{Error, Result};
-use crate::model::{HostConfig, MountPoint};
+use crate::model::{ContainerConfig, HostConfig, MountPoint};
+use crate::volume;
 use serde::{Deserialize, Serialize};
 
 /// What a mount shows.
@@ -13,6 +14,8 @@ pub(crate) enum MountKind {
     Bind,
     /// Memory.
     Tmpfs,
+    /// A volume of the engine.
+    Volume,
 }
 
 /// Which way mounts made below it later travel; `recursive` of the mount says whether its sub-mounts have it too.
@@ -30,8 +33,14 @@ pub(crate) enum Propagation {
 #[serde(default)]
 pub(crate) struct Mount {
     pub kind: MountKind,
-    /// Bind: absolute path on the host, clean. Tmpfs: empty.
+    /// Bind: absolute path on the host, clean. Volume: its directory, once the container is created. Tmpfs: empty.
     pub source: String,
+    /// Volume: its name; empty until the container is created where nobody named it.
+    pub name: String,
+    /// Volume: nobody named it, so it may go with its container.
+    pub anonymous: bool,
+    /// Volume: what the image has at the target is not copied into it.
+    pub no_copy: bool,
     /// Absolute path in the container, clean.
     pub target: String,
     pub read_only: bool,
@@ -48,8 +57,11 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// The propagation as inspect writes it.
+    /// The propagation as inspect writes it; a volume has none.
     pub(crate) fn propagation_text(&self) -> String {
+        if self.kind == MountKind::Volume {
+            return String::new();
+        }
         let word = match self.propagation {
             Propagation::Private => "private",
             Propagation::Shared => "shared",
@@ -74,7 +86,9 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
         .mounts
         .iter()
         .map(|mount| MountPoint {
-            kind: "bind".into(),
+            kind: if mount.kind == MountKind::Volume { "volume" } else { "bind" }.into(),
+            name: mount.name.clone(),
+            driver: if mount.kind == MountKind::Volume { volume::LOCAL } else { "" }.into(),
             source: mount.source.clone(),
             destination: mount.target.clone(),
             mode: mount.mode_text.clone(),
@@ -87,31 +101,91 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
     points
 }
 
-/// The bind mounts of a request, and the check that no target (tmpfs included) is named twice or forbidden. Volumes
-/// among the binds are checked and left out.
-pub(super) fn binds(host: &HostConfig) -> Result<Vec<Mount>> {
-    let mut mounts = Vec::new();
-    let mut targets: Vec<String> = Vec::new();
-    for bind in host.binds.iter().flatten() {
-        let mount = parse_bind(bind)?;
+/// The mounts of a container that is to be stored: what `inherited` (from VolumesFrom) has, over that the request's
+/// Binds, and a volume for each target in Volumes that is not mounted yet.
+pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[Mount]) -> Result<Vec<Mount>> {
+    let mut mounts = inherited.to_vec();
+    for bind in binds(host)? {
+        mounts.retain(|mount| mount.target != bind.target);
+        mounts.push(bind);
+    }
+    let own = tmpfs_targets(host)?;
+    for target in config.volumes.iter().flatten().map(|(target, _)| target) {
+        plain("Volumes", target)?;
+        // A relative one, as images have it, begins at the root.
+        let target = target_path(&format!("/{target}"))
+            .map_err(|error| as_500(format!("invalid volume specification: '{target}': {}", error.message())))?;
+        let mount = Mount { kind: MountKind::Volume, target, anonymous: true, recursive: true, ..Mount::default() };
         target_allowed(&mount)?;
-        targets.push(mount.target.clone());
-        if mount.source.starts_with('/') {
+        if !own.contains(&mount.target) && mounts.iter().all(|other| other.target != mount.target) {
             mounts.push(mount);
         }
     }
-    for target in host.tmpfs.keys() {
-        plain("Tmpfs", target)?;
-        let path = target_path(target)?;
-        target_allowed(&Mount { kind: MountKind::Tmpfs, target: path.clone(), ..Mount::default() })?;
-        targets.push(path);
+    if mounts.iter().any(|mount| mount.kind == MountKind::Volume) {
+        volume::check_driver(&host.volume_driver)
+            .map_err(|error| error.context(format_args!("create {}", first_volume(&mounts))))?;
     }
+    sort(&mut mounts);
+    Ok(mounts)
+}
+
+fn first_volume(mounts: &[Mount]) -> &str {
+    mounts.iter().find(|mount| mount.kind == MountKind::Volume).map_or("", |mount| mount.name.as_str())
+}
+
+/// Whose mounts a request takes over: name of the container, and whether they are writable. Errors: a bad mode.
+pub(crate) fn volumes_from(host: &HostConfig) -> Result<Vec<(String, bool)>> {
+    let mut sources = Vec::new();
+    for text in host.volumes_from.iter().flatten() {
+        let (name, mode) = text.split_once(':').unwrap_or((text, "rw"));
+        if name.is_empty() {
+            return Err(Error::invalid("volumes-from specification cannot be an empty string"));
+        }
+        let modes = parse_mode(mode).filter(|modes| modes.propagation.is_none() && !modes.no_copy);
+        let modes = modes.ok_or_else(|| Error::invalid(format!("invalid mode: {mode}")))?;
+        sources.push((name.to_owned(), !modes.read_only));
+    }
+    Ok(sources)
+}
+
+/// What another container's mount is for one that takes it over.
+pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
+    let mut taken = Mount { no_copy: true, mode_text: String::new(), ..mount.clone() };
+    if !writable && !taken.read_only {
+        taken.read_only = true;
+        taken.flags |= libc::MOUNT_ATTR_RDONLY;
+    }
+    taken
+}
+
+/// The binds of a request, volumes among them, and the check that no target (tmpfs included) is named twice or
+/// forbidden.
+pub(super) fn binds(host: &HostConfig) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for bind in host.binds.iter().flatten() {
+        let mount = parse_bind(bind)?;
+        target_allowed(&mount)?;
+        mounts.push(mount);
+    }
+    let mut targets: Vec<String> = mounts.iter().map(|mount| mount.target.clone()).collect();
+    targets.extend(tmpfs_targets(host)?);
     targets.sort();
     if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Error::invalid(format!("Duplicate mount point: {}", pair[0])));
     }
     sort(&mut mounts);
     Ok(mounts)
+}
+
+fn tmpfs_targets(host: &HostConfig) -> Result<Vec<String>> {
+    let mut targets = Vec::new();
+    for target in host.tmpfs.keys() {
+        plain("Tmpfs", target)?;
+        let path = target_path(target)?;
+        target_allowed(&Mount { kind: MountKind::Tmpfs, target: path.clone(), ..Mount::default() })?;
+        targets.push(path);
+    }
+    Ok(targets)
 }
 
 /// The tmpfs mounts of a request. Errors: an option that tmpfs does not have.
@@ -156,15 +230,16 @@ fn parse_bind(text: &str) -> Result<Mount> {
     if kind == "volume" && modes.propagation.is_some() {
         return Err(config("field BindOptions must not be specified".into()));
     }
-    if kind == "volume" && source.contains('/') {
-        return Err(Error::invalid(format!(
-            "create {source}: {source:?} includes invalid characters for a local volume name, only \
-             \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed. If you intended to pass a host directory, use absolute path"
-        )));
+    let volume = kind == "volume";
+    if volume && !source.is_empty() {
+        volume::check_name(source).map_err(|error| error.context(format_args!("create {source}")))?;
     }
     Ok(Mount {
-        kind: MountKind::Bind,
-        source: if kind == "bind" { clean(source) } else { source.into() },
+        kind: if volume { MountKind::Volume } else { MountKind::Bind },
+        source: if volume { String::new() } else { clean(source) },
+        name: if volume { source.into() } else { String::new() },
+        anonymous: volume && source.is_empty(),
+        no_copy: modes.no_copy,
         target,
         read_only: modes.read_only,
         propagation: modes.propagation.map_or(Propagation::Private, |(propagation, _)| propagation),

@@ -1,7 +1,7 @@
 //! What this version does not do: refused by name, never ignored. A feature that lands deletes its lines here.
 
 use crate::error::{Error, Result};
-use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig};
+use crate::model::{CreateBody, EndpointSettings, HostConfig};
 
 /// Refuses a request that needs what is not built.
 pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
@@ -9,12 +9,7 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let asked = [
         (config.image.is_empty(), "Image: a container without one"),
-        (config.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()), "Volumes"),
         (!config.mac_address.is_empty(), "MacAddress"),
-        (host.binds.iter().flatten().any(|bind| !bind.starts_with('/')), "Binds: a volume name as source"),
-        (host.binds.iter().flatten().any(|bind| !bind.contains(':')), "Binds: an anonymous volume"),
-        (some(&host.volumes_from), "VolumesFrom"),
-        (!host.volume_driver.is_empty(), "VolumeDriver"),
         (some(&host.links), "Links"),
         (!host.port_bindings.is_empty(), "PortBindings"),
         (host.publish_all_ports, "PublishAllPorts"),
@@ -31,15 +26,6 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
         return Err(Error::unsupported(format!("{what} is not supported yet")));
     }
     networks(request, host)
-}
-
-/// Warnings about what an image asks for and does not get; the request did not say it, so it is no error.
-pub(super) fn of_image(image: &ContainerConfig) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if image.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) {
-        warnings.push("The image's Volumes are not supported yet: that data stays in the container.".into());
-    }
-    warnings
 }
 
 /// `label=disable` and `apparmor=unconfined` ask for what is: no label, no profile.

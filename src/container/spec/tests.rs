@@ -29,7 +29,7 @@ fn body(mut extra: Value) -> CreateBody {
 }
 
 fn try_create(extra: Value) -> Result<(Spec, Vec<String>)> {
-    resolve(&body(extra), &image(json!({})), ID, &defaults())
+    resolve(&body(extra), &image(json!({})), ID, &[], &defaults())
 }
 
 fn create(extra: Value) -> Spec {
@@ -236,7 +236,7 @@ fn mistakes_in_the_configuration() {
     assert!(try_create(json!({"Hostname": long})).is_err());
     assert_eq!(create(json!({"Hostname": &long[..63]})).config.hostname, &long[..63]);
     let empty = CreateBody { host_config: host(json!({"Memory": 1})), ..CreateBody::default() };
-    let error = resolve(&empty, &image(json!({"Cmd": ["a"]})), ID, &defaults()).unwrap_err();
+    let error = resolve(&empty, &image(json!({"Cmd": ["a"]})), ID, &[], &defaults()).unwrap_err();
     assert_eq!(error.message(), "Config cannot be empty in order to create a container");
 }
 
@@ -292,14 +292,9 @@ fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
         (json!({"Image": ""}), "Image"),
-        (json!({"Volumes": {"/v": {}}}), "Volumes"),
         (json!({"MacAddress": "02:42:00:00:00:01"}), "MacAddress"),
         (json!({"NetworkingConfig": {"EndpointsConfig": {"n1": {}}}}), "NetworkingConfig"),
         (json!({"NetworkingConfig": {"EndpointsConfig": {"none": {"Aliases": ["a"]}}}}), "NetworkingConfig"),
-        (hosted(json!({"Binds": ["vol:/b"]})), "Binds"),
-        (hosted(json!({"Binds": ["/b"]})), "Binds"),
-        (hosted(json!({"VolumesFrom": ["a"]})), "VolumesFrom"),
-        (hosted(json!({"VolumeDriver": "a"})), "VolumeDriver"),
         (hosted(json!({"Links": ["a"]})), "Links"),
         (hosted(json!({"PortBindings": {"1/tcp": [{"HostPort": "1"}]}})), "PortBindings"),
         (hosted(json!({"PublishAllPorts": true})), "PublishAllPorts"),
@@ -393,7 +388,7 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
         "BlkioWeightDevice": [{"Path": "/dev/vda", "Weight": 50}], "BlkioDeviceReadBps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteBps": [{"Path": "/a", "Rate": 1}], "BlkioDeviceReadIOps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteIOps": [{"Path": "/a", "Rate": 1}]}}));
-    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &poor).unwrap();
+    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &[], &poor).unwrap();
     let not = |what: &str| format!("Your kernel does not support {what}");
     let mounted = "or the cgroup is not mounted.";
     let expected = vec![
@@ -436,7 +431,7 @@ fn swap_alone_may_be_missing() {
     let mut defaults = defaults();
     defaults.host.swap_limit = false;
     let body = body(json!({"HostConfig": {"Memory": 8 << 20}}));
-    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &defaults).unwrap();
+    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap();
     assert_eq!(spec.host_config.resources.memory_swap, -1);
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].ends_with("Memory limited without swap."), "{warnings:?}");
@@ -467,12 +462,12 @@ fn entrypoint_and_command() {
         (json!({"Entrypoint": "e e", "Cmd": "sleep 1"}), json!(["e e", "sleep 1"])),
     ];
     for (user, runs) in rows {
-        let (spec, _) = resolve(&body(user.clone()), &image(both.clone()), ID, &defaults()).unwrap();
+        let (spec, _) = resolve(&body(user.clone()), &image(both.clone()), ID, &[], &defaults()).unwrap();
         let mut words = vec![spec.path];
         words.extend(spec.args);
         assert_eq!(json!(words), runs, "{user}");
     }
-    let error = resolve(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), ID, &defaults()).unwrap_err();
+    let error = resolve(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), ID, &[], &defaults()).unwrap_err();
     assert_eq!(error.message(), "No command specified");
 }
 
@@ -483,7 +478,7 @@ fn everything_else_of_the_image() {
         "ExposedPorts": {"80/tcp": {}, "1/udp": {}}, "Env": ["A=i", "B=i", "C"], "Labels": {"a": "i", "b": "i"},
         "Volumes": {"/iv": {}}, "Healthcheck": {"Test": ["CMD", "i"], "Retries": 3}}));
     let user = json!({"ExposedPorts": {"80/tcp": {}, "9/tcp": {}}, "Env": ["B=u", "D", "A"], "Labels": {"b": "u"}});
-    let (spec, warnings) = resolve(&body(user), &image, ID, &defaults()).unwrap();
+    let (spec, warnings) = resolve(&body(user), &image, ID, &[], &defaults()).unwrap();
     let config = &spec.config;
     assert_eq!((config.user.as_str(), config.working_dir.as_str(), config.stop_signal.as_str()), ("iu", "/x", "INT"));
     assert_eq!(config.env, Some(strings(&["B=u", "D", "A", "C"])));
@@ -492,22 +487,23 @@ fn everything_else_of_the_image() {
     assert_eq!((config.tty, config.open_stdin, config.on_build.as_ref()), (false, false, None));
     assert_eq!((config.hostname.as_str(), config.domainname.as_str()), (&ID[..12], ""));
     assert_eq!(config.volumes.as_ref().unwrap().keys().collect::<Vec<_>>(), ["/iv"]);
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings.len(), 0, "{warnings:?}");
+    assert_eq!((spec.mounts[0].target.as_str(), spec.mounts[0].anonymous), ("/iv", true));
     let own = json!({"User": "u", "WorkingDir": "/w/", "StopSignal": 10, "Healthcheck": {"Test": ["NONE"]}});
-    let (spec, warnings) = resolve(&body(own), &image, ID, &defaults()).unwrap();
+    let (spec, warnings) = resolve(&body(own), &image, ID, &[], &defaults()).unwrap();
     assert_eq!((spec.config.user.as_str(), spec.config.working_dir.as_str()), ("u", "/w"));
     assert_eq!(stop_signal(&spec.config), 10);
     let health = spec.config.healthcheck.unwrap();
     assert_eq!((health.test, health.retries), (strings(&["NONE"]), 3));
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings.len(), 0, "{warnings:?}");
     for hostile in [json!({"User": "a\nb"}), json!({"Env": ["A=\u{0}"]}), json!({"Entrypoint": ["\u{0}"]})] {
-        assert!(resolve(&body(json!({})), &self::image(hostile.clone()), ID, &defaults()).is_err(), "{hostile}");
+        assert!(resolve(&body(json!({})), &self::image(hostile.clone()), ID, &[], &defaults()).is_err(), "{hostile}");
     }
     let nameless = self::image(json!({"Env": ["", "=x", "A=1"]}));
-    let (spec, _) = resolve(&body(json!({})), &nameless, ID, &defaults()).unwrap();
+    let (spec, _) = resolve(&body(json!({})), &nameless, ID, &[], &defaults()).unwrap();
     assert_eq!(environment(&spec, "h")[2..], ["A=1"]);
     let relative = self::image(json!({"WorkingDir": "rel"}));
-    assert!(resolve(&body(json!({})), &relative, ID, &defaults()).is_err());
+    assert!(resolve(&body(json!({})), &relative, ID, &[], &defaults()).is_err());
 }
 
 #[test]
@@ -606,6 +602,50 @@ fn binds() {
     ];
     assert_eq!(brief, expected);
     assert!(mounts.iter().all(|mount| mount.kind == MountKind::Bind));
+}
+
+#[test]
+fn volumes_among_the_mounts() {
+    let spec = create(json!({"Volumes": {"/anon": {}, "rel/x": {}, "/b": {}, "/t": {}}, "HostConfig": {
+        "Binds": ["vol:/b:ro,nocopy", "/one", "/h:/c"], "Tmpfs": {"/t": ""}}}));
+    let brief: Vec<_> =
+        spec.mounts.iter().map(|m| (m.target.as_str(), m.name.as_str(), m.anonymous, m.no_copy, m.read_only)).collect();
+    let expected = [
+        ("/anon", "", true, false, false),
+        ("/b", "vol", false, true, true),
+        ("/c", "", false, false, false),
+        ("/one", "", true, false, false),
+        ("/rel/x", "", true, false, false),
+    ];
+    assert_eq!(brief, expected);
+    let points: Vec<_> = mount_points(&spec).into_iter().map(|p| (p.kind, p.driver, p.propagation)).collect();
+    assert_eq!(points[1], ("volume".into(), "local".into(), String::new()));
+    assert_eq!(points[2], ("bind".into(), String::new(), "rprivate".into()));
+}
+
+#[test]
+fn what_is_taken_over_is_overridden() {
+    let host = HostConfig { binds: Some(strings(&["own:/b"])), ..Default::default() };
+    let theirs = |target: &str, name: &str| Mount {
+        kind: MountKind::Volume,
+        target: target.into(),
+        name: name.into(),
+        source: "/somewhere".into(),
+        mode_text: "rw".into(),
+        ..Default::default()
+    };
+    let inherited = [taken_over(&theirs("/a", "v1"), false), taken_over(&theirs("/b", "v2"), true)];
+    assert!(inherited[0].read_only && inherited[0].no_copy && inherited[0].mode_text.is_empty());
+    let config = ContainerConfig { volumes: Some([("/a".to_string(), crate::model::Empty {})].into()), ..Default::default() };
+    let mounts = mounts::mounts(&config, &host, &inherited).unwrap();
+    let brief: Vec<_> = mounts.iter().map(|m| (m.target.as_str(), m.name.as_str())).collect();
+    assert_eq!(brief, [("/a", "v1"), ("/b", "own")]);
+    let from = |text: &str| volumes_from(&HostConfig { volumes_from: Some(strings(&[text])), ..Default::default() });
+    assert_eq!(from("c:ro").unwrap(), [("c".to_string(), false)]);
+    assert_eq!(from("c:z").unwrap(), [("c".to_string(), true)]);
+    for bad in ["c:zz", "c:nocopy", "c:rshared", ":ro", ""] {
+        assert!(from(bad).is_err(), "{bad}");
+    }
 }
 
 #[test]
@@ -837,7 +877,7 @@ fn log_configuration() {
     defaults.log_options = [("max-size".to_owned(), "1k".to_owned())].into();
     let of = |config: Value| {
         let body = body(json!({"HostConfig": {"LogConfig": config}}));
-        let spec = resolve(&body, &image(json!({})), ID, &defaults).unwrap().0;
+        let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
         log_options(&spec.host_config.log_config).unwrap().driver
     };
     let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file };
@@ -849,7 +889,7 @@ fn log_configuration() {
     assert_eq!(of(json!({"Type": "none"})), LogDriver::None);
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
-    let spec = resolve(&body, &image(json!({})), ID, &defaults).unwrap().0;
+    let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
     assert_eq!(log_options(&spec.host_config.log_config).unwrap().driver, file(None, 1));
 }
 

@@ -1,0 +1,173 @@
+//! A container's volumes: made ready at its creation, mounted at its start, told of, given back at its removal.
+
+use super::spec::{self, Mount, MountKind, Spec};
+use super::{Containers, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::{mount, tree};
+use crate::launch::plan;
+use crate::model::{Event, HostConfig};
+use crate::store::volumes as table;
+use crate::volume::{self, Source, Staged};
+use rusqlite::Transaction;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+impl Containers {
+    /// The mounts that VolumesFrom names. Errors: no such container, a bad mode.
+    pub(super) fn inherited(&self, host: &HostConfig) -> Result<Vec<Mount>> {
+        let mut mounts: Vec<Mount> = Vec::new();
+        for (name, writable) in spec::volumes_from(host)? {
+            let other = self.find(&name).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => error.with_kind(ErrorKind::Invalid),
+                _ => error,
+            })?;
+            for theirs in &other.spec.mounts {
+                mounts.retain(|mount| mount.target != theirs.target);
+                mounts.push(spec::taken_over(theirs, writable));
+            }
+        }
+        Ok(mounts)
+    }
+
+    /// Names and stages the volumes of a container that is about to be, filling empty ones from its image.
+    pub(super) fn stage_volumes(&self, spec: &mut Spec) -> Result<Vec<Staged<'_>>> {
+        let mut staged = Vec::new();
+        let mut image = None;
+        for mount in spec.mounts.iter_mut().filter(|mount| mount.kind == MountKind::Volume) {
+            if mount.name.is_empty() {
+                mount.name = volume::new_name()?;
+            }
+            let taken_over = mount.no_copy || !mount.source.is_empty();
+            mount.source = self.volumes.mountpoint(&mount.name).to_string_lossy().into_owned();
+            let content = if taken_over {
+                None
+            } else {
+                let root = match &mut image {
+                    Some(root) => root,
+                    none => none.insert(self.image_root(&spec.image_id)?),
+                };
+                directory_in(root, &mount.target)?
+            };
+            staged.push(self.volumes.stage(&mount.name, content.as_ref())?);
+        }
+        Ok(staged)
+    }
+
+    /// Makes staged volumes the container's; answers the names of those that are new.
+    pub(super) fn take_volumes(&self, tx: &Transaction<'_>, id: &str, staged: &mut [Staged<'_>]) -> Result<Vec<String>> {
+        let mut new = Vec::new();
+        for staged in staged {
+            if self.volumes.take(tx, staged, id)? {
+                new.push(staged.name().to_owned());
+            }
+        }
+        Ok(new)
+    }
+
+    /// Tells of new volumes.
+    pub(super) fn tell_of_volumes(&self, new: &[String]) -> Result<()> {
+        new.iter().try_for_each(|name| self.volumes.event("create", name, &[]))
+    }
+
+    /// Removes the volumes of a container that is gone which nobody named. One that another uses stays.
+    pub(super) fn remove_volumes(&self, spec: &Spec) -> Result<()> {
+        for mount in spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume && mount.anonymous) {
+            match self.volumes.remove(&mount.name) {
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A volume as the plan mounts it.
+    pub(super) fn volume_mount(&self, found: &Found, mount: spec::Mount) -> Result<plan::Mount> {
+        let missing = |error: Error| error.with_kind(ErrorKind::Internal);
+        match self.volumes.source(&mount.name).map_err(missing)? {
+            Source::Directory { path, recursive, attributes } => Ok(plan::Mount::Bind {
+                source: path,
+                target: mount.target,
+                attributes: mount.flags | attributes,
+                propagation: libc::MS_PRIVATE,
+                propagate_below: recursive,
+                make_source: false,
+            }),
+            Source::FileSystem { kind, device, options, attributes } => {
+                if matches!(kind.as_str(), "tmpfs" | "ramfs") {
+                    self.only_user(found, &mount.name, &kind)?;
+                }
+                let attributes = mount.flags | attributes;
+                Ok(plan::Mount::FileSystem { kind, source: device, target: mount.target, attributes, options })
+            }
+        }
+    }
+
+    /// Memory is mounted anew for each container, so two that run would not see the same.
+    fn only_user(&self, found: &Found, volume: &str, kind: &str) -> Result<()> {
+        for id in self.db.read(|tx| table::users(tx, volume))? {
+            if id != found.row.id && self.find(&id).is_ok_and(|other| other.now.is_live()) {
+                return Err(Error::unsupported(format!(
+                    "volume {volume} is a {kind} in use by running container {id}: sharing one is not supported yet"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The image's file system, for reading.
+    pub(super) fn image_root(&self, image_id: &str) -> Result<OwnedFd> {
+        let layers = self.images.rootfs(image_id)?;
+        let empty = self.root.join("tmp/empty");
+        super::dirs::make(&empty)?;
+        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).chain([empty.as_path()]).collect();
+        match layers.len() {
+            // An overlay that cannot be written takes two directories, and none of them twice.
+            0 => tree::open_dir(&empty),
+            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
+        }
+    }
+}
+
+/// What a tree is looked into with: nothing in it runs, and none of its devices is opened.
+pub(super) const READ_ATTRIBUTES: u64 =
+    libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+
+/// What an image has at a volume's place. Errors: that is no directory.
+fn directory_in(root: &OwnedFd, target: &str) -> Result<Option<OwnedFd>> {
+    match openat2(root.as_fd(), target, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT) => Ok(None),
+            Some(libc::ENOTDIR) => {
+                let text = format!("cannot mount volume over existing file, file exists {target}");
+                Err(Error::new(ErrorKind::Internal, text).in_area("container"))
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+/// The actors of the events that a container's volumes are mounted and unmounted with, as the monitor writes them.
+pub(super) fn actors(found: &Found) -> Vec<(String, String)> {
+    let event = |mount: &Mount, action: &str| {
+        let event = volume_event(mount, action, &found.row.id);
+        let actor = serde_json::to_string(&event.actor).unwrap_or_default();
+        format!("\"Actor\":{actor}")
+    };
+    volumes(&found.spec).map(|mount| (event(mount, "mount"), event(mount, "unmount"))).collect()
+}
+
+/// The event of a volume of a container.
+pub(super) fn volume_event(mount: &Mount, action: &str, container: &str) -> Event {
+    let writable = (!mount.read_only).to_string();
+    let mut extras = vec![("container", container)];
+    if action == "mount" {
+        extras.extend([("destination", mount.target.as_str()), ("propagation", ""), ("read/write", &writable)]);
+    }
+    Event::volume(action, &mount.name, volume::LOCAL, &extras)
+}
+
+pub(super) fn volumes(spec: &Spec) -> impl Iterator<Item = &Mount> {
+    spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume)
+}

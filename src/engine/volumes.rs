@@ -1,0 +1,26 @@
+//! Volumes: list, create, inspect, remove.
+
+use super::Engine;
+use crate::error::Result;
+use crate::model::*;
+
+impl Engine {
+    /// Lists volumes by name. Errors: an unknown filter, a `dangling` that is no truth value.
+    pub fn volume_list(&self, query: &ListVolumes) -> Result<VolumeList> {
+        self.0.volumes.list(query)
+    }
+    /// Creates a volume; one of that name that is there already is answered as it is.
+    ///
+    /// Errors: a name that none can have, an option that the driver does not know, an unknown driver.
+    pub fn volume_create(&self, body: &CreateVolume) -> Result<Volume> {
+        self.0.volumes.create(body)
+    }
+    /// Everything about one volume.
+    pub fn volume_inspect(&self, name: &str) -> Result<Volume> {
+        self.0.volumes.inspect(name)
+    }
+    /// Removes a volume and what is in it. Errors: a container, running or not, uses it.
+    pub fn volume_remove(&self, name: &str) -> Result<()> {
+        self.0.volumes.remove(name)
+    }
+}
