@@ -90,7 +90,20 @@ impl Containers {
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();
         let filters = DefaultFilters::default();
-        let all = Containers { root, run, options, db, images, journal, volumes, states, program, hierarchies, host, filters };
+        let all = Containers {
+            root,
+            run,
+            options,
+            db,
+            images,
+            journal,
+            volumes,
+            states,
+            program,
+            hierarchies,
+            host,
+            filters,
+        };
         all.recover()?;
         Ok(all)
     }

@@ -55,7 +55,12 @@ impl Containers {
     }
 
     /// Makes staged volumes the container's; answers the names of those that are new.
-    pub(super) fn take_volumes(&self, tx: &Transaction<'_>, id: &str, staged: &mut [Staged<'_>]) -> Result<Vec<String>> {
+    pub(super) fn take_volumes(
+        &self,
+        tx: &Transaction<'_>,
+        id: &str,
+        staged: &mut [Staged<'_>],
+    ) -> Result<Vec<String>> {
         let mut new = Vec::new();
         for staged in staged {
             if self.volumes.take(tx, staged, id)? {

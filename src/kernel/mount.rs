@@ -60,7 +60,9 @@ pub(crate) fn file_system(kind: &str, source: &str, options: &[(&str, &str)], at
 fn open_context(kind: &str) -> Result<OwnedFd> {
     let name = cstr(kind)?;
     // SAFETY: the name lives over the call.
-    let fd = unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */) };
+    let fd = unsafe {
+        libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */)
+    };
     owned(fd, format_args!("use file system {kind:?}"))
 }
 
@@ -70,8 +72,7 @@ fn set(context: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
     let (name, text) = (cstr(key)?, cstr(value)?);
     let (command, pointer) = if value.is_empty() { (FLAG, std::ptr::null()) } else { (STRING, text.as_ptr()) };
     // SAFETY: name and text live over the call.
-    let got =
-        unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, name.as_ptr(), pointer, 0) };
+    let got = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, name.as_ptr(), pointer, 0) };
     if got < 0 {
         return Err(Error::os(format_args!("mount option {key}"), errno()));
     }
@@ -87,7 +88,9 @@ fn make(context: BorrowedFd<'_>, attributes: u64) -> Result<OwnedFd> {
         return Err(Error::os("mount", errno()));
     }
     // SAFETY: no pointers.
-    let fd = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, attributes) };
+    let fd = unsafe {
+        libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, attributes)
+    };
     owned(fd, "mount")
 }
 
@@ -144,8 +147,7 @@ pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
     let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;
     let empty = c"".as_ptr();
     // SAFETY: the names are constant.
-    let got =
-        unsafe { libc::syscall(libc::SYS_move_mount, mount.as_raw_fd(), empty, at.as_raw_fd(), empty, flags) };
+    let got = unsafe { libc::syscall(libc::SYS_move_mount, mount.as_raw_fd(), empty, at.as_raw_fd(), empty, flags) };
     if got < 0 { Err(Error::os("attach a mount", errno())) } else { Ok(()) }
 }
 
@@ -194,9 +196,8 @@ pub(crate) fn mount_id(fd: BorrowedFd<'_>) -> Result<u64> {
     // SAFETY: plain data for which all zeroes is valid.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: the empty name and stat live over the call.
-    let got = unsafe {
-        libc::statx(fd.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_MNT_ID, &raw mut stat)
-    };
+    let got =
+        unsafe { libc::statx(fd.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_MNT_ID, &raw mut stat) };
     if got < 0 { Err(Error::os("stat a mount", errno())) } else { Ok(stat.stx_mnt_id) }
 }
 

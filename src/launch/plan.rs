@@ -29,13 +29,7 @@ pub(crate) enum Mount {
         make_source: bool,
     },
     /// A file system made for the container: options are (key, value), or (key, "") for a word.
-    FileSystem {
-        kind: String,
-        source: String,
-        target: String,
-        attributes: u64,
-        options: Vec<(String, String)>,
-    },
+    FileSystem { kind: String, source: String, target: String, attributes: u64, options: Vec<(String, String)> },
 }
 
 /// A resource limit.

@@ -54,9 +54,10 @@ impl Copy<'_> {
         }
         if stat.links > 1 {
             if let Some(first) = self.linked.get(&(stat.dev, stat.ino)) {
-                let (above, old) = first.iter().rposition(|&b| b == b'/').map_or((&b"."[..], &first[..]), |at| {
-                    (&first[..at], &first[at + 1..])
-                });
+                let (above, old) = first
+                    .iter()
+                    .rposition(|&b| b == b'/')
+                    .map_or((&b"."[..], &first[..]), |at| (&first[..at], &first[at + 1..]));
                 let flags = libc::O_PATH | libc::O_DIRECTORY;
                 let dir = openat2(self.root, above, flags, 0, BENEATH_NO_LINKS)?;
                 return tree::link_at(dir.as_fd(), old, to, name);

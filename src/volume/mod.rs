@@ -175,12 +175,7 @@ impl Volumes {
     }
 
     /// The row of a volume, and whether it had to be added.
-    fn settle(
-        &self,
-        tx: &Transaction<'_>,
-        staged: &mut Staged<'_>,
-        body: &CreateVolume,
-    ) -> Result<(VolumeRow, bool)> {
+    fn settle(&self, tx: &Transaction<'_>, staged: &mut Staged<'_>, body: &CreateVolume) -> Result<(VolumeRow, bool)> {
         let name = staged.name.as_str();
         if let Some(row) = table::get(tx, name)? {
             return Ok((row, false));
@@ -381,7 +376,8 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     fn new(query: &'a ListVolumes) -> Result<Filter<'a>> {
-        if let Some(key) = query.filters.keys().find(|k| !matches!(k.as_str(), "dangling" | "driver" | "label" | "name"))
+        if let Some(key) =
+            query.filters.keys().find(|k| !matches!(k.as_str(), "dangling" | "driver" | "label" | "name"))
         {
             return Err(Error::invalid(format!("Invalid filter '{key}'")));
         }
@@ -479,6 +475,9 @@ mod tests {
     fn drivers() {
         check_driver("").unwrap();
         check_driver("local").unwrap();
-        assert_eq!(check_driver("zz").unwrap_err().message(), "error looking up volume plugin zz: plugin \"zz\" not found");
+        assert_eq!(
+            check_driver("zz").unwrap_err().message(),
+            "error looking up volume plugin zz: plugin \"zz\" not found"
+        );
     }
 }

@@ -467,7 +467,8 @@ fn entrypoint_and_command() {
         words.extend(spec.args);
         assert_eq!(json!(words), runs, "{user}");
     }
-    let error = resolve(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), ID, &[], &defaults()).unwrap_err();
+    let error =
+        resolve(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), ID, &[], &defaults()).unwrap_err();
     assert_eq!(error.message(), "No command specified");
 }
 
@@ -636,7 +637,8 @@ fn what_is_taken_over_is_overridden() {
     };
     let inherited = [taken_over(&theirs("/a", "v1"), false), taken_over(&theirs("/b", "v2"), true)];
     assert!(inherited[0].read_only && inherited[0].no_copy && inherited[0].mode_text.is_empty());
-    let config = ContainerConfig { volumes: Some([("/a".to_string(), crate::model::Empty {})].into()), ..Default::default() };
+    let config =
+        ContainerConfig { volumes: Some([("/a".to_string(), crate::model::Empty {})].into()), ..Default::default() };
     let mounts = mounts::mounts(&config, &host, &inherited).unwrap();
     let brief: Vec<_> = mounts.iter().map(|m| (m.target.as_str(), m.name.as_str())).collect();
     assert_eq!(brief, [("/a", "v1"), ("/b", "own")]);
