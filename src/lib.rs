@@ -18,6 +18,8 @@ mod kernel;
 mod launch;
 mod log;
 mod op;
+#[cfg(feature = "registry")]
+mod registry;
 mod store;
 mod time;
 mod volume;

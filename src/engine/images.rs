@@ -62,3 +62,47 @@ impl Engine {
         self.telling(|emit| self.0.images.import(rootfs, how, progress, emit, op))
     }
 }
+
+#[cfg(feature = "registry")]
+impl Engine {
+    /// Pulls an image (or every tag of a repository, where neither name nor request has a tag) from its registry;
+    /// answers the references as they are stored.
+    ///
+    /// Nothing is visible before all of it is here, checked and on disk. Errors: not found or no access
+    /// ([`crate::ErrorKind::NotFound`]), credentials missing ([`crate::ErrorKind::Unauthorized`]), content whose digest
+    /// is wrong ([`crate::ErrorKind::Invalid`]).
+    pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
+        let options = &self.0.options.registry;
+        self.telling(|emit| self.0.images.pull(options, pull, progress, emit, op))
+    }
+    /// Pushes an image (or every tag of a repository that is here) to the registry that its name says.
+    pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
+        let options = &self.0.options.registry;
+        self.telling(|emit| self.0.images.push(options, push, progress, emit, op))
+    }
+    /// Checks credentials against the registry that they are for; wrong ones are [`crate::ErrorKind::Unauthorized`].
+    pub fn registry_auth(&self, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
+        self.0.images.login(&self.0.options.registry, auth, op)
+    }
+}
+
+#[cfg(not(feature = "registry"))]
+impl Engine {
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_pull(&self, _: &PullImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<Vec<String>> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_push(&self, _: &PushImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<()> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn registry_auth(&self, _: &RegistryAuth, _: Option<&Op>) -> Result<AuthStatus> {
+        Err(no_client())
+    }
+}
+
+#[cfg(not(feature = "registry"))]
+fn no_client() -> crate::Error {
+    crate::Error::unsupported("this build of the library has no registry client (feature \"registry\")")
+}

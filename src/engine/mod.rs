@@ -16,7 +16,7 @@ use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
-use crate::model::{AttachStreams, StringMap};
+use crate::model::{AttachStreams, RegistryOptions, StringMap};
 use crate::store::Db;
 use crate::volume::Volumes;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub struct Options {
     pub cgroup_parent: String,
     /// Labels of the engine (`key=value`), shown by info.
     pub labels: Vec<String>,
+    /// How registries are reached.
+    pub registry: RegistryOptions,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
 }
@@ -54,6 +56,7 @@ impl Options {
             log_options: StringMap::new(),
             cgroup_parent: "/coracle".into(),
             labels: Vec::new(),
+            registry: RegistryOptions::default(),
             restart_containers: false,
         }
     }

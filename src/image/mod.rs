@@ -15,7 +15,10 @@ mod kin;
 mod layer;
 mod layers;
 mod list;
+mod progress;
 mod reference;
+#[cfg(feature = "registry")]
+mod remote;
 mod remove;
 
 pub(crate) use config::ImageConfigView;
@@ -46,12 +49,20 @@ pub(crate) type Emit<'a> = &'a mut dyn FnMut(Event);
 pub(crate) struct Images {
     db: Arc<Db>,
     layers: Layers,
+    /// What pulls of this program are fetching.
+    #[cfg(feature = "registry")]
+    flights: remote::Flights,
 }
 
 impl Images {
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability) -> Result<Images> {
-        let images = Images { db, layers: Layers::open(root, durability)? };
+        let images = Images {
+            db,
+            layers: Layers::open(root, durability)?,
+            #[cfg(feature = "registry")]
+            flights: remote::Flights::default(),
+        };
         images.collect()?;
         images.layers.sweep(|diff_id| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string())))?;
         Ok(images)

@@ -86,6 +86,27 @@ impl Reference {
         Ok(self)
     }
 
+    /// The same repository by a digest; the tag, if there is one, says nothing more.
+    #[cfg(feature = "registry")]
+    pub(crate) fn with_digest(mut self, digest: &str) -> Result<Reference> {
+        check_digest(digest)?;
+        self.tag = None;
+        self.digest = Some(digest.to_owned());
+        Ok(self)
+    }
+
+    /// The registry's host: `docker.io`, `localhost:5000`.
+    #[cfg(feature = "registry")]
+    pub(crate) fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The repository's path in its registry: `library/busybox`.
+    #[cfg(feature = "registry")]
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The repository as people see it: `busybox`, `user/app`, `host:5000/app`.
     pub(crate) fn repository(&self) -> String {
         if self.domain != DEFAULT_DOMAIN {

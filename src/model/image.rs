@@ -123,6 +123,9 @@ pub struct Progress {
     pub progress: String,
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub id: String,
+    /// For programs: what a push made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub aux: Option<serde_json::Value>,
 }
 
 /// Numbers of a progress message, in bytes; both 0 serialise as `{}`.

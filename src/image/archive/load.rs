@@ -4,8 +4,8 @@ use super::intake::{FoundLayer, Intake};
 use super::{docker, legacy, oci};
 use crate::error::{Error, Result};
 use crate::image::digest::Digest;
-use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, labels};
-use crate::model::{Event, Progress, ProgressDetail};
+use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, labels, progress};
+use crate::model::{Event, Progress};
 use crate::op::Op;
 use std::io::Read;
 
@@ -100,14 +100,7 @@ impl Images {
                 continue;
             }
             told.push(*diff_id);
-            let size = i64::try_from(layer.size).unwrap_or(i64::MAX);
-            tell(Progress {
-                status: "Loading layer".into(),
-                progress_detail: Some(ProgressDetail { current: size, total: size }),
-                progress: full_bar(layer.size),
-                id: diff_id.short(),
-                ..Progress::default()
-            })?;
+            tell(progress::loaded(diff_id, layer.size))?;
         }
         Ok(())
     }
@@ -115,40 +108,4 @@ impl Images {
 
 fn is_parent(image: &NewImage, images: &[NewImage]) -> bool {
     images.iter().any(|other| other.parent == Some(image.id))
-}
-
-/// docker's bar at its end.
-fn full_bar(size: u64) -> String {
-    let size = human_size(size);
-    format!("[{}>] {size:>8}/{size}", "=".repeat(50))
-}
-
-/// Four significant digits, decimal units.
-fn human_size(size: u64) -> String {
-    let (mut value, mut unit) = (size as f64, 0);
-    while value >= 1000.0 && unit < 6 {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = match value {
-        v if v >= 100.0 => 1,
-        v if v >= 10.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{}", ["B", "kB", "MB", "GB", "TB", "PB", "EB"][unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_as_docker_writes_them() {
-        for (size, want) in [(0, "0B"), (512, "512B"), (1000, "1kB"), (1_578_496, "1.578MB"), (99_990_000, "99.99MB")] {
-            assert_eq!(human_size(size), want);
-        }
-        assert!(full_bar(1024).ends_with(">]  1.024kB/1.024kB"));
-    }
 }

@@ -1,0 +1,184 @@
+//! Reading a blob to its end, over any number of connections.
+
+use super::{ATTEMPTS, Say, back_off, is_passing};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::digest::{Digest, Hasher};
+use crate::image::progress;
+use crate::registry::{Blob, Repository, Transport};
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+/// How often progress is told.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A blob as one stream. A connection that breaks is made again where it broke; the end comes only when size and digest
+/// are right.
+pub(super) struct BlobReader<'a> {
+    transport: &'a Transport,
+    repository: &'a Repository<'a>,
+    digest: Digest,
+    size: u64,
+    /// Whom to tell, and as what.
+    say: Option<(&'a Say, String)>,
+    open: Option<Box<dyn Read + Send>>,
+    at: u64,
+    hasher: Option<Hasher>,
+    /// Tries in a row that brought nothing.
+    failures: u32,
+    told: Instant,
+    failed: Option<Error>,
+}
+
+impl<'a> BlobReader<'a> {
+    pub(super) fn new(
+        transport: &'a Transport,
+        repository: &'a Repository<'a>,
+        digest: Digest,
+        size: u64,
+        say: Option<(&'a Say, String)>,
+    ) -> BlobReader<'a> {
+        BlobReader {
+            transport,
+            repository,
+            digest,
+            size,
+            say,
+            open: None,
+            at: 0,
+            hasher: Some(Hasher::new()),
+            failures: 0,
+            told: Instant::now(),
+            failed: None,
+        }
+    }
+
+    /// The whole content, which the caller knows to be small.
+    pub(super) fn small(mut self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(self.failed.take().unwrap_or_else(|| Error::from(error))),
+        }
+    }
+
+    /// Reads what is left, for its errors: a wrong digest explains what came before.
+    pub(super) fn drain(&mut self) -> Result<()> {
+        if self.failed.is_none() {
+            let _ = io::copy(self, &mut io::sink());
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn next(&mut self, out: &mut [u8]) -> Result<usize> {
+        loop {
+            self.transport.check()?;
+            if self.at == self.size {
+                return self.end();
+            }
+            match self.piece(out) {
+                Ok(n) => {
+                    self.failures = 0;
+                    self.at += n as u64;
+                    if let Some(hasher) = &mut self.hasher {
+                        hasher.update(&out[..n]);
+                    }
+                    self.tell();
+                    return Ok(n);
+                }
+                Err(error) if is_passing(&error) => {
+                    self.open = None;
+                    self.failures += 1;
+                    if self.failures >= ATTEMPTS {
+                        return Err(error.context(self.digest));
+                    }
+                    let silent = Say(crossbeam_channel::unbounded().0);
+                    let (say, id) = match &self.say {
+                        Some((say, id)) => (*say, id.as_str()),
+                        None => (&silent, ""),
+                    };
+                    back_off(self.transport, say, id, self.failures)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Some bytes, at least one.
+    fn piece(&mut self, out: &mut [u8]) -> Result<usize> {
+        let wanted = out.len().min(usize::try_from(self.size - self.at).unwrap_or(usize::MAX));
+        let broken = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Unavailable, format!("download: {e}"));
+        let content = match &mut self.open {
+            Some(content) => content,
+            None => self.open.insert(connect(self.repository, &self.digest, self.size, self.at)?),
+        };
+        loop {
+            match content.read(&mut out[..wanted]) {
+                Ok(0) => {
+                    self.transport.check()?;
+                    return Err(broken(&format_args!("it ended after {} of {} bytes", self.at, self.size)));
+                }
+                Ok(n) => return Ok(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.transport.check()?;
+                    return Err(broken(&e));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<usize> {
+        self.open = None;
+        match self.hasher.take().map(Hasher::finish) {
+            Some(found) if found != self.digest => {
+                Err(Error::invalid(format!("filesystem layer verification failed for digest {}", self.digest)))
+            }
+            _ => Ok(0),
+        }
+    }
+
+    fn tell(&mut self) {
+        if let Some((say, id)) = &self.say
+            && (self.told.elapsed() >= EVERY || self.at == self.size)
+        {
+            self.told = Instant::now();
+            say.tell(progress::bar("Downloading", id, self.at, self.size));
+        }
+    }
+}
+
+impl Read for BlobReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        if self.failed.is_some() {
+            return Err(io::Error::other("the download failed"));
+        }
+        self.next(out).map_err(|error| {
+            let shown = io::Error::other(error.to_string());
+            self.failed = Some(error);
+            shown
+        })
+    }
+}
+
+/// Opens the blob so that the byte `at` comes next.
+fn connect(repository: &Repository<'_>, digest: &Digest, size: u64, at: u64) -> Result<Box<dyn Read + Send>> {
+    let Blob { from, length, mut content } = repository.blob(&digest.to_string(), at)?;
+    if let Some(length) = length
+        && length != size - from
+    {
+        return Err(Error::invalid(format!(
+            "{digest}: the manifest says {size} bytes, the registry has {}",
+            from.saturating_add(length)
+        )));
+    }
+    // A registry that takes no ranges begins again: what is here already is skipped.
+    let skipped = io::copy(&mut content.by_ref().take(at - from), &mut io::sink());
+    match skipped {
+        Ok(n) if n == at - from => Ok(content),
+        Ok(_) => Err(Error::new(ErrorKind::Unavailable, "download: it ended early")),
+        Err(e) => Err(Error::new(ErrorKind::Unavailable, format!("download: {e}"))),
+    }
+}

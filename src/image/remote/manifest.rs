@@ -1,0 +1,212 @@
+//! Manifests and indexes of registries: what an image is made of.
+
+use crate::error::{Error, Result};
+use crate::image::digest::Digest;
+use crate::image::host_architecture;
+use serde::{Deserialize, Serialize};
+
+pub(super) const SCHEMA2: &str = "application/vnd.docker.distribution.manifest.v2+json";
+pub(super) const LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const SCHEMA1: &str = "application/vnd.docker.distribution.manifest.v1+json";
+const SIGNED1: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
+
+/// What we say that we read, best first.
+pub(super) const ACCEPT: &[&str] = &[SCHEMA2, LIST, OCI, INDEX, SIGNED1, SCHEMA1];
+
+pub(super) const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// A layer as we push it.
+pub(super) const LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+
+/// A blob as a manifest names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Descriptor {
+    #[serde(default)]
+    pub(super) media_type: String,
+    pub(super) size: u64,
+    pub(super) digest: String,
+}
+
+impl Descriptor {
+    pub(super) fn digest(&self) -> Result<Digest> {
+        Digest::parse(&self.digest, "manifest: digest")
+    }
+}
+
+/// An image's manifest (schema 2 or OCI), as we write it too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Manifest {
+    pub(super) schema_version: u32,
+    #[serde(default)]
+    pub(super) media_type: String,
+    pub(super) config: Descriptor,
+    #[serde(default)]
+    pub(super) layers: Vec<Descriptor>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    #[serde(default)]
+    manifests: Vec<Listed>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Platform {
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    os: String,
+    #[serde(default)]
+    variant: String,
+}
+
+/// What a manifest turned out to be.
+#[derive(Debug)]
+pub(super) enum Document {
+    Image(Manifest),
+    /// Several; this is the digest of the one for this machine.
+    Chosen(Digest),
+}
+
+/// Reads a manifest by its media type, or by its looks where the registry names none.
+pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
+    #[derive(Deserialize)]
+    struct Looks {
+        #[serde(rename = "schemaVersion", default)]
+        version: u32,
+        #[serde(rename = "mediaType", default)]
+        media_type: String,
+        #[serde(default)]
+        manifests: Option<serde::de::IgnoredAny>,
+    }
+    let looks: Looks = json(bytes)?;
+    let known = |kind: &&str| [SCHEMA2, LIST, OCI, INDEX, SCHEMA1, SIGNED1].contains(kind);
+    let kind = [media_type, &looks.media_type].into_iter().find(known).unwrap_or(match looks {
+        Looks { version: 1, .. } => SCHEMA1,
+        Looks { manifests: Some(_), .. } => INDEX,
+        _ => OCI,
+    });
+    // One document must not be an image to one reader and a list to another.
+    if !looks.media_type.is_empty() && looks.media_type != kind && known(&&*looks.media_type) {
+        return Err(Error::invalid(format!(
+            "the manifest says that it is {:?}, its sender {kind:?}",
+            looks.media_type
+        )));
+    }
+    match kind {
+        LIST | INDEX => choose(json(bytes)?).map(Document::Chosen),
+        SCHEMA1 | SIGNED1 => Err(Error::unsupported(
+            "manifests of schema version 1 are not supported: push the image again with a newer client",
+        )),
+        _ => {
+            let manifest: Manifest = json(bytes)?;
+            check(&manifest)?;
+            Ok(Document::Image(manifest))
+        }
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("manifest: {e}")))
+}
+
+/// The first one for this machine's system and architecture.
+fn choose(index: Index) -> Result<Digest> {
+    let ours = index.manifests.iter().find(|listed| {
+        listed.platform.as_ref().is_some_and(|p| {
+            p.os == "linux" && p.architecture == host_architecture() && matches!(&*p.variant, "" | "v1" | "v8")
+        })
+    });
+    match ours {
+        Some(listed) => Digest::parse(&listed.digest, "manifest list: digest"),
+        None => Err(Error::not_found(format!(
+            "no matching manifest for linux/{} in the manifest list entries",
+            host_architecture()
+        ))),
+    }
+}
+
+/// Refuses what is no image, and layers that we cannot or must not fetch, before anything is fetched.
+fn check(manifest: &Manifest) -> Result<()> {
+    let kind = manifest.config.media_type.as_str();
+    if !matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json") {
+        return Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is no image")));
+    }
+    for layer in &manifest.layers {
+        let kind = layer.media_type.as_str();
+        if kind.contains("foreign") || kind.contains("nondistributable") {
+            return Err(Error::unsupported(format!(
+                "foreign layer {}: layers whose content is not in the registry are not supported",
+                layer.digest
+            )));
+        }
+        // What it is compressed by stands in its first bytes.
+        let tar = kind.contains(".tar") || kind.is_empty();
+        if !tar || kind.contains("+encrypted") {
+            return Err(Error::invalid(format!("layer {}: {kind:?} is no kind of layer", layer.digest)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use serde_json::json;
+
+    fn digest(digit: char) -> String {
+        format!("sha256:{}", digit.to_string().repeat(64))
+    }
+
+    fn image(config: &str, layer: &str) -> serde_json::Value {
+        json!({ "schemaVersion": 2, "config": { "mediaType": config, "size": 2, "digest": digest('1') },
+            "layers": [{ "mediaType": layer, "size": 3, "digest": digest('2') }] })
+    }
+
+    fn read_value(kind: &str, value: &serde_json::Value) -> Result<Document> {
+        read(kind, value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn lists_give_the_one_for_this_machine() {
+        let entry = |digit, os: &str, architecture: &str| json!({ "digest": digest(digit), "size": 1, "platform": { "os": os, "architecture": architecture } });
+        let ours = host_architecture();
+        let list = json!({ "schemaVersion": 2, "manifests": [
+            entry('3', "linux", "s390x"), entry('4', "windows", ours), entry('5', "linux", ours), entry('6', "linux", ours)
+        ] });
+        for kind in [LIST, INDEX, "", "text/plain"] {
+            match read_value(kind, &list).unwrap() {
+                Document::Chosen(chosen) => assert_eq!(chosen.to_string(), digest('5')),
+                other => panic!("{other:?}"),
+            }
+        }
+        let none = json!({ "schemaVersion": 2, "manifests": [entry('3', "linux", "s390x")] });
+        assert_eq!(read_value(LIST, &none).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn layers_that_are_elsewhere_and_what_is_no_image_are_refused() {
+        assert!(matches!(read_value(SCHEMA2, &image(CONFIG, LAYER)).unwrap(), Document::Image(_)));
+        let foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
+        assert_eq!(read_value(SCHEMA2, &image(CONFIG, foreign)).unwrap_err().kind(), ErrorKind::Unsupported);
+        let plugin = "application/vnd.docker.plugin.v1+json";
+        assert!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message().contains("no image"));
+        assert!(read_value(SCHEMA2, &image(CONFIG, "text/html")).is_err());
+        assert_eq!(read_value("", &json!({ "schemaVersion": 1 })).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(read(SCHEMA2, b"<html>").is_err());
+        let mut two = image(CONFIG, LAYER);
+        two["mediaType"] = LIST.into();
+        assert!(read_value(SCHEMA2, &two).unwrap_err().message().contains("its sender"));
+    }
+}

@@ -1,0 +1,359 @@
+//! Pushing: the layers that the registry lacks, the configuration, and last the manifest.
+
+use super::manifest::{CONFIG, Descriptor, LAYER, Manifest, SCHEMA2};
+use super::{ATTEMPTS, Say, back_off, beside, in_parallel, is_passing, stored_digest};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::digest::{Digest, Hasher};
+use crate::image::layer::recipe;
+use crate::image::reference::Reference;
+use crate::image::{Emit, Images, Tell, labels, name_row, progress};
+use crate::kernel::thread;
+use crate::model::{Event, Progress, ProgressDetail, PushImage, RegistryOptions};
+use crate::op::Op;
+use crate::registry::{Client, Repository, Transport, Upload, Url};
+use crate::store::blobs::{self, BlobRow};
+use crate::store::{Flush, images as rows};
+use crate::time::now_ns;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+/// Speed counts for more than the last percent here.
+const LEVEL: u32 = 4;
+/// Compressed pieces on their way, and their size.
+const DEPTH: usize = 8;
+const PIECE: usize = 128 << 10;
+/// How often progress is told.
+const EVERY: Duration = Duration::from_millis(100);
+/// Digests of a layer that are looked for in the registry.
+const CANDIDATES: usize = 3;
+
+/// An image under one of its names.
+struct Named {
+    reference: Reference,
+    id: Digest,
+    config: Vec<u8>,
+    /// Diff ids and sizes of the tars, bottom first.
+    layers: Vec<(Digest, u64)>,
+}
+
+impl Images {
+    /// Pushes one tag, or every tag of a repository that is here.
+    pub(crate) fn push(
+        &self,
+        options: &RegistryOptions,
+        request: &PushImage,
+        tell: Tell<'_>,
+        emit: Emit<'_>,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let images = self.named(request)?;
+        let transport = Transport::new(options.clone());
+        let mut events = Vec::new();
+        let result = beside(&transport, tell, op, |say| {
+            let Some(first) = images.first() else { return Ok(()) };
+            let reference = &first.reference;
+            let full = format!("{}/{}", reference.domain(), reference.path());
+            say.tell(progress::line(format!("The push refers to repository [{full}]"), ""));
+            let client = Client::connect(&transport, reference.domain(), request.auth.clone())?;
+            let repository = client.repository(reference.path(), true);
+            let push = Push { images: self, transport: &transport, repository: &repository, say: &say };
+            images.iter().try_for_each(|image| push.one(image, &mut events))
+        });
+        events.into_iter().for_each(emit);
+        result
+    }
+
+    fn named(&self, request: &PushImage) -> Result<Vec<Named>> {
+        let reference = Reference::parse(&request.name)?;
+        if reference.digest().is_some() {
+            return Err(Error::invalid("cannot push a digest reference"));
+        }
+        let reference = match request.tag.as_str() {
+            "" => reference,
+            tag => reference.with_tag(tag)?,
+        };
+        self.db.read(|tx| {
+            let names = rows::all_names(tx)?;
+            let repository = reference.repository();
+            let mut images = Vec::new();
+            for row in names.iter().filter(|row| row.repository == repository && !row.is_digest) {
+                if reference.tag().is_some() && row.name != reference.to_string() {
+                    continue;
+                }
+                let image = rows::get(tx, &row.image_id)?.ok_or_else(|| crate::image::no_such(&row.name))?;
+                let mut layers = Vec::new();
+                for (diff_id, size) in rows::tars(tx, &image.id)? {
+                    layers.push((stored_digest(&diff_id)?, u64::try_from(size).unwrap_or(0)));
+                }
+                let id = stored_digest(&image.id)?;
+                images.push(Named { reference: Reference::parse(&row.name)?, id, config: image.config, layers });
+            }
+            match (images.is_empty(), reference.tag()) {
+                (false, _) => Ok(images),
+                (true, Some(_)) if names.iter().any(|row| row.repository == repository) => {
+                    Err(Error::not_found(format!("tag does not exist: {reference}")))
+                }
+                (true, _) => {
+                    let text = format!("An image does not exist locally with the tag: {repository}");
+                    Err(Error::not_found(text))
+                }
+            }
+        })
+    }
+}
+
+struct Push<'a> {
+    images: &'a Images,
+    transport: &'a Transport,
+    repository: &'a Repository<'a>,
+    say: &'a Say,
+}
+
+impl Push<'_> {
+    fn one(&self, image: &Named, events: &mut Vec<Event>) -> Result<()> {
+        let mut seen = HashSet::new();
+        let unique: Vec<(Digest, u64)> = image.layers.iter().copied().filter(|(id, _)| seen.insert(*id)).collect();
+        for (i, (diff_id, _)) in unique.iter().enumerate() {
+            let status = if i < super::AT_ONCE { "Preparing" } else { "Waiting" };
+            self.say.tell(progress::step(status, &diff_id.short()));
+        }
+        let done = in_parallel(self.transport, unique.clone(), |(diff_id, size)| {
+            self.layer(&diff_id, size).inspect_err(|_| {
+                self.say.tell(progress::step("Image push failed", &diff_id.short()));
+            })
+        })?;
+        let blob = |diff_id: &Digest| {
+            let index = unique.iter().position(|(id, _)| id == diff_id);
+            index.and_then(|index| done.get(index).cloned()).ok_or_else(|| Error::internal("push: a layer is missing"))
+        };
+        let layers = image.layers.iter().map(|(diff_id, _)| blob(diff_id)).collect::<Result<Vec<_>>>()?;
+        let config = self.document(&image.id, &image.config)?;
+        let manifest = Manifest { schema_version: 2, media_type: SCHEMA2.into(), config, layers };
+        let bytes = serde_json::to_vec(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
+        let digest = Digest::of(&bytes).to_string();
+        let tag = image.reference.tag().unwrap_or("latest");
+        self.repository.put_manifest(tag, SCHEMA2, &bytes, &digest)?;
+        self.remember(image, &digest)?;
+        let size = bytes.len();
+        self.say.tell(progress::line(format!("{tag}: digest: {digest} size: {size}"), ""));
+        self.say.tell(Progress {
+            progress_detail: Some(ProgressDetail::default()),
+            aux: Some(serde_json::json!({ "Tag": tag, "Digest": digest, "Size": size })),
+            ..Progress::default()
+        });
+        let name = image.reference.repository();
+        events.push(Event::image("push", &image.reference.to_string(), &name, &labels(&image.config)));
+        Ok(())
+    }
+
+    /// The image is known by this digest too from now on.
+    fn remember(&self, image: &Named, digest: &str) -> Result<()> {
+        let reference = image.reference.clone().with_digest(digest)?;
+        self.images.db.write(Flush::Durable, |tx| {
+            let id = image.id.to_string();
+            if rows::get(tx, &id)?.is_some() {
+                rows::set_name(tx, &name_row(&reference, &id), now_ns())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Brings one layer there, whichever way is cheapest.
+    fn layer(&self, diff_id: &Digest, tar_size: u64) -> Result<Descriptor> {
+        let id = diff_id.short();
+        let known = self.images.db.read(|tx| blobs::of(tx, &diff_id.to_string(), self.repository.domain()))?;
+        if let Some(blob) = self.there_already(diff_id, &known)? {
+            self.say.tell(progress::step("Layer already exists", &id));
+            return self.noted(diff_id, blob);
+        }
+        let mut upload = None;
+        for blob in known.iter().filter(|blob| blob.repository != self.repository.path).take(CANDIDATES) {
+            let mount = (blob.digest.as_str(), blob.repository.as_str());
+            match self.repository.begin_upload(Some(mount)) {
+                Ok(Upload::Mounted) => {
+                    self.say.tell(progress::step(&format!("Mounted from {}", blob.repository), &id));
+                    return self.noted(diff_id, blob.clone());
+                }
+                Ok(Upload::To(url)) => {
+                    upload = Some(url);
+                    break;
+                }
+                // Not ours to read there: it is sent as any other.
+                Err(error) if matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Forbidden) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut failures = 0;
+        loop {
+            match self.send(diff_id, tar_size, upload.take()) {
+                Ok(blob) => {
+                    self.say.tell(progress::step("Pushed", &id));
+                    return self.noted(diff_id, blob);
+                }
+                Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
+                    failures += 1;
+                    back_off(self.transport, self.say, &id, failures)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn there_already(&self, diff_id: &Digest, known: &[BlobRow]) -> Result<Option<BlobRow>> {
+        let mut asked: Vec<&str> = Vec::new();
+        for blob in known {
+            if asked.contains(&blob.digest.as_str()) || asked.len() >= CANDIDATES {
+                continue;
+            }
+            asked.push(&blob.digest);
+            match self.repository.has_blob(&blob.digest)? {
+                Some(size) if size.is_none_or(|size| size == blob.size) => return Ok(Some(blob.clone())),
+                _ if blob.repository == self.repository.path => self.images.db.write(Flush::Lazy, |tx| {
+                    blobs::remove(tx, &diff_id.to_string(), self.repository.domain(), &blob.repository)
+                })?,
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes that this repository has the blob; answers how a manifest names it.
+    fn noted(&self, diff_id: &Digest, blob: BlobRow) -> Result<Descriptor> {
+        let blob = BlobRow { repository: self.repository.path.clone(), ..blob };
+        self.images
+            .db
+            .write(Flush::Lazy, |tx| blobs::put(tx, &diff_id.to_string(), self.repository.domain(), &blob))?;
+        Ok(Descriptor { media_type: LAYER.into(), size: blob.size, digest: blob.digest })
+    }
+
+    /// Writes the layer's tar again, compresses it and sends it, all at once.
+    fn send(&self, diff_id: &Digest, tar_size: u64, upload: Option<Url>) -> Result<BlobRow> {
+        let upload = match upload {
+            Some(url) => url,
+            None => self.begin()?,
+        };
+        let (out, pieces) = bounded(DEPTH);
+        let (sent, made) = std::thread::scope(|scope| -> Result<_> {
+            let maker = thread::spawn(scope, "layer-deflate", || self.compress(diff_id, tar_size, out))?;
+            let mut body = Body { pieces, piece: Vec::new(), at: 0 };
+            let sent = self.repository.send(upload.clone(), &mut body);
+            // Without its reader the maker ends by itself.
+            drop(body);
+            let made = maker.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a push failed"))?;
+            Ok((sent, made))
+        })?;
+        // A layer that cannot be made is the reason for an upload that fails; a failed upload for one that is cut off.
+        let (digest, size, next) = match (made, sent) {
+            (Ok((digest, size)), Ok(next)) => (digest, size, next),
+            (Err(error), _) if error.message() != CUT => {
+                self.repository.abandon(upload);
+                return Err(error);
+            }
+            (_, Err(error)) | (Err(error), _) => return Err(error),
+        };
+        let digest = digest.to_string();
+        self.repository.finish(next, &digest, b"")?;
+        Ok(BlobRow { repository: self.repository.path.clone(), digest, size })
+    }
+
+    fn begin(&self) -> Result<Url> {
+        match self.repository.begin_upload(None)? {
+            Upload::To(url) => Ok(url),
+            Upload::Mounted => Err(Error::internal("the registry mounted what nobody asked for")),
+        }
+    }
+
+    /// The gzip form of a layer, as pieces to `out`. Answers its digest and size.
+    fn compress(&self, diff_id: &Digest, tar_size: u64, out: Sender<Vec<u8>>) -> Result<(Digest, u64)> {
+        let layer = self.images.layers.open_layer(diff_id)?;
+        let pieces = Pieces { out, piece: Vec::with_capacity(PIECE), hasher: Hasher::new(), size: 0 };
+        let mut encoder = GzEncoder::new(pieces, Compression::new(LEVEL));
+        let (mut hasher, mut done, mut told) = (Hasher::new(), 0u64, Instant::now());
+        let id = diff_id.short();
+        recipe::replay(&layer, &mut |bytes| {
+            self.transport.check()?;
+            hasher.update(bytes);
+            done += bytes.len() as u64;
+            if told.elapsed() >= EVERY {
+                told = Instant::now();
+                self.say.tell(progress::bar("Pushing", &id, done, tar_size));
+            }
+            encoder.write_all(bytes).map_err(|_| Error::internal(CUT))
+        })?;
+        if hasher.finish() != *diff_id {
+            return Err(Error::corrupt(format!(
+                "layer {diff_id} in the store is damaged: its content does not have this digest"
+            )));
+        }
+        self.say.tell(progress::bar("Pushing", &id, done, tar_size));
+        let mut pieces = encoder.finish().map_err(|_| Error::internal(CUT))?;
+        pieces.flush().map_err(|_| Error::internal(CUT))?;
+        Ok((pieces.hasher.finish(), pieces.size))
+    }
+
+    /// Uploads a small document, unless it is there.
+    fn document(&self, digest: &Digest, bytes: &[u8]) -> Result<Descriptor> {
+        let text = digest.to_string();
+        if self.repository.has_blob(&text)?.is_none() {
+            self.repository.finish(self.begin()?, &text, bytes)?;
+        }
+        Ok(Descriptor { media_type: CONFIG.into(), size: bytes.len() as u64, digest: text })
+    }
+}
+
+/// Why a layer's stream ended early: nobody reads it any more.
+const CUT: &str = "the upload ended";
+
+/// Gathers compressed bytes into pieces, and their digest.
+struct Pieces {
+    out: Sender<Vec<u8>>,
+    piece: Vec<u8>,
+    hasher: Hasher,
+    size: u64,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        self.out.send(piece).map_err(|_| io::Error::other(CUT))
+    }
+}
+
+/// The pieces as the body of a request.
+struct Body {
+    pieces: Receiver<Vec<u8>>,
+    piece: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Body {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.piece.len() {
+            match self.pieces.recv() {
+                Ok(piece) => (self.piece, self.at) = (piece, 0),
+                Err(_) => return Ok(0),
+            }
+        }
+        let n = out.len().min(self.piece.len() - self.at);
+        out[..n].copy_from_slice(&self.piece[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}

@@ -1,0 +1,286 @@
+//! HTTP and TLS: the only file that knows ureq and rustls.
+//!
+//! One [`Transport`] belongs to one pull or push; stopping it ends every call of its on any thread. Redirects are
+//! followed here, and never take credentials to another host nor from TLS to plain HTTP.
+
+use super::trust::{certificates, is_insecure};
+use super::url::Url;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::RegistryOptions;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::{Agent, SendBody, http};
+
+const CONNECT: Duration = Duration::from_secs(20);
+/// Longest silence in the middle of a body.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Longest wait for an answer: a registry may digest a large upload first.
+const ANSWER: Duration = Duration::from_secs(300);
+const MAX_HEADERS: usize = 64 << 10;
+const MAX_REDIRECTS: u32 = 5;
+const AGENT: &str = concat!("coracle/", env!("CARGO_PKG_VERSION"));
+
+/// The connections of one pull or push.
+pub(crate) struct Transport {
+    options: RegistryOptions,
+    stopped: AtomicBool,
+    agents: Mutex<HashMap<String, Agent>>,
+}
+
+/// What is asked.
+pub(super) struct Ask<'a> {
+    pub(super) method: &'static str,
+    pub(super) url: Url,
+    pub(super) headers: Vec<(&'static str, String)>,
+    /// The header `Authorization`: only ever sent to the origin of `url`.
+    pub(super) authorization: Option<String>,
+    pub(super) body: Payload<'a>,
+}
+
+pub(super) enum Payload<'a> {
+    None,
+    Bytes(&'a [u8]),
+    /// Sent in chunks; it cannot be sent twice.
+    Stream(&'a mut dyn Read),
+}
+
+/// What came back: the body is still to be read.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Where it came from, after redirects.
+    pub(super) url: Url,
+    headers: http::HeaderMap,
+    body: ureq::Body,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// The body, of at most `limit` bytes.
+    pub(super) fn bytes(self, limit: usize) -> Result<Vec<u8>> {
+        let shown = self.url.shown();
+        let mut bytes = Vec::new();
+        let read = self.reader().take(limit as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|e| lost(format!("{shown}: {e}")))?;
+        if bytes.len() > limit {
+            return Err(Error::internal(format!("{shown}: the answer has more than {limit} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn reader(self) -> impl Read + Send + 'static {
+        self.body.into_with_config().limit(u64::MAX).reader()
+    }
+
+    /// The length that the answer promises.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.header("content-length")?.parse().ok()
+    }
+}
+
+impl Transport {
+    pub(crate) fn new(options: RegistryOptions) -> Transport {
+        Transport { options, stopped: AtomicBool::new(false), agents: Mutex::default() }
+    }
+
+    /// Ends every call, now and later.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for (_, agent) in self.agents.lock().drain() {
+            agent.shutdown();
+        }
+    }
+
+    /// The error of a stopped transport.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.stopped.load(Ordering::SeqCst) {
+            true => Err(Error::new(ErrorKind::Cancelled, "the operation was cancelled")),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits, unless stopped.
+    pub(crate) fn sleep(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+
+    pub(super) fn is_insecure(&self, authority: &str) -> bool {
+        is_insecure(authority, &self.options)
+    }
+
+    /// Sends one request; GET and HEAD follow redirects. Connections that fail are [`ErrorKind::Unavailable`].
+    pub(super) fn send(&self, mut ask: Ask<'_>) -> Result<Answer> {
+        let first = ask.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let method = ask.method;
+            let answer = self.once(&mut ask)?;
+            let redirected = matches!(answer.status, 301 | 302 | 303 | 307 | 308) && matches!(method, "GET" | "HEAD");
+            let Some(location) = answer.header("location").filter(|_| redirected) else { return Ok(answer) };
+            let next = answer.url.join(location)?;
+            if answer.url.https && !next.https {
+                return Err(Error::internal(format!("{}: a redirect away from TLS is refused", answer.url.shown())));
+            }
+            if !next.same_origin(&first) {
+                ask.authorization = None;
+            }
+            ask.url = next;
+        }
+        Err(Error::internal(format!("{}: more than {MAX_REDIRECTS} redirects", first.shown())))
+    }
+
+    fn once(&self, ask: &mut Ask<'_>) -> Result<Answer> {
+        self.check()?;
+        let url = ask.url.clone();
+        if !url.https && !self.is_insecure(&url.authority) {
+            let who = &url.authority;
+            return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
+        }
+        let agent = self.agent(&url)?;
+        let mut request = http::Request::builder().method(ask.method).uri(url.text());
+        for (name, value) in &ask.headers {
+            request = request.header(*name, value);
+        }
+        if let Some(authorization) = &ask.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let malformed = |_| Error::internal(format!("{} {}: not a well-formed request", ask.method, url.shown()));
+        let result = match &mut ask.body {
+            Payload::None => agent.run(request.body(()).map_err(malformed)?),
+            Payload::Bytes(bytes) => agent.run(request.body(*bytes).map_err(malformed)?),
+            Payload::Stream(stream) => agent.run(request.body(SendBody::from_reader(*stream)).map_err(malformed)?),
+        };
+        // A stopped transport has closed the connection: that is the reason, not the failure.
+        self.check()?;
+        let (parts, body) = result.map_err(|e| failed(ask.method, &url, &e))?.into_parts();
+        Ok(Answer { status: parts.status.as_u16(), url, headers: parts.headers, body })
+    }
+
+    /// The agent for an origin: each has a trust of its own.
+    fn agent(&self, url: &Url) -> Result<Agent> {
+        let key = format!("{}://{}", url.https, url.authority);
+        if let Some(agent) = self.agents.lock().get(&key) {
+            return Ok(agent.clone());
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_response_header_size(MAX_HEADERS)
+            .timeout_connect(Some(CONNECT))
+            .timeout_per_read(Some(SILENCE))
+            .timeout_per_write(Some(SILENCE))
+            .timeout_recv_response(Some(ANSWER))
+            .user_agent(AGENT)
+            .proxy(proxy(url)?);
+        let config = if url.https { config.tls_config(self.tls(&url.authority)?) } else { config };
+        let agent = config.build().new_agent();
+        let mut agents = self.agents.lock();
+        // Not one that a stop would miss.
+        self.check()?;
+        Ok(agents.entry(key).or_insert(agent).clone())
+    }
+
+    fn tls(&self, authority: &str) -> Result<TlsConfig> {
+        let own = certificates(authority, &self.options)?;
+        let mut roots = system_roots().to_vec();
+        for pem in &own.authorities {
+            for item in parse_pem(pem) {
+                if let Ok(PemItem::Certificate(certificate)) = item {
+                    roots.push(certificate);
+                }
+            }
+        }
+        let client = match &own.client {
+            None => None,
+            Some((chain, key)) => {
+                let bad = |_| Error::invalid(format!("the client certificate for {authority} cannot be read"));
+                let mut certificates = Vec::new();
+                for item in parse_pem(chain) {
+                    if let PemItem::Certificate(certificate) = item.map_err(bad)? {
+                        certificates.push(certificate);
+                    }
+                }
+                Some(ClientCert::new_with_certs(&certificates, PrivateKey::from_pem(key).map_err(bad)?))
+            }
+        };
+        // Where an authority was given for it, an insecure registry is verified as any other.
+        let unverified = own.authorities.is_empty() && self.is_insecure(authority);
+        Ok(TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .client_cert(client)
+            .disable_verification(unverified)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build())
+    }
+}
+
+/// The machine's authorities, read once.
+fn system_roots() -> &'static [Certificate<'static>] {
+    static ROOTS: OnceLock<Vec<Certificate<'static>>> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect()
+    })
+}
+
+/// The proxy that the environment names for a TLS address. Plain HTTP goes straight: it is for this machine and for
+/// registries that were listed.
+fn proxy(url: &Url) -> Result<Option<ureq::Proxy>> {
+    let variable = |name: &str| {
+        let value = std::env::var(name).or_else(|_| std::env::var(name.to_ascii_lowercase()));
+        value.ok().filter(|value| !value.is_empty())
+    };
+    if !url.https || variable("NO_PROXY").is_some_and(|list| exempt(url, &list)) {
+        return Ok(None);
+    }
+    let Some(proxy) = variable("HTTPS_PROXY") else { return Ok(None) };
+    let proxy = ureq::Proxy::new(&proxy);
+    // The variable may hold a password.
+    proxy.map(Some).map_err(|_| Error::invalid("HTTPS_PROXY is not the address of a proxy"))
+}
+
+fn exempt(url: &Url, list: &str) -> bool {
+    let host = url.host();
+    list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
+        let suffix = entry.trim_start_matches('*').trim_start_matches('.');
+        entry == "*"
+            || entry.eq_ignore_ascii_case(&url.authority)
+            || host.eq_ignore_ascii_case(suffix)
+            || host.to_ascii_lowercase().ends_with(&format!(".{}", suffix.to_ascii_lowercase()))
+    }) || matches!(host, "localhost" | "[::1]")
+        || host.starts_with("127.")
+}
+
+fn failed(method: &str, url: &Url, error: &ureq::Error) -> Error {
+    // Some of its errors repeat the address, which may be a signed one.
+    let why = match error {
+        ureq::Error::BadUri(_) => "not a well-formed address".to_owned(),
+        other => other.to_string(),
+    };
+    lost(format!("{method} {}: {why}", url.shown()))
+}
+
+/// The error of a connection that failed: trying again may help.
+fn lost(message: String) -> Error {
+    Error::new(ErrorKind::Unavailable, message)
+}
