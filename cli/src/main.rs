@@ -8,6 +8,7 @@ mod create;
 mod exec;
 mod format;
 mod images;
+mod registry;
 mod resources;
 mod serve;
 mod session;
@@ -74,6 +75,7 @@ fn entries() -> Vec<&'static Entry> {
         resources::ENTRIES,
         exec::ENTRIES,
         images::ENTRIES,
+        registry::ENTRIES,
         system::ENTRIES,
         serve::ENTRIES,
     ]
@@ -88,6 +90,8 @@ pub struct Globals {
     pub root: PathBuf,
     /// `--run`.
     pub run_dir: Option<PathBuf>,
+    /// `--insecure-registry`.
+    pub insecure_registries: Vec<String>,
 }
 
 impl Globals {
@@ -100,6 +104,7 @@ impl Globals {
     pub fn options(&self) -> Options {
         let mut options = Options::new(&self.root);
         options.run_dir = self.run_dir.clone();
+        options.registry.insecure = self.insecure_registries.clone();
         options
     }
 }
@@ -111,6 +116,11 @@ const GLOBAL: Command = Command {
     flags: &[
         Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
         Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
+        Flag::value(
+            &["insecure-registry"],
+            "HOST[:PORT]",
+            "a registry without TLS, or with a certificate nobody vouches for",
+        ),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -163,6 +173,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     let globals = Globals {
         root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
         run_dir: global.last("run").map(PathBuf::from),
+        insecure_registries: global.all("insecure-registry"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

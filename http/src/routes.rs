@@ -1,6 +1,6 @@
 //! The table of routes: what is answered, and by whom.
 
-use crate::api::{Handler, containers, exec, images, system, unbuilt};
+use crate::api::{Handler, containers, exec, images, registry, system, unbuilt};
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
 /// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
@@ -22,7 +22,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/version", system::version),
     route("GET", "/info", system::info),
     route("GET", "/events", system::events),
-    route("POST", "/auth", unbuilt::registries),
+    route("POST", "/auth", registry::login),
     // Containers.
     route("GET", "/containers/json", containers::list),
     route("POST", "/containers/create", containers::create),
@@ -63,7 +63,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/images/{name}/json", images::inspect),
     route("POST", "/images/create", images::create),
     route("POST", "/images/load", images::load),
-    route("POST", "/images/{name}/push", unbuilt::push),
+    route("POST", "/images/{name}/push", registry::push),
     route("POST", "/images/{name}/tag", images::tag),
     route("DELETE", "/images/{name}", images::remove),
     route("POST", "/commit", unbuilt::commit),

@@ -99,7 +99,10 @@ pub(crate) fn load(mut call: Call) -> Result<Response> {
 pub(crate) fn create(call: Call) -> Result<Response> {
     let from = |key| call.query.get(key).filter(|v| !v.is_empty());
     match (from("fromImage"), from("fromSrc")) {
-        (Some(_), _) => Err(Error::unsupported("pulling images is not supported yet")),
+        (Some(name), _) => {
+            let name = name.to_owned();
+            super::registry::pull(call, &name)
+        }
         (None, Some("-")) => import(call),
         (None, Some(_)) => Err(Error::unsupported("importing an image from a URL is not supported yet")),
         (None, None) => Err(Error::invalid("one of fromImage and fromSrc is needed")),

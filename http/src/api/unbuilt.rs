@@ -18,13 +18,11 @@ macro_rules! unbuilt {
 }
 
 unbuilt! {
-    registries: "logging in to a registry is",
     attach_ws: "attaching over a websocket is",
     changes: "listing a container's changes is",
     export: "exporting a container is",
     archive: "copying files into and out of containers is",
     search: "searching for images is",
-    push: "pushing images is",
     commit: "committing a container is",
     build: "building images is",
     volumes: "volumes are",
