@@ -36,7 +36,7 @@ impl Containers {
     pub(super) fn health(&self, found: &Found) -> Option<Health> {
         let check = spec::health_check(&found.spec)?;
         let state = &found.now.state;
-        if state.started_ns == 0 {
+        if status(found) == Status::None {
             return None;
         }
         let log = self.results(found).into_iter().map(|(result, output)| HealthResult {
@@ -100,7 +100,7 @@ fn result(file: &File, number: u64) -> Option<(wire::HealthResult, Vec<u8>)> {
 }
 
 /// What is known of a container's health now. One that has a check and does not run counts as unhealthy, as dockerd has
-/// it; so does one whose monitor is older than health checks.
+/// it. Nothing is known of one whose monitor is older than health checks.
 pub(super) fn status(found: &Found) -> Status {
     if found.now.state.started_ns == 0 || spec::health_check(&found.spec).is_none() {
         return Status::None;
@@ -108,6 +108,7 @@ pub(super) fn status(found: &Found) -> Status {
     match found.now.state.health {
         HEALTH_STARTING if found.now.is_live() => Status::Starting,
         HEALTH_HEALTHY if found.now.is_live() => Status::Healthy,
+        HEALTH_NONE if found.now.is_live() => Status::None,
         _ => Status::Unhealthy,
     }
 }

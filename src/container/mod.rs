@@ -88,7 +88,7 @@ impl Containers {
         let states = States::open(&root, &run)?;
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
-        let program = MonitorProgram::default();
+        let program = MonitorProgram::new(options.monitor_program.clone());
         let filters = DefaultFilters::default();
         let all = Containers {
             root,

@@ -13,5 +13,6 @@ mod isolation;
 mod lifecycle;
 mod many;
 mod misuse;
+mod older;
 mod restart;
 mod volumes;
