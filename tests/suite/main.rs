@@ -6,6 +6,7 @@ mod support;
 
 mod cli;
 mod config;
+mod docker_cli;
 mod faults;
 mod health;
 mod images;
