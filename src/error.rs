@@ -134,6 +134,11 @@ impl Error {
         self.message = format!("{context}: {}", self.message);
         self
     }
+    /// The same error with the kernel's own words behind its message.
+    pub(crate) fn explained(mut self, words: &str) -> Error {
+        self.message = format!("{} ({words})", self.message);
+        self
+    }
     /// What went wrong, coarsely.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -17,6 +17,7 @@ mod image;
 mod kernel;
 mod launch;
 mod log;
+mod network;
 mod op;
 #[cfg(feature = "registry")]
 mod registry;

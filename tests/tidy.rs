@@ -18,6 +18,7 @@ const ROWS: &[(&str, u8)] = &[
     ("log", 4),
     ("launch", 4),
     ("volume", 4),
+    ("network", 4),
     ("container", 5),
     ("engine", 7),
 ];

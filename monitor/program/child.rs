@@ -25,6 +25,9 @@ pub struct Launch<'a> {
     pub devpts: i32,
     /// The streams are pipes of the monitor's own: their owner may be changed.
     pub own_stdio: bool,
+    /// A netlink socket of the route family outside the container; -1: there is none.
+    pub host_link: i32,
+    pub restarts: u32,
 }
 
 /// The monitor learns the kinds of messages by their first word.
@@ -104,6 +107,7 @@ impl<'a> Child<'a> {
             OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
             OP_ENTER => self.enter(p.u32()),
             OP_SHARED_SHM => self.shared_shm(p.u32()),
+            OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),

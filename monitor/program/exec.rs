@@ -166,6 +166,8 @@ impl Monitor {
                 cols: header.cols,
                 init: self.init_pidfd,
                 devpts: self.devpts,
+                host_link: -1,
+                restarts: 0,
                 own_stdio: true,
             });
         }

@@ -80,6 +80,7 @@ impl Monitor {
 
     /// Makes cgroups and streams, clones the child, waits until it executes the program.
     fn start(&mut self) -> core::result::Result<(), Failure> {
+        self.network_events(b"connect");
         self.volume_events(STRING_MOUNTED);
         self.start_process().inspect_err(|_| self.volume_events(STRING_UNMOUNTED))
     }
@@ -96,6 +97,10 @@ impl Monitor {
         let report = sys::socketpair().map_err(failed)?;
         let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
+        let mut host_link = -1;
+        if ops.clone().any(|op| op.code == OP_NET) {
+            host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
+        }
         for mut op in ops.filter(|op| op.code == OP_JOIN_NS) {
             let (index, kind) = (op.payload.u32() as usize, u64::from(op.payload.u32()));
             // A pid namespace is joined by the parent: it counts for children.
@@ -118,11 +123,14 @@ impl Monitor {
                 init: -1,
                 devpts: -1,
                 own_stdio: true,
+                host_link,
+                restarts: self.state.restarts,
             });
         }
         for fd in ends {
             sys::close(fd);
         }
+        sys::close(host_link);
         sys::close(report[1]);
         let outcome = self.await_child(report[0]);
         sys::close(report[0]);
@@ -216,6 +224,7 @@ impl Monitor {
     fn start_failed(&mut self, failure: Failure) -> ! {
         self.stop_streams();
         self.remove_cgroups();
+        self.release_network();
         self.state.failure = failure;
         self.set_status(STATUS_CREATED, true);
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
@@ -274,6 +283,7 @@ impl Monitor {
         // The event comes after the record: who hears of the end must find it ended.
         self.set_status(if again { STATUS_RESTARTING } else { STATUS_EXITED }, true);
         self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
+        self.network_events(b"disconnect");
         self.volume_events(STRING_UNMOUNTED);
         if again {
             self.plan_restart(ran);
@@ -334,6 +344,7 @@ impl Monitor {
             self.set_status(STATUS_EXITED, true);
         }
         self.remove_cgroups();
+        self.release_network();
         self.end_execs();
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);

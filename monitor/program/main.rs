@@ -6,7 +6,7 @@
 //! outside a confined walk.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`,
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`,
 //! `child` (the plan, between clone and exec), `user` (passwd and group), `text`, `sys` (the kernel).
 
 #![no_std]
@@ -24,6 +24,7 @@ mod health;
 mod jsonlog;
 mod life;
 mod memory;
+mod net;
 mod record;
 mod streams;
 mod text;

@@ -27,6 +27,24 @@ impl Monitor {
         }
     }
 
+    /// Appends an event for each network of the container.
+    pub fn network_events(&self, action: &[u8]) {
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops.filter(|op| op.code == OP_NETWORK) {
+            let mut buffer = [0u8; 4096];
+            let now = sys::now();
+            let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
+            w.bytes(b"{\"Type\":\"network\",\"Action\":\"").bytes(action).bytes(b"\",\"Actor\":{\"ID\":\"");
+            w.bytes(op.payload.bytes()).bytes(b"\",\"Attributes\":{\"container\":\"").bytes(self.id).bytes(b"\",");
+            w.bytes(op.payload.bytes()).bytes(b"}},\"time\":").number(now / 1_000_000_000);
+            w.bytes(b",\"timeNano\":").number(now).bytes(b"}");
+            if !w.full {
+                let length = w.done().len();
+                self.append(&mut buffer, length);
+            }
+        }
+    }
+
     /// Appends an event of the container: one write, so that it stands in the journal whole.
     ///
     /// `detail` follows the action (`exec_start: true`); it stands in JSON already.

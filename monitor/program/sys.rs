@@ -331,6 +331,15 @@ pub fn socketpair() -> Result<[i32; 2]> {
     Ok(fds)
 }
 
+pub const NETLINK_ROUTE: usize = 0;
+pub const NETLINK_NETFILTER: usize = 12;
+
+/// A netlink socket in the network namespace of this process.
+pub fn netlink(protocol: usize) -> Result<i32> {
+    const AF_NETLINK: usize = 16;
+    sys!(SOCKET, AF_NETLINK, 3 | 0o2000000, protocol).map(|fd| fd as i32)
+}
+
 /// A listening SOCK_SEQPACKET socket at `name` in the working directory.
 pub fn listen_at(name: &[u8]) -> Result<i32> {
     const AF_UNIX: u16 = 1;

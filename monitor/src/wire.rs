@@ -137,6 +137,22 @@ pub const OP_ENTER: u16 = 26;
 /// u32 index of a mount namespace among the boot message's: its `/dev/shm` becomes this container's too.
 pub const OP_SHARED_SHM: u16 = 27;
 
+/// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
+/// messages: netlink requests, sent in one buffer after the holes in it are filled.
+pub const OP_NET: u16 = 40;
+/// Over a socket in the monitor's network namespace, of the route family.
+pub const NET_HOST: u32 = 0;
+/// Over a socket in the container's network namespace, of the route family.
+pub const NET_INSIDE: u32 = 1;
+/// Over a socket in the container's network namespace, of the netfilter family.
+pub const NET_INSIDE_FILTER: u32 = 2;
+/// Two digits that differ from restart to restart: an interface of the last run may not be gone yet.
+pub const PATCH_RESTART: u32 = 0;
+/// A descriptor of the container's network namespace (i32).
+pub const PATCH_NETNS: u32 = 1;
+/// The index (u32) of the operation's interface in the container.
+pub const PATCH_INDEX: u32 = 2;
+
 // Operations of the monitor.
 
 /// u32 kind (`STRING_*`), str.
@@ -155,6 +171,12 @@ pub const OP_CGROUP_OOM: u16 = 0x105;
 /// u64 interval, u64 timeout, u64 start period (all ns), u32 failures in a row that mean unhealthy, str command as the
 /// inside of a JSON string, str plan: the health check, a process like an exec'd one.
 pub const OP_HEALTH: u16 = 0x106;
+/// str id, str attributes (JSON members without braces): a network that the container is on, for its events.
+pub const OP_NETWORK: u16 = 0x120;
+/// str messages: netfilter requests that are sent when the container has ended for good; no answer is awaited.
+pub const OP_FIREWALL_END: u16 = 0x121;
+/// u32 index of the boot message's namespace descriptors: one that is closed when the container has ended for good.
+pub const OP_HOLD: u16 = 0x122;
 
 /// The container's id.
 pub const STRING_ID: u32 = 1;

@@ -6,7 +6,11 @@ pub(crate) mod file;
 #[allow(unsafe_code)]
 pub(crate) mod mount;
 #[allow(unsafe_code)]
+pub(crate) mod netlink;
+#[allow(unsafe_code)]
 pub(crate) mod path;
+#[allow(unsafe_code)]
+pub(crate) mod port;
 #[allow(unsafe_code)]
 pub(crate) mod probe;
 #[allow(unsafe_code)]

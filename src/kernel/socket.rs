@@ -108,6 +108,15 @@ pub(crate) fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd> {
 
 /// Sends one packet with descriptors; never raises SIGPIPE.
 pub(crate) fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result<()> {
+    send_with(socket, data, fds, 0)
+}
+
+/// The same, but an error where it would have to wait.
+pub(crate) fn send_now(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result<()> {
+    send_with(socket, data, fds, libc::MSG_DONTWAIT)
+}
+
+fn send_with(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd], flags: i32) -> Result<()> {
     assert!(fds.len() <= MAX_FDS, "a packet takes {MAX_FDS} descriptors");
     let mut control = Control([0; 16 + 4 * MAX_FDS]);
     let length = 16 + 4 * fds.len();
@@ -128,7 +137,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result
     }
     loop {
         // SAFETY: header, data and control live over the call.
-        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | flags) };
         if sent >= 0 {
             return Ok(());
         }

@@ -1,12 +1,13 @@
 //! The durable metadata: one SQLite database under the root, opened by any number of programs.
 //!
 //! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables
-//! and their queries live in one file per noun ([`images`], [`containers`], [`volumes`]), each with its part of the schema.
+//! and their queries live in one file per noun ([`images`], [`containers`], [`networks`], [`volumes`]), each with its part of the schema.
 
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(crate) mod blobs;
 pub(crate) mod containers;
 pub(crate) mod images;
+pub(crate) mod networks;
 pub(crate) mod states;
 pub(crate) mod volumes;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
 /// one was made by a newer library and is refused.
-const STEPS: &[&[&str]] = &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA], &[blobs::SCHEMA]];
+const STEPS: &[&[&str]] = &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA], &[blobs::SCHEMA], &[networks::SCHEMA]];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
 /// How long a call waits for another program's transaction.

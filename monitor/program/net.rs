@@ -1,0 +1,112 @@
+//! Networks: netlink requests that the library wrote, sent where only a process of the container can send them; and what
+//! is left to do when the container ends.
+
+use crate::boot::Monitor;
+use crate::child::{errno, os};
+use crate::sys::{self, *};
+use crate::wire::*;
+
+type Step = core::result::Result<(), Failure>;
+
+/// [`OP_NET`] of the child.
+pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
+    let (place, acks) = (p.u32(), p.u32());
+    let interface = p.cstr();
+    let count = p.u32();
+    let mut holes = p;
+    for _ in 0..count {
+        p.u64();
+    }
+    let messages = p.bytes();
+    let buffer = os(sys::map_memory(messages.len().max(1)))?;
+    buffer[..messages.len()].copy_from_slice(messages);
+    for _ in 0..count {
+        let (kind, at) = (holes.u32(), holes.u32() as usize);
+        fill(buffer, kind, at, interface, restarts)?;
+    }
+    let socket = match place {
+        NET_HOST => host_link,
+        NET_INSIDE => os(sys::netlink(NETLINK_ROUTE))?,
+        _ => os(sys::netlink(NETLINK_NETFILTER))?,
+    };
+    os(sys::write(socket, &buffer[..messages.len()]))?;
+    let answered = acknowledged(socket, acks);
+    if place != NET_HOST {
+        sys::close(socket);
+    }
+    answered
+}
+
+fn fill(buffer: &mut [u8], kind: u32, at: usize, interface: &[u8], restarts: u32) -> Step {
+    let value = match kind {
+        PATCH_RESTART => {
+            let digits = [b'0' + (restarts / 10 % 10) as u8, b'0' + (restarts % 10) as u8];
+            buffer.get_mut(at..at + 2).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&digits);
+            return Ok(());
+        }
+        PATCH_NETNS => os(sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0))?,
+        _ => index_of(interface)?,
+    };
+    buffer.get_mut(at..at + 4).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&value.to_ne_bytes());
+    Ok(())
+}
+
+/// The index of an interface of this process's network namespace.
+fn index_of(name: &[u8]) -> core::result::Result<i32, Failure> {
+    const SIOCGIFINDEX: usize = 0x8933;
+    let mut request = [0u8; 40];
+    let length = name.len().min(16);
+    request[..length].copy_from_slice(&name[..length]);
+    // SAFETY: no pointers.
+    let socket = os(unsafe { sys::call(nr::SOCKET, &[2, 2 | O_CLOEXEC as usize, 0]) })? as i32;
+    let found = sys::ioctl(socket, SIOCGIFINDEX, request.as_mut_ptr() as usize);
+    sys::close(socket);
+    os(found)?;
+    Ok(i32::from_ne_bytes([request[16], request[17], request[18], request[19]]))
+}
+
+/// Takes the acknowledgements; the first refusal is the answer.
+fn acknowledged(socket: i32, acks: u32) -> Step {
+    const ERROR: u16 = 2;
+    let mut buffer = [0u8; 8192];
+    let mut got = 0;
+    while got < acks {
+        let length = os(sys::read(socket, &mut buffer))?;
+        let mut rest = &buffer[..length];
+        while rest.len() >= 20 {
+            let size = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+            if u16::from_ne_bytes([rest[4], rest[5]]) == ERROR {
+                got += 1;
+                let error = i32::from_ne_bytes([rest[16], rest[17], rest[18], rest[19]]);
+                if error != 0 {
+                    return Err(errno(-error));
+                }
+            }
+            rest = rest.get((size.max(20) + 3) & !3..).unwrap_or(&[]);
+        }
+    }
+    Ok(())
+}
+
+impl Monitor {
+    /// The container has ended for good: its ports lead nowhere any more, and are free for others.
+    pub fn release_network(&mut self) {
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops {
+            match op.code {
+                OP_FIREWALL_END => {
+                    if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
+                        let _ = sys::write(socket, op.payload.bytes());
+                        sys::close(socket);
+                    }
+                }
+                OP_HOLD => {
+                    let place = &mut self.namespaces[op.payload.u32() as usize % MAX_FDS];
+                    sys::close(*place);
+                    *place = -1;
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Netlink sockets: requests in one buffer, their acknowledgements and dumps.
+
+use super::fd::errno;
+use crate::error::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Links, addresses, routes.
+pub(crate) const ROUTE: i32 = libc::NETLINK_ROUTE;
+/// nf_tables.
+pub(crate) const NETFILTER: i32 = libc::NETLINK_NETFILTER;
+
+const HEAD: usize = 16;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const FLAG_CAPPED: u16 = 0x100;
+const FLAG_ACK_TLVS: u16 = 0x200;
+const ATTR_TEXT: u16 = 1;
+
+/// A netlink socket in the network namespace of the calling thread.
+pub(crate) struct Socket(OwnedFd);
+
+/// A request that the kernel refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Sequence number of the message: its place in the buffer, from 1.
+    pub sequence: u32,
+    pub errno: i32,
+    /// What the kernel says to it; often nothing.
+    pub text: String,
+}
+
+impl Refused {
+    /// As the library's error; `what` was tried.
+    pub(crate) fn error(&self, what: impl std::fmt::Display) -> Error {
+        let error = Error::os(what, self.errno);
+        if self.text.is_empty() { error } else { error.explained(&self.text) }
+    }
+}
+
+impl Socket {
+    /// Opens one for a protocol ([`ROUTE`], [`NETFILTER`]).
+    pub(crate) fn open(protocol: i32) -> Result<Socket> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
+        if fd < 0 {
+            return Err(Error::os("open a netlink socket", errno()));
+        }
+        // SAFETY: the kernel just gave us this descriptor.
+        let socket = Socket(unsafe { OwnedFd::from_raw_fd(fd) });
+        for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            socket.set(libc::SOL_NETLINK, option, 1);
+        }
+        // A whole rule set is one message, and its acknowledgements come all at once.
+        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20);
+        Ok(socket)
+    }
+
+    /// Best effort: what an old kernel does not know makes errors less clear, and nothing worse.
+    fn set(&self, level: i32, option: i32, value: i32) {
+        let (pointer, length) = ((&raw const value).cast(), size_of::<i32>() as libc::socklen_t);
+        // SAFETY: the value lives over the call.
+        unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, pointer, length) };
+    }
+
+    /// Sends requests in one buffer, and takes `acks` acknowledgements; answers the refusals among them.
+    pub(crate) fn request(&self, messages: &[u8], acks: usize) -> Result<Vec<Refused>> {
+        self.send(messages)?;
+        let mut refused = Vec::new();
+        let mut got = 0;
+        while got < acks {
+            for (kind, flags, sequence, body) in split(&self.receive()?) {
+                if kind != ERROR {
+                    continue;
+                }
+                got += 1;
+                let errno = word(body, 0);
+                if errno != 0 {
+                    refused.push(Refused { sequence, errno: -errno, text: text(flags, body) });
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Sends a request for a list; `each` gets the type and the body (after the netlink header) of every answer.
+    pub(crate) fn dump(&self, request: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
+        self.send(request)?;
+        loop {
+            for (kind, _, _, body) in split(&self.receive()?) {
+                match kind {
+                    DONE => return Ok(()),
+                    ERROR if word(body, 0) == 0 => return Ok(()),
+                    ERROR => return Err(Error::os("read a netlink list", -word(body, 0))),
+                    _ => each(kind, body),
+                }
+            }
+        }
+    }
+
+    fn send(&self, data: &[u8]) -> Result<()> {
+        // SAFETY: the slice is valid for its length.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), data.as_ptr().cast(), data.len(), 0) };
+        if sent == data.len() as isize { Ok(()) } else { Err(Error::os("send a netlink request", errno())) }
+    }
+
+    fn receive(&self) -> Result<Vec<u8>> {
+        let mut buffer = vec![0u8; 64 << 10];
+        loop {
+            // SAFETY: the buffer is valid for its length.
+            let got = unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            if got >= 0 {
+                buffer.truncate(got as usize);
+                return Ok(buffer);
+            }
+            if errno() != libc::EINTR {
+                return Err(Error::os("read a netlink answer", errno()));
+            }
+        }
+    }
+}
+
+fn word(body: &[u8], at: usize) -> i32 {
+    body.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes)
+}
+
+/// The messages of a datagram: type, flags, sequence number, body. What is cut short ends the list.
+fn split(datagram: &[u8]) -> Vec<(u16, u16, u32, &[u8])> {
+    let mut rest = datagram;
+    let mut found = Vec::new();
+    while rest.len() >= HEAD {
+        let length = word(rest, 0) as usize;
+        let Some(body) = rest.get(HEAD..length) else { break };
+        let (kind, flags) = (u16::from_ne_bytes([rest[4], rest[5]]), u16::from_ne_bytes([rest[6], rest[7]]));
+        found.push((kind, flags, word(rest, 8) as u32, body));
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
+/// The kernel's words in an extended acknowledgement.
+fn text(flags: u16, body: &[u8]) -> String {
+    if flags & FLAG_ACK_TLVS == 0 {
+        return String::new();
+    }
+    let skip = if flags & FLAG_CAPPED == 0 { (word(body, 4) as usize).max(HEAD) } else { HEAD };
+    let found = attributes(body.get(4 + skip.next_multiple_of(4)..).unwrap_or_default())
+        .find(|(kind, _)| *kind == ATTR_TEXT)
+        .map(|(_, text)| String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
+    found.unwrap_or_default()
+}
+
+/// The attributes in a body: type (without its flag bits) and payload.
+pub(crate) fn attributes(body: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = body;
+    std::iter::from_fn(move || {
+        let head = rest.get(..4)?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let payload = rest.get(4..length)?;
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_messages_end_the_list() {
+        let mut whole = Vec::new();
+        for sequence in [1u32, 2] {
+            whole.extend_from_slice(&20u32.to_ne_bytes());
+            whole.extend_from_slice(&ERROR.to_ne_bytes());
+            whole.extend_from_slice(&0u16.to_ne_bytes());
+            whole.extend_from_slice(&sequence.to_ne_bytes());
+            whole.extend_from_slice(&[0; 4]);
+            whole.extend_from_slice(&(-5i32).to_ne_bytes());
+        }
+        let sequences = |data: &[u8]| split(data).iter().map(|m| m.2).collect::<Vec<_>>();
+        assert_eq!(sequences(&whole), [1, 2]);
+        assert_eq!(sequences(&whole[..39]), [1]);
+        assert_eq!(sequences(&whole[..19]), []);
+        whole[0] = 3;
+        assert_eq!(sequences(&whole), []);
+    }
+
+    #[test]
+    fn attributes_that_lie_about_their_length_end_the_list() {
+        let list = [8, 0, 1, 0, b'a', b'b', b'c', 0, 200, 0, 2, 0];
+        assert_eq!(attributes(&list).collect::<Vec<_>>(), [(1, &b"abc\0"[..])]);
+        assert_eq!(attributes(&[0, 0, 1, 0]).count(), 0);
+    }
+}

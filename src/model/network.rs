@@ -1,0 +1,150 @@
+//! Networks: create body, connect and disconnect, what list and inspect show.
+// The fields are the specification's own names; their meaning stands there.
+#![allow(missing_docs)]
+
+use super::{EndpointSettings, Filters, StringMap};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+
+fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// One pool of addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct IpamPool {
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub subnet: String,
+    #[serde(rename = "IPRange", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub ip_range: String,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub gateway: String,
+    #[serde(
+        rename = "AuxiliaryAddresses",
+        alias = "AuxAddress",
+        deserialize_with = "null_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub auxiliary_addresses: StringMap,
+}
+
+/// `IPAM` of a network.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Ipam {
+    #[serde(deserialize_with = "null_default")]
+    pub driver: String,
+    pub options: Option<StringMap>,
+    #[serde(deserialize_with = "null_default")]
+    pub config: Vec<IpamPool>,
+}
+
+/// Body of network create.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct CreateNetwork {
+    #[serde(deserialize_with = "null_default")]
+    pub name: String,
+    #[serde(deserialize_with = "null_default")]
+    pub check_duplicate: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub driver: String,
+    #[serde(rename = "EnableIPv6", deserialize_with = "null_default")]
+    pub enable_ipv6: bool,
+    #[serde(rename = "IPAM", deserialize_with = "null_default")]
+    pub ipam: Ipam,
+    #[serde(deserialize_with = "null_default")]
+    pub internal: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub attachable: bool,
+    #[serde(deserialize_with = "null_default")]
+    pub options: StringMap,
+    #[serde(deserialize_with = "null_default")]
+    pub labels: StringMap,
+}
+
+/// Answer of network create.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkCreated {
+    pub id: String,
+    pub warning: String,
+}
+
+/// Body of network connect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ConnectNetwork {
+    #[serde(deserialize_with = "null_default")]
+    pub container: String,
+    pub endpoint_config: Option<EndpointSettings>,
+}
+
+/// Body of network disconnect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DisconnectNetwork {
+    #[serde(deserialize_with = "null_default")]
+    pub container: String,
+    #[serde(deserialize_with = "null_default")]
+    pub force: bool,
+}
+
+/// A running container on a network.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkMember {
+    pub name: String,
+    #[serde(rename = "EndpointID")]
+    pub endpoint_id: String,
+    pub mac_address: String,
+    /// With its prefix length.
+    #[serde(rename = "IPv4Address")]
+    pub ipv4_address: String,
+    #[serde(rename = "IPv6Address")]
+    pub ipv6_address: String,
+}
+
+/// `ConfigFrom` of a network: always empty here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkConfigFrom {
+    pub network: String,
+}
+
+/// A network as list and inspect show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkDetail {
+    pub name: String,
+    pub id: String,
+    pub created: String,
+    pub scope: String,
+    pub driver: String,
+    #[serde(rename = "EnableIPv6")]
+    pub enable_ipv6: bool,
+    #[serde(rename = "IPAM")]
+    pub ipam: Ipam,
+    pub internal: bool,
+    pub attachable: bool,
+    pub ingress: bool,
+    pub config_from: NetworkConfigFrom,
+    pub config_only: bool,
+    /// Running members by container id.
+    pub containers: BTreeMap<String, NetworkMember>,
+    pub options: StringMap,
+    pub labels: StringMap,
+}
+
+/// What a network list asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListNetworks {
+    /// `name`, `id`, `driver`, `label`, `type` (`custom`, `builtin`), `scope`, `dangling`.
+    pub filters: Filters,
+}

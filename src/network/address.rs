@@ -1,0 +1,255 @@
+//! Giving out addresses: pools of networks, addresses of endpoints. Everything here runs in a database transaction, so that
+//! two programs never give out the same.
+
+use super::subnet::{Subnet, pools};
+use super::{Network, as_500, forbidden};
+use crate::error::{Error, Result};
+use crate::model::{Ipam, IpamPool};
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+/// A pool as it is used: its subnet, the part that automatic addresses come from, the gateway, what else is taken.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    pub subnet: Subnet,
+    pub range: Subnet,
+    pub gateway: Option<IpAddr>,
+    pub taken: Vec<IpAddr>,
+}
+
+impl Pool {
+    /// The pools of a stored network.
+    pub(super) fn of(network: &Network) -> Result<Vec<Pool>> {
+        network.spec.ipam.config.iter().map(Pool::read).collect()
+    }
+
+    fn read(pool: &IpamPool) -> Result<Pool> {
+        let subnet =
+            Subnet::parse(&pool.subnet).map_err(|e| e.context(format_args!("Invalid subnet {} ", pool.subnet)))?;
+        let range = match pool.ip_range.as_str() {
+            "" => subnet,
+            text => Subnet::parse(text).map_err(|e| e.context(format_args!("Invalid ip range {text} ")))?,
+        };
+        if !subnet.covers(&range) {
+            return Err(as_500(format!("Invalid ip range {range}: it does not lie in subnet {subnet}")));
+        }
+        let address = |text: &str, what: &str| -> Result<IpAddr> {
+            let ip = text.split('/').next().unwrap_or_default().parse::<IpAddr>();
+            let ip = ip.map_err(|_| as_500(format!("{what}: {text:?} is no address")))?;
+            if subnet.contains(ip) {
+                Ok(ip)
+            } else {
+                Err(as_500(format!("{what} ({text}): it does not lie in subnet {subnet}")))
+            }
+        };
+        let gateway = match pool.gateway.as_str() {
+            "" => None,
+            text => Some(address(text, "failed to allocate gateway")?),
+        };
+        let auxiliary = pool.auxiliary_addresses.values();
+        let taken =
+            auxiliary.map(|text| address(text, "failed to allocate secondary ip address")).collect::<Result<_>>()?;
+        Ok(Pool { subnet, range, gateway, taken })
+    }
+
+    /// The lowest address that nobody has.
+    fn free(&self, used: &HashSet<IpAddr>) -> Option<IpAddr> {
+        let (first, last) = self.subnet.hosts();
+        let from = self.subnet.offset(self.range.base()).max(first);
+        let to = self.subnet.offset(self.range.last()).min(last);
+        // A pool with more addresses than this is not looked through to its end.
+        const LOOK: u128 = 1 << 20;
+        (from..=to.min(from.saturating_add(LOOK)))
+            .filter_map(|offset| self.subnet.nth(offset))
+            .find(|ip| Some(*ip) != self.gateway && !self.taken.contains(ip) && !used.contains(ip))
+    }
+
+    /// The gateway's address and the subnet's prefix length.
+    pub(super) fn prefix(&self) -> u8 {
+        self.subnet.prefix()
+    }
+}
+
+/// Decides the pools of a new network: those asked for are checked, a missing one is chosen. `others` are the subnets of
+/// the root's networks, `host` those that the host has a route to or an address in.
+pub(super) fn decide(
+    asked: &Ipam,
+    enable_ipv6: bool,
+    others: &[Subnet],
+    host: &[Subnet],
+) -> Result<(Vec<IpamPool>, bool)> {
+    let mut pools: Vec<IpamPool> = Vec::new();
+    for pool in asked.config.iter().filter(|pool| **pool != IpamPool::default()) {
+        if pool.subnet.is_empty() {
+            return Err(as_500("Invalid subnet  : invalid CIDR address: "));
+        }
+        pools.push(pool.clone());
+    }
+    let read = |pool: &IpamPool| Pool::read(pool);
+    let mut taken: Vec<Subnet> = others.to_vec();
+    for pool in &pools {
+        let subnet = read(pool)?.subnet;
+        if taken.iter().any(|other| other.overlaps(&subnet)) {
+            return Err(forbidden("Pool overlaps with other one on this address space"));
+        }
+        taken.push(subnet);
+    }
+    let has =
+        |pools: &[IpamPool], v6: bool| pools.iter().any(|p| Subnet::parse(&p.subnet).is_ok_and(|s| s.is_v6() == v6));
+    let automatic = !has(&pools, false);
+    if automatic {
+        let subnet = choose(&taken, host)?;
+        pools.insert(0, IpamPool { subnet: subnet.to_string(), ..IpamPool::default() });
+    }
+    if enable_ipv6 && !has(&pools, true) {
+        return Err(as_500(
+            "could not find an available, non-overlapping IPv6 address pool among the defaults to assign to the network",
+        ));
+    }
+    for pool in &mut pools {
+        if pool.gateway.is_empty() {
+            let read = read(pool)?;
+            let gateway = read
+                .free(&HashSet::new())
+                .ok_or_else(|| as_500("failed to allocate gateway (): No available addresses on this pool"))?;
+            // The first of the subnet, even where automatic addresses come from a part of it.
+            let (first, _) = read.subnet.hosts();
+            let first = read.subnet.nth(first).filter(|ip| !read.taken.contains(ip));
+            pool.gateway = first.unwrap_or(gateway).to_string();
+        }
+        pool.subnet = read(pool)?.subnet.to_string();
+    }
+    Ok((pools, automatic))
+}
+
+/// A free one of the automatic subnets.
+pub(super) fn choose(taken: &[Subnet], host: &[Subnet]) -> Result<Subnet> {
+    let free = |subnet: &Subnet| !taken.iter().chain(host).any(|other| other.overlaps(subnet));
+    pools().find(free).ok_or_else(|| {
+        as_500("could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network")
+    })
+}
+
+/// Who has which addresses of a network now.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// Of running containers.
+    pub now: HashSet<IpAddr>,
+    /// Of containers that ended a moment ago, too.
+    pub lately: HashSet<IpAddr>,
+}
+
+/// What an endpoint asks for.
+#[derive(Debug, Default)]
+pub(super) struct Ask {
+    pub address: Option<IpAddr>,
+    /// What it had the last time.
+    pub before: Option<IpAddr>,
+}
+
+/// Gives out an address of one family; `None` where the network has no pool of it.
+pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used) -> Result<Option<(IpAddr, Pool)>> {
+    let of_family: Vec<&Pool> = pools.iter().filter(|pool| pool.subnet.is_v6() == v6).collect();
+    if let Some(ip) = ask.address {
+        let pool = of_family.iter().find(|pool| pool.subnet.contains(ip));
+        let pool = pool.ok_or_else(|| {
+            Error::invalid(
+                "user specified IP address is supported only when connecting to networks with user configured subnets",
+            )
+        })?;
+        let reserved = pool.gateway == Some(ip) || pool.taken.contains(&ip);
+        return match reserved || used.now.contains(&ip) {
+            true => Err(forbidden("Address already in use")),
+            false => Ok(Some((ip, (*pool).clone()))),
+        };
+    }
+    let Some(first) = of_family.first() else { return Ok(None) };
+    if let Some(ip) = ask.before.filter(|ip| !used.now.contains(ip))
+        && let Some(pool) = of_family
+            .iter()
+            .find(|pool| pool.range.contains(ip) && pool.gateway != Some(ip) && !pool.taken.contains(&ip))
+    {
+        return Ok(Some((ip, (*pool).clone())));
+    }
+    for used in [&used.lately, &used.now] {
+        if let Some(found) = of_family.iter().find_map(|pool| pool.free(used).map(|ip| (ip, (*pool).clone()))) {
+            return Ok(Some(found));
+        }
+    }
+    let family = if v6 { "IPv6" } else { "IPv4" };
+    Err(as_500(format!("no available {family} addresses on this network's address pools: {}", first.subnet)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(subnet: &str, range: &str) -> IpamPool {
+        IpamPool { subnet: subnet.into(), ip_range: range.into(), ..IpamPool::default() }
+    }
+
+    fn ipam(config: Vec<IpamPool>) -> Ipam {
+        Ipam { config, ..Ipam::default() }
+    }
+
+    fn subnet(text: &str) -> Subnet {
+        Subnet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_chosen_subnet_avoids_what_the_host_knows() {
+        let host = [subnet("172.16.0.0/13"), subnet("10.0.0.0/8")];
+        let (pools, automatic) = decide(&Ipam::default(), false, &[subnet("172.24.0.0/16")], &host).unwrap();
+        assert!(automatic);
+        assert_eq!((pools[0].subnet.as_str(), pools[0].gateway.as_str()), ("172.25.0.0/16", "172.25.0.1"));
+        let all = [subnet("172.16.0.0/12"), subnet("192.168.0.0/16")];
+        assert!(decide(&Ipam::default(), false, &[], &all).is_err());
+    }
+
+    #[test]
+    fn what_is_asked_for_is_checked() {
+        let refused = |config: Vec<IpamPool>| decide(&ipam(config), false, &[subnet("10.9.0.0/16")], &[]).unwrap_err();
+        assert_eq!(refused(vec![pool("bad", "")]).message(), "Invalid subnet bad : invalid CIDR address: bad");
+        assert_eq!(refused(vec![pool("10.9.1.0/24", "")]).http_status(), 403);
+        assert_eq!(refused(vec![pool("10.1.0.0/16", ""), pool("10.1.4.0/24", "")]).http_status(), 403);
+        assert!(refused(vec![pool("10.1.0.0/16", "10.2.0.0/24")]).message().contains("ip range"));
+        let mut with_gateway = pool("10.1.0.0/16", "");
+        with_gateway.gateway = "10.2.0.1".into();
+        assert!(refused(vec![with_gateway]).message().starts_with("failed to allocate gateway (10.2.0.1): "));
+    }
+
+    #[test]
+    fn addresses_come_lowest_first_from_the_range() {
+        let (config, _) = decide(&ipam(vec![pool("10.1.0.0/16", "10.1.5.0/30")]), false, &[], &[]).unwrap();
+        assert_eq!(config[0].gateway, "10.1.0.1");
+        let pools = vec![Pool::read(&config[0]).unwrap()];
+        let mut used = Used::default();
+        let mut given = Vec::new();
+        while let Ok(Some((ip, pool))) = give(&pools, false, &Ask::default(), &used) {
+            assert_eq!(pool.prefix(), 16);
+            used.now.insert(ip);
+            used.lately.insert(ip);
+            given.push(ip.to_string());
+        }
+        assert_eq!(given, ["10.1.5.0", "10.1.5.1", "10.1.5.2", "10.1.5.3"]);
+        assert!(give(&pools, true, &Ask::default(), &used).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_address_rests_before_it_is_given_out_again() {
+        let (config, _) = decide(&ipam(vec![pool("10.1.0.0/30", "")]), false, &[], &[]).unwrap();
+        let mut wide = config[0].clone();
+        wide.subnet = "10.1.0.0/29".into();
+        let (small, wide) = (vec![Pool::read(&config[0]).unwrap()], vec![Pool::read(&wide).unwrap()]);
+        let two: IpAddr = "10.1.0.2".parse().unwrap();
+        let used = Used { now: HashSet::new(), lately: HashSet::from([two]) };
+        let ip = |pools: &[Pool], ask: &Ask| give(pools, false, ask, &used).unwrap().unwrap().0.to_string();
+        assert_eq!(ip(&wide, &Ask::default()), "10.1.0.3");
+        // Nothing else is left; or it is the container's own.
+        assert_eq!(ip(&small, &Ask::default()), "10.1.0.2");
+        assert_eq!(ip(&wide, &Ask { address: None, before: Some(two) }), "10.1.0.2");
+        let taken = Used { now: HashSet::from([two]), lately: HashSet::new() };
+        let ask = Ask { address: Some(two), before: None };
+        assert_eq!(give(&wide, false, &ask, &taken).unwrap_err().message(), "Address already in use");
+    }
+}

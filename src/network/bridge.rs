@@ -1,0 +1,273 @@
+//! The kernel's side of a network: its bridge, addresses of the host on it, the few settings that forwarding needs.
+
+use super::address::{self, Pool};
+use super::firewall::Zone;
+use super::netlink::link::{self, Address, Link};
+use super::netlink::message::Messages;
+use super::subnet::Subnet;
+use super::{Network, Networks, as_500, options, random};
+use crate::error::{Error, Result};
+use crate::kernel::netlink::{ROUTE, Socket};
+use crate::store::Flush;
+use crate::store::networks as table;
+use std::net::IpAddr;
+
+/// What a bridge's alias begins with; the network's id follows.
+const OWNER: &str = "coracle:";
+
+impl Networks {
+    /// Makes what a network needs in the kernel, where it is not there; answers the network as it is then, and the
+    /// bridge's index.
+    pub(super) fn up(&self, network: &Network) -> Result<(Network, u32)> {
+        if let Some(link) = own_bridge(network)?
+            && self.firewall.is_there()?
+        {
+            return Ok((network.clone(), link.index));
+        }
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        let mut network = self.find(&network.id)?;
+        let index = match own_bridge(&network)? {
+            Some(link) => link.index,
+            None => self.make_bridge(&mut network)?,
+        };
+        if self.firewall.is_there()? {
+            self.firewall.add_zone(&zone(&network)?)?;
+        } else {
+            self.make_firewall()?;
+        }
+        Ok((network, index))
+    }
+
+    /// Takes a network's bridge away, and what the firewall has of it.
+    pub(super) fn down(&self, network: &Network) -> Result<()> {
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        if let Some(link) = own_bridge(network)? {
+            let mut m = Messages::new();
+            link::delete_link(&mut m, link.index);
+            request(m, "remove the bridge")?;
+        }
+        if !network.spec.bridge.is_empty() && self.firewall.is_there()? {
+            self.firewall.remove_zone(&zone(network)?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the firewall of what is there now. Under [`Networks::lock`].
+    fn make_firewall(&self) -> Result<()> {
+        let mut zones = Vec::new();
+        for network in self.all()? {
+            if own_bridge(&network)?.is_some() {
+                zones.push(zone(&network)?);
+            }
+        }
+        let before = self.live_ports()?;
+        self.firewall.make(&zones, &before)?;
+        // A monitor that ended meanwhile found no table to take its ports out of.
+        let now = self.live_ports()?;
+        let gone: Vec<_> = before.into_iter().filter(|port| !now.contains(port)).collect();
+        self.firewall.remove_ports(&gone)
+    }
+
+    /// Puts back what another program took: the firewall, bridges of running containers. Nothing is made that nobody
+    /// needs.
+    pub(crate) fn heal(&self) -> Result<()> {
+        let rows = self.db.read(|tx| table::all_endpoints(tx))?;
+        let mut needed: Vec<String> = Vec::new();
+        for row in rows {
+            if row.left_ns == 0 && !needed.contains(&row.network_id) && self.is_live(row.slot)? {
+                needed.push(row.network_id);
+            }
+        }
+        for id in needed {
+            let network = self.find(&id)?;
+            if network.spec.driver == "bridge" {
+                self.up(&network)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_bridge(&self, network: &mut Network) -> Result<u32> {
+        let before = network.clone();
+        self.decide_bridge(network)?;
+        if *network != before {
+            let row = network.row()?;
+            self.db.write(Flush::Durable, |tx| table::set_spec(tx, &row.id, &row.spec))?;
+        }
+        let name = network.spec.bridge.clone();
+        let [a, b, c, d] = random::<4>()?;
+        let mut m = Messages::new();
+        let alias = format!("{OWNER}{}", network.id);
+        link::add_bridge(&mut m, &name, [0x02, 0x42, a, b, c, d], options::mtu(&network.spec)?, &alias);
+        let made = (|| {
+            request(m, &format!("make bridge {name}"))?;
+            let link = find_link(&name)?.ok_or_else(|| as_500(format!("bridge {name} is gone")))?;
+            settings(network, &name)?;
+            let mut m = Messages::new();
+            for pool in Pool::of(network)? {
+                if let Some(ip) = pool.gateway {
+                    link::add_address(&mut m, link.index, Address { ip, prefix: pool.prefix() });
+                }
+            }
+            request(m, &format!("give bridge {name} its address"))?;
+            Ok(link.index)
+        })();
+        if made.is_err()
+            && let Ok(Some(link)) = own_bridge(network)
+        {
+            let mut m = Messages::new();
+            link::delete_link(&mut m, link.index);
+            let _ = request(m, "remove the bridge");
+        }
+        made
+    }
+
+    /// The bridge's name, and the default network's subnet: as long as nobody is on it, another may take its place.
+    fn decide_bridge(&self, network: &mut Network) -> Result<()> {
+        let links = links()?;
+        let taken = |name: &str| links.iter().any(|link| link.name == name);
+        let wanted = options::bridge_name(&network.spec)?.map(str::to_owned);
+        let name = match (wanted, network.is_default()) {
+            (Some(name), _) => name,
+            (None, false) => format!("br-{}", &network.id[..12]),
+            (None, true) => {
+                let names = (0..100).map(|number| format!("coracle{number}"));
+                names
+                    .into_iter()
+                    .find(|name| !taken(name))
+                    .ok_or_else(|| as_500("no name is left for the default bridge"))?
+            }
+        };
+        if taken(&name) {
+            return Err(as_500(format!(
+                "an interface with the name {name} is there already, and is not of network {}",
+                network.name
+            )));
+        }
+        network.spec.bridge = name;
+        let host = host_subnets()?;
+        let clashes = Pool::of(network)?.iter().any(|pool| host.iter().any(|other| other.overlaps(&pool.subnet)));
+        if network.spec.ipam.config.is_empty() || network.is_default() && network.spec.automatic && clashes {
+            let others = self.subnets_of_others(&network.id)?;
+            network.spec.ipam.config = address::decide(&Default::default(), false, &others, &host)?.0;
+        }
+        Ok(())
+    }
+
+    /// The subnets of all networks but one.
+    pub(super) fn subnets_of_others(&self, id: &str) -> Result<Vec<Subnet>> {
+        let mut subnets = Vec::new();
+        for network in self.all()?.iter().filter(|network| network.id != id) {
+            subnets.extend(Pool::of(network)?.iter().map(|pool| pool.subnet));
+        }
+        Ok(subnets)
+    }
+}
+
+/// What the firewall knows of a network.
+pub(super) fn zone(network: &Network) -> Result<Zone> {
+    let subnets: Vec<Subnet> = Pool::of(network)?.iter().map(|pool| pool.subnet).collect();
+    let leaves = options::masquerade(&network.spec)? && !network.spec.internal;
+    Ok(Zone {
+        bridge: network.spec.bridge.clone(),
+        internal: network.spec.internal,
+        masqueraded: if leaves { subnets.clone() } else { Vec::new() },
+        subnets,
+    })
+}
+
+/// Sends requests; the first refusal is the error.
+pub(super) fn request(m: Messages, what: &str) -> Result<()> {
+    let acks = m.acks() as usize;
+    let refused = Socket::open(ROUTE)?.request(&m.finish(), acks)?;
+    refused.first().map_or(Ok(()), |refused| Err(refused.error(what).in_area("network")))
+}
+
+/// The network's bridge, if it is there and is its own.
+pub(super) fn own_bridge(network: &Network) -> Result<Option<Link>> {
+    if network.spec.bridge.is_empty() {
+        return Ok(None);
+    }
+    let owner = |link: &Link| link.alias.strip_prefix(OWNER) == Some(&network.id);
+    Ok(find_link(&network.spec.bridge)?.filter(owner))
+}
+
+/// A link of the host by its name.
+pub(super) fn find_link(name: &str) -> Result<Option<Link>> {
+    let mut found = None;
+    let asked = Socket::open(ROUTE)?.dump(&link::get_link(name), |kind, body| found = link::read_link(kind, body));
+    match asked {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        other => other.map(|()| found),
+    }
+}
+
+fn links() -> Result<Vec<Link>> {
+    let mut all = Vec::new();
+    Socket::open(ROUTE)?.dump(&link::get_links(), |kind, body| all.extend(link::read_link(kind, body)))?;
+    Ok(all)
+}
+
+/// Where the host's own packets go: its routes, its addresses, its resolvers. An automatic subnet stays away from them.
+pub(super) fn host_subnets() -> Result<Vec<Subnet>> {
+    let mut all = Vec::new();
+    let socket = Socket::open(ROUTE)?;
+    socket.dump(&link::get_routes(), |kind, body| {
+        all.extend(link::read_route(kind, body).map(|to| Subnet::of(to.ip, to.prefix)));
+    })?;
+    socket.dump(&link::get_addresses(), |kind, body| {
+        all.extend(link::read_address(kind, body).map(|(_, at)| Subnet::of(at.ip, at.prefix)));
+    })?;
+    let resolvers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let servers = resolvers.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
+    let servers = servers.filter_map(|text| text.trim().parse::<IpAddr>().ok());
+    all.extend(servers.map(|ip| Subnet::of(ip, if ip.is_ipv4() { 32 } else { 128 })));
+    Ok(all)
+}
+
+/// The settings of the host that its containers' packets need, each changed only where it differs.
+fn settings(network: &Network, bridge: &str) -> Result<()> {
+    let v6 = Pool::of(network)?.iter().any(|pool| pool.subnet.is_v6());
+    // The host may reach published ports at its loopback address; the firewall lets nobody else use that.
+    set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
+    if !network.spec.internal {
+        set("ipv4/ip_forward", "1")?;
+    }
+    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        // A container must not make itself the host's router.
+        set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
+        if v6 && !network.spec.internal {
+            forward_v6()?;
+        }
+    }
+    Ok(())
+}
+
+/// A host that forwards does not listen to routers any more, unless it is told to: those interfaces that do, go on.
+fn forward_v6() -> Result<()> {
+    if get("ipv6/conf/all/forwarding") == "1" {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let key = format!("ipv6/conf/{name}/accept_ra");
+        if name != "all" && get(&key) == "1" {
+            set(&key, "2")?;
+        }
+    }
+    set("ipv6/conf/all/forwarding", "1")
+}
+
+fn get(key: &str) -> String {
+    std::fs::read_to_string(format!("/proc/sys/net/{key}")).unwrap_or_default().trim().to_owned()
+}
+
+fn set(key: &str, value: &str) -> Result<()> {
+    if get(key) == value {
+        return Ok(());
+    }
+    let path = format!("/proc/sys/net/{key}");
+    std::fs::write(&path, value).map_err(|e| Error::io(format_args!("write {value} to {path}"), &e).in_area("network"))
+}

@@ -1,0 +1,139 @@
+//! Making and removing networks.
+
+use super::netlink::link::Sub;
+use super::{Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, new_id, options};
+use crate::error::{Error, Result};
+use crate::model::{CreateNetwork, NetworkCreated};
+use crate::store::Flush;
+use crate::store::networks as table;
+
+impl Networks {
+    /// Makes a network. Errors: its name is reserved, its driver is not there, its subnets overlap others.
+    pub(crate) fn create(&self, asked: &CreateNetwork) -> Result<NetworkCreated> {
+        let name = asked.name.trim();
+        if name.is_empty() {
+            return Err(as_500(format!("invalid name: {}", asked.name)));
+        }
+        if name.chars().any(char::is_control) || name.contains('/') {
+            return Err(Error::invalid(format!("invalid network name: {:?}", asked.name)));
+        }
+        if name == "default" || PREDEFINED.iter().any(|(predefined, _)| *predefined == name) {
+            return Err(forbidden(format!("operation is not permitted on predefined {name} network ")));
+        }
+        let network = self.decide(asked, name)?;
+        let host = bridge::host_subnets()?;
+        let (network, warning) = self.db.write(Flush::Durable, |tx| {
+            let mut network = network;
+            let same = table::by_name(tx, name)?.into_iter().next();
+            if asked.check_duplicate && same.is_some() {
+                return Err(Error::conflict(format!("network with name {name} already exists")));
+            }
+            let mut others = Vec::new();
+            for row in table::all(tx)? {
+                others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
+            }
+            let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
+            (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
+            table::insert(tx, &network.row()?)?;
+            let warning = same
+                .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
+            Ok((network, warning))
+        })?;
+        if network.spec.driver == "bridge"
+            && let Err(error) = self.up(&network)
+        {
+            self.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
+            return Err(error);
+        }
+        self.event(&network, "create", None)?;
+        Ok(NetworkCreated { id: network.id, warning })
+    }
+
+    fn decide(&self, asked: &CreateNetwork, name: &str) -> Result<Network> {
+        let driver = if asked.driver.is_empty() { "bridge" } else { &asked.driver };
+        match driver {
+            "bridge" | "macvlan" | "ipvlan" => {}
+            "host" => return Err(forbidden("only one instance of \"host\" network is allowed")),
+            "null" => return Err(forbidden("only one instance of \"null\" network is allowed")),
+            other => return Err(Error::not_found(format!("plugin {other:?} not found"))),
+        }
+        if !matches!(asked.ipam.driver.as_str(), "" | "default") {
+            return Err(Error::not_found(format!("plugin {:?} not found", asked.ipam.driver)));
+        }
+        let mut ipam = asked.ipam.clone();
+        ipam.driver = "default".into();
+        let spec = NetworkSpec {
+            driver: driver.into(),
+            internal: asked.internal,
+            enable_ipv6: asked.enable_ipv6,
+            attachable: asked.attachable,
+            ipam,
+            options: asked.options.clone(),
+            labels: asked.labels.clone(),
+            bridge: String::new(),
+            automatic: false,
+        };
+        options::check(&spec)?;
+        let id = new_id()?;
+        let network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
+        if driver != "bridge" {
+            parent(&network)?;
+            sub(&network)?;
+        }
+        Ok(network)
+    }
+
+    /// Removes a network. Errors: it is predefined, a running container is on it.
+    pub(crate) fn remove(&self, reference: &str) -> Result<()> {
+        let network = self.db.read(|tx| table::find(tx, reference)).and_then(Network::of)?;
+        if network.is_predefined() {
+            return Err(forbidden(format!("{} is a pre-defined network and cannot be removed", network.name)));
+        }
+        self.db.write(Flush::Durable, |tx| {
+            for row in table::of_network(tx, &network.id)? {
+                if row.left_ns == 0 && self.is_live(row.slot)? {
+                    return Err(forbidden(format!(
+                        "error while removing network: network {} id {} has active endpoints",
+                        network.name, network.id
+                    )));
+                }
+            }
+            table::delete(tx, &network.id)
+        })?;
+        self.down(&network)?;
+        self.event(&network, "destroy", None)
+    }
+}
+
+/// The interface of the host that a macvlan or ipvlan network hangs on.
+pub(super) fn parent(network: &Network) -> Result<&str> {
+    let parent = network.spec.options.get("parent").map(String::as_str).unwrap_or_default();
+    if parent.is_empty() {
+        return Err(Error::unsupported(format!(
+            "{} networks without the option parent are not supported yet",
+            network.spec.driver
+        )));
+    }
+    Ok(parent)
+}
+
+/// How containers share that interface; `None`: they do not, they are on a bridge.
+pub(super) fn sub(network: &Network) -> Result<Option<Sub>> {
+    let option = |key: &str| network.spec.options.get(key).map(String::as_str).unwrap_or_default();
+    match network.spec.driver.as_str() {
+        "macvlan" => Ok(Some(Sub::Macvlan(match option("macvlan_mode") {
+            "" | "bridge" => 4,
+            "private" => 1,
+            "vepa" => 2,
+            "passthru" => 8,
+            other => return Err(as_500(format!("requested macvlan mode '{other}' is not valid"))),
+        }))),
+        "ipvlan" => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
+            "" | "l2" => 0,
+            "l3" => 1,
+            "l3s" => 2,
+            other => return Err(as_500(format!("requested ipvlan mode '{other}' is not valid"))),
+        }))),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,432 @@
+//! A container's ends on its networks: addresses and ports given out in one transaction, and what makes its interfaces.
+
+use super::address::{Ask, Pool, Used, give};
+use super::bridge::find_link;
+use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
+use super::ports::{Asked, Published, Taken};
+use super::{Network, Networks, as_500, mode_name, new_id, options};
+use crate::error::{Error, Result};
+use crate::kernel::port;
+use crate::model::{EndpointSettings, PortBinding};
+use crate::store::Flush;
+use crate::store::networks::{self as table, EndpointRow};
+use crate::time::now_ns;
+use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS, PATCH_RESTART};
+use rusqlite::Transaction;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+/// How long an address of a container that ended is not given to another, in nanoseconds.
+const REST_NS: i64 = 10_000_000_000;
+
+/// A network that a container is to be on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Want {
+    /// As the request names it.
+    pub network: String,
+    pub settings: EndpointSettings,
+}
+
+/// A container that is about to start.
+pub(crate) struct Joining<'a> {
+    pub container: &'a str,
+    pub slot: u32,
+    pub name: &'a str,
+    /// `MacAddress` of its configuration; empty: made of the address.
+    pub mac: &'a str,
+    /// The network of its mode first.
+    pub networks: Vec<Want>,
+    pub bindings: &'a BTreeMap<String, Option<Vec<PortBinding>>>,
+    pub exposed: Vec<&'a str>,
+    pub publish_all: bool,
+}
+
+/// A container's end on a network: the document that the store keeps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct EndpointDoc {
+    pub id: String,
+    /// Of the container's network namespace, one for each start.
+    pub sandbox: String,
+    /// The container's name.
+    pub name: String,
+    /// In the container.
+    pub interface: String,
+    /// The bridge's port; its last two characters are those of the monitor's restarts. Empty: there is none.
+    pub port: String,
+    pub mac: String,
+    pub v4: Option<IpAddr>,
+    pub v4_prefix: u8,
+    pub v4_gateway: Option<IpAddr>,
+    pub v6: Option<IpAddr>,
+    pub v6_prefix: u8,
+    pub v6_gateway: Option<IpAddr>,
+    pub aliases: Vec<String>,
+    pub links: Vec<String>,
+    pub ports: Vec<Published>,
+}
+
+/// One end, and what makes it.
+pub(crate) struct Endpoint {
+    pub network: Network,
+    pub doc: EndpointDoc,
+    /// Sent by the container's first process over a socket of the host.
+    pub host: Script,
+    /// Sent in the container's network namespace.
+    pub inside: Script,
+}
+
+/// What a container has of networks for one run.
+#[derive(Default)]
+pub(crate) struct Joined {
+    pub endpoints: Vec<Endpoint>,
+    /// Keeps its ports of the host from other programs as long as it is open.
+    pub hold: Option<OwnedFd>,
+    /// Sent over netfilter netlink when the container has ended for good.
+    pub firewall_end: Vec<u8>,
+}
+
+impl Joined {
+    pub(crate) fn ports(&self) -> Vec<Published> {
+        self.endpoints.iter().flat_map(|end| &end.doc.ports).copied().collect()
+    }
+}
+
+impl Networks {
+    /// Gives a container its addresses and ports, and makes what its networks need in the kernel. Its lock of the living is
+    /// held: what is given is its own from now on.
+    ///
+    /// Errors: a network is not there, an address or port is taken, a pool is empty.
+    pub(crate) fn join(&self, who: &Joining<'_>) -> Result<Joined> {
+        let mut ready = Vec::new();
+        for want in &who.networks {
+            let network = self.find(&want.network)?;
+            let (network, parent) = match network.spec.driver.as_str() {
+                "bridge" => self.up(&network)?,
+                "macvlan" | "ipvlan" => {
+                    let parent = super::create::parent(&network)?;
+                    let link =
+                        find_link(parent)?.ok_or_else(|| as_500(format!("invalid subinterface vlan name {parent}")))?;
+                    (network, link.index)
+                }
+                other => {
+                    return Err(as_500(format!(
+                        "network {} has the driver {other}, which takes no containers",
+                        network.name
+                    )));
+                }
+            };
+            ready.push((network, parent, want));
+        }
+        let (mut docs, sockets) = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready))?;
+        let leads = default_route(&ready);
+        let mut joined = Joined::default();
+        for (at, (network, parent, _)) in ready.into_iter().enumerate() {
+            let doc = std::mem::take(&mut docs[at]);
+            let (host, inside) = scripts(&network, parent, &doc, leads == Some(at))?;
+            joined.endpoints.push(Endpoint { network, doc, host, inside });
+        }
+        let ports = joined.ports();
+        if !ports.is_empty() {
+            joined.hold = Some(port::bundle(&sockets)?);
+            self.firewall.add_ports(&ports)?;
+            joined.firewall_end = self.firewall.removal(&ports);
+        }
+        Ok(joined)
+    }
+
+    /// A start that failed: its ports lead nowhere.
+    pub(crate) fn part(&self, joined: &Joined) -> Result<()> {
+        self.firewall.remove_ports(&joined.ports())
+    }
+
+    fn allocate(
+        &self,
+        tx: &Transaction<'_>,
+        who: &Joining<'_>,
+        ready: &[(Network, u32, &Want)],
+    ) -> Result<(Vec<EndpointDoc>, Vec<OwnedFd>)> {
+        let sandbox = new_id()?;
+        let mut docs = Vec::new();
+        for (at, (network, _, want)) in ready.iter().enumerate() {
+            let mut doc = self.address(tx, who, network, &want.settings)?;
+            doc.sandbox = sandbox.clone();
+            doc.interface = format!("eth{at}");
+            docs.push(doc);
+        }
+        let sockets = self.publish(tx, who, ready, &mut docs)?;
+        // What an earlier start had of networks that it is not on any more is forgotten.
+        for row in table::of_container(tx, who.container)? {
+            table::delete_endpoint(tx, &row.network_id, who.container)?;
+        }
+        for ((network, ..), doc) in ready.iter().zip(&docs) {
+            table::put_endpoint(tx, &row(&network.id, who.container, who.slot, doc)?)?;
+        }
+        Ok((docs, sockets))
+    }
+
+    /// Addresses on one network.
+    pub(super) fn address(
+        &self,
+        tx: &Transaction<'_>,
+        who: &Joining<'_>,
+        network: &Network,
+        settings: &EndpointSettings,
+    ) -> Result<EndpointDoc> {
+        check_settings(network, settings)?;
+        let (used, before) = self.used(tx, &network.id, who.container)?;
+        let pools = Pool::of(network)?;
+        let asked = |text: &str| -> Result<Option<IpAddr>> {
+            let bad = |_| Error::invalid(format!("invalid IP address: {text}"));
+            if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+        };
+        let ipam = settings.ipam_config.clone().unwrap_or_default();
+        let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|doc| doc.v4) };
+        let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|doc| doc.v6) };
+        let v4 = give(&pools, false, &ask4, &used)?;
+        let v6 = if network.spec.enable_ipv6 { give(&pools, true, &ask6, &used)? } else { None };
+        let id = new_id()?;
+        let mac = match (settings.mac_address.as_str(), who.mac) {
+            ("", "") => made_up_mac(v4.as_ref().map(|(ip, _)| *ip), &id),
+            ("", mac) | (mac, _) => parse_mac(mac)?,
+        };
+        let gateway = |pool: &Pool| pool.gateway.filter(|_| !network.spec.internal);
+        let mut aliases = settings.aliases.clone().unwrap_or_default();
+        if !network.is_predefined() {
+            let short = who.container[..12].to_owned();
+            if !aliases.contains(&short) {
+                aliases.push(short);
+            }
+        }
+        Ok(EndpointDoc {
+            port: if network.spec.driver == "bridge" { format!("veth{}00", &id[..7]) } else { String::new() },
+            id,
+            name: who.name.to_owned(),
+            mac: mac_text(mac),
+            v4: v4.as_ref().map(|(ip, _)| *ip),
+            v4_prefix: v4.as_ref().map_or(0, |(_, pool)| pool.prefix()),
+            v4_gateway: v4.as_ref().and_then(|(_, pool)| gateway(pool)),
+            v6: v6.as_ref().map(|(ip, _)| *ip),
+            v6_prefix: v6.as_ref().map_or(0, |(_, pool)| pool.prefix()),
+            v6_gateway: v6.as_ref().and_then(|(_, pool)| gateway(pool)),
+            aliases,
+            links: settings.links.clone().unwrap_or_default(),
+            ..EndpointDoc::default()
+        })
+    }
+
+    /// Who has which addresses, and what this container had.
+    fn used(&self, tx: &Transaction<'_>, network: &str, container: &str) -> Result<(Used, Option<EndpointDoc>)> {
+        let mut used = Used { now: HashSet::new(), lately: HashSet::new() };
+        let mut before = None;
+        let rested = now_ns() - REST_NS;
+        for row in table::of_network(tx, network)? {
+            let doc = read(&row)?;
+            if row.container_id == container && row.left_ns == 0 {
+                before = Some(doc);
+                continue;
+            }
+            let live = row.left_ns == 0 && self.is_live(row.slot)?;
+            let ended = if row.left_ns != 0 {
+                row.left_ns
+            } else {
+                self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.finished_ns)
+            };
+            let addresses = [doc.v4, doc.v6].into_iter().flatten();
+            if live {
+                used.now.extend(addresses);
+            } else if ended > rested {
+                used.lately.extend(addresses);
+            }
+        }
+        used.lately.extend(&used.now);
+        Ok((used, before))
+    }
+
+    /// Takes the ports of the host; they are published on the first network that leads outside.
+    fn publish(
+        &self,
+        tx: &Transaction<'_>,
+        who: &Joining<'_>,
+        ready: &[(Network, u32, &Want)],
+        docs: &mut [EndpointDoc],
+    ) -> Result<Vec<OwnedFd>> {
+        if who.bindings.is_empty() && !who.publish_all {
+            return Ok(Vec::new());
+        }
+        let outside =
+            |(network, ..): &&(Network, u32, &Want)| network.spec.driver == "bridge" && !network.spec.internal;
+        let Some(at) = default_route(ready).filter(|at| outside(&&ready[*at])) else { return Ok(Vec::new()) };
+        let network = &ready[at].0;
+        let asked = Asked {
+            bindings: who.bindings,
+            exposed: who.exposed.clone(),
+            all: who.publish_all,
+            default_host: options::host_binding(&network.spec)?,
+            v4: docs[at].v4,
+            v6: docs[at].v6,
+        };
+        let ours = |port: &Published| {
+            let all = self.ports_in_use(tx).unwrap_or_default();
+            all.iter().any(|other| other.protocol == port.protocol && other.host_port == port.host_port)
+        };
+        let taken = self.ports.take(&asked, &ours).map_err(|error| {
+            let context =
+                format!("driver failed programming external connectivity on endpoint {} ({})", who.name, docs[at].id);
+            if error.kind() == crate::ErrorKind::Invalid { error } else { error.context(context) }
+        });
+        let Taken { ports, sockets } = taken?;
+        docs[at].ports = ports;
+        Ok(sockets)
+    }
+
+    fn ports_in_use(&self, tx: &Transaction<'_>) -> Result<Vec<Published>> {
+        let mut ports = Vec::new();
+        for row in table::all_endpoints(tx)? {
+            let doc = read(&row)?;
+            if row.left_ns == 0 && !doc.ports.is_empty() && self.is_live(row.slot)? {
+                ports.extend(doc.ports);
+            }
+        }
+        Ok(ports)
+    }
+
+    /// The ports of running containers.
+    pub(super) fn live_ports(&self) -> Result<Vec<Published>> {
+        self.db.read(|tx| self.ports_in_use(tx))
+    }
+
+    /// A container's ends as of its last start, by network id.
+    pub(crate) fn endpoints(&self, container: &str) -> Result<BTreeMap<String, EndpointDoc>> {
+        let rows = self.db.read(|tx| table::of_container(tx, container))?;
+        rows.iter().map(|row| Ok((row.network_id.clone(), read(row)?))).collect()
+    }
+
+    /// Every container's ends, by container and network id.
+    pub(crate) fn all_endpoints(&self) -> Result<BTreeMap<String, BTreeMap<String, EndpointDoc>>> {
+        let rows = self.db.read(|tx| table::all_endpoints(tx))?;
+        let mut all: BTreeMap<String, BTreeMap<String, EndpointDoc>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.left_ns == 0) {
+            all.entry(row.container_id.clone()).or_default().insert(row.network_id.clone(), read(row)?);
+        }
+        Ok(all)
+    }
+
+    /// A container's monitor was killed: what it could not take back is taken back.
+    pub(crate) fn bury(&self, container: &str) -> Result<()> {
+        let ports: Vec<Published> = self.endpoints(container)?.into_values().flat_map(|doc| doc.ports).collect();
+        let live = self.live_ports()?;
+        let stale: Vec<Published> = ports.into_iter().filter(|port| !live.contains(port)).collect();
+        self.firewall.remove_ports(&stale)
+    }
+}
+
+/// Notes that a container is removed; its addresses rest for a moment.
+pub(crate) fn leave(tx: &Transaction<'_>, container: &str) -> Result<()> {
+    let now = now_ns();
+    table::leave(tx, container, now, now - REST_NS)
+}
+
+pub(super) fn read(row: &EndpointRow) -> Result<EndpointDoc> {
+    serde_json::from_str(&row.doc)
+        .map_err(|error| Error::corrupt(format!("an endpoint of container {}: {error}", row.container_id)))
+}
+
+pub(super) fn row(network: &str, container: &str, slot: u32, doc: &EndpointDoc) -> Result<EndpointRow> {
+    let doc = serde_json::to_string(doc).map_err(|e| Error::internal(format!("write an endpoint: {e}")))?;
+    Ok(EndpointRow { network_id: network.into(), container_id: container.into(), slot, doc, left_ns: 0 })
+}
+
+/// What only networks of one's own making allow.
+pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
+    let ipam = settings.ipam_config.clone().unwrap_or_default();
+    let address = !ipam.ipv4_address.is_empty() || !ipam.ipv6_address.is_empty();
+    if !ipam.link_local_ips.is_empty() {
+        return Err(Error::unsupported("LinkLocalIPs is not supported yet"));
+    }
+    if network.is_predefined() {
+        if address {
+            return Err(Error::invalid("user specified IP address is supported on user defined networks only"));
+        }
+        if settings.aliases.as_ref().is_some_and(|aliases| !aliases.is_empty()) {
+            return Err(Error::invalid(
+                "network-scoped alias is supported only for containers in user defined networks",
+            ));
+        }
+    } else if address && network.spec.automatic {
+        return Err(Error::invalid(
+            "user specified IP address is supported only when connecting to networks with user configured subnets",
+        ));
+    }
+    Ok(())
+}
+
+/// Which of a container's networks leads outside: the first by name that is not internal.
+fn default_route(ready: &[(Network, u32, &Want)]) -> Option<usize> {
+    let outside = ready.iter().enumerate().filter(|(_, (network, ..))| !network.spec.internal);
+    outside.min_by_key(|(_, (network, ..))| network.name.clone()).map(|(at, _)| at)
+}
+
+fn scripts(network: &Network, parent: u32, doc: &EndpointDoc, leads: bool) -> Result<(Script, Script)> {
+    let (mut host, mut inside) = (Script::default(), Script::default());
+    let mtu = options::mtu(&network.spec)?;
+    let mac = parse_mac(&doc.mac)?;
+    match super::create::sub(network)? {
+        None => {
+            let veth = Veth {
+                host_name: &doc.port,
+                name: &doc.interface,
+                mac,
+                bridge: parent,
+                mtu,
+                isolated: !options::icc(&network.spec)?,
+            };
+            link::add_veth(&mut host, &veth, (PATCH_RESTART, PATCH_NETNS));
+        }
+        Some(how) => link::add_sub(&mut host, &doc.interface, parent, &how, mac, mtu, PATCH_NETNS),
+    }
+    let l3 = matches!(super::create::sub(network)?, Some(Sub::Ipvlan(1)));
+    link::bring_up(&mut inside, doc.v6.is_some(), PATCH_INDEX);
+    for (ip, prefix, gateway) in [(doc.v4, doc.v4_prefix, doc.v4_gateway), (doc.v6, doc.v6_prefix, doc.v6_gateway)] {
+        let Some(ip) = ip else { continue };
+        link::address_inside(&mut inside, Address { ip, prefix }, PATCH_INDEX);
+        if leads && l3 {
+            link::default_route_inside(&mut inside, Through::Link { v6: ip.is_ipv6() }, PATCH_INDEX);
+        } else if let (true, Some(gateway)) = (leads, gateway) {
+            link::default_route_inside(&mut inside, Through::Gateway(gateway), PATCH_INDEX);
+        }
+    }
+    Ok((host, inside))
+}
+
+/// A MAC address made of the IPv4 address, so that neighbours that remember an address remember the right one.
+fn made_up_mac(ip: Option<IpAddr>, id: &str) -> [u8; 6] {
+    let [a, b, c, d] = match ip {
+        Some(IpAddr::V4(ip)) => ip.octets(),
+        _ => u32::from_str_radix(&id[..8], 16).unwrap_or(0).to_be_bytes(),
+    };
+    [0x02, 0x42, a, b, c, d]
+}
+
+/// Reads `xx:xx:xx:xx:xx:xx`.
+pub(crate) fn parse_mac(text: &str) -> Result<[u8; 6]> {
+    let bad = || Error::invalid(format!("invalid MAC address: {text}"));
+    let mut mac = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() == 2).ok_or_else(bad)?;
+        *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
+    }
+    if parts.next().is_some() { Err(bad()) } else { Ok(mac) }
+}
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// The name of a network as its containers' settings have it.
+pub(crate) fn key<'a>(found: Option<&'a Network>, asked: &'a str) -> &'a str {
+    found.map_or(mode_name(asked), |network| &network.name)
+}

@@ -1,0 +1,303 @@
+//! The firewall: one nf_tables table of a root's own. Its rules never change; what comes and goes with networks and
+//! published ports are elements of its sets, so that the thousandth port costs what the first did.
+//!
+//! A container's ports are elements that its monitor takes out again when it ends. Whatever another program does to the
+//! table, it can be made again from the database at any time.
+
+use super::netlink::nft::{Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_table};
+use super::ports::Published;
+use super::subnet::Subnet;
+use crate::error::{Error, Result};
+use crate::kernel::netlink::{NETFILTER, Socket};
+use std::net::IpAddr;
+
+/// The table of one root.
+#[derive(Debug, Clone)]
+pub(crate) struct Firewall {
+    table: String,
+}
+
+/// What of a network the firewall knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Zone {
+    pub bridge: String,
+    pub internal: bool,
+    /// Its subnets whose packets leave under the host's address.
+    pub masqueraded: Vec<Subnet>,
+    /// All its subnets.
+    pub subnets: Vec<Subnet>,
+}
+
+const PREROUTING: u32 = 0;
+const FORWARD: u32 = 2;
+const OUTPUT: u32 = 3;
+const POSTROUTING: u32 = 4;
+const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const STATUS_DNAT: u32 = 1 << 5;
+const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+
+const SETS: &[(&str, SetKind)] = &[
+    ("bridges", SetKind { key: &[Type::Interface], value: &[], interval: false }),
+    ("same", SetKind { key: &[Type::Interface, Type::Interface], value: &[], interval: false }),
+    ("internal", SetKind { key: &[Type::Interface], value: &[], interval: false }),
+    ("own4", SetKind { key: &[Type::Ipv4], value: &[], interval: true }),
+    ("own6", SetKind { key: &[Type::Ipv6], value: &[], interval: true }),
+    ("masquerade4", SetKind { key: &[Type::Ipv4], value: &[], interval: true }),
+    ("masquerade6", SetKind { key: &[Type::Ipv6], value: &[], interval: true }),
+    ("ports4", SetKind { key: &[Type::Protocol, Type::Port], value: &[Type::Ipv4, Type::Port], interval: false }),
+    ("ports6", SetKind { key: &[Type::Protocol, Type::Port], value: &[Type::Ipv6, Type::Port], interval: false }),
+    (
+        "ports4at",
+        SetKind { key: &[Type::Ipv4, Type::Protocol, Type::Port], value: &[Type::Ipv4, Type::Port], interval: false },
+    ),
+    (
+        "ports6at",
+        SetKind { key: &[Type::Ipv6, Type::Protocol, Type::Port], value: &[Type::Ipv6, Type::Port], interval: false },
+    ),
+];
+
+impl Firewall {
+    /// The firewall of the root with this key (a few characters that no other root of the machine has).
+    pub(crate) fn new(key: &str) -> Firewall {
+        Firewall { table: format!("coracle-{key}") }
+    }
+
+    /// Whether the table is there.
+    pub(crate) fn is_there(&self) -> Result<bool> {
+        let refused = Socket::open(NETFILTER)?.request(&get_table(&self.table), 1)?;
+        match refused.first() {
+            None => Ok(true),
+            Some(refused) if refused.errno == libc::ENOENT => Ok(false),
+            Some(refused) => Err(refused.error("look for the firewall table")),
+        }
+    }
+
+    /// Makes the table, in place of one that is there: rules, and the elements of these networks and ports.
+    pub(crate) fn make(&self, zones: &[Zone], ports: &[Published]) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        batch.add_table();
+        batch.delete_table();
+        batch.add_table();
+        for (id, (name, kind)) in SETS.iter().enumerate() {
+            batch.add_set(name, id as u32 + 1, *kind);
+        }
+        rules(&mut batch);
+        for zone in zones {
+            write_zone(&mut batch, zone, Batch::add_elements);
+        }
+        write_ports(&mut batch, ports, Batch::add_elements);
+        send("make the firewall table", &batch.finish())
+    }
+
+    /// Removes the table.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        batch.add_table();
+        batch.delete_table();
+        send("remove the firewall table", &batch.finish_without_table())
+    }
+
+    /// Adds a network.
+    pub(crate) fn add_zone(&self, zone: &Zone) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        write_zone(&mut batch, zone, Batch::add_elements);
+        send("add the network to the firewall", &batch.finish())
+    }
+
+    /// Removes a network. One that is not there is removed already.
+    pub(crate) fn remove_zone(&self, zone: &Zone) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        write_zone(&mut batch, zone, Batch::add_elements);
+        write_zone(&mut batch, zone, Batch::delete_elements);
+        send("remove the network from the firewall", &batch.finish())
+    }
+
+    /// Publishes ports.
+    pub(crate) fn add_ports(&self, ports: &[Published]) -> Result<()> {
+        if ports.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::new(&self.table);
+        write_ports(&mut batch, ports, Batch::add_elements);
+        send("publish ports in the firewall", &batch.finish())
+    }
+
+    /// The batch that ends the publishing of ports, for whoever sends it then. It never fails where some are gone.
+    pub(crate) fn removal(&self, ports: &[Published]) -> Vec<u8> {
+        let mut batch = Batch::new(&self.table);
+        write_ports(&mut batch, ports, Batch::add_elements);
+        write_ports(&mut batch, ports, Batch::delete_elements);
+        batch.finish_without_table()
+    }
+
+    /// Ends the publishing of ports.
+    pub(crate) fn remove_ports(&self, ports: &[Published]) -> Result<()> {
+        if ports.is_empty() || !self.is_there()? {
+            return Ok(());
+        }
+        let mut batch = Batch::new(&self.table);
+        write_ports(&mut batch, ports, Batch::add_elements);
+        write_ports(&mut batch, ports, Batch::delete_elements);
+        send("end the publishing of ports", &batch.finish())
+    }
+}
+
+fn send(what: &str, batch: &[u8]) -> Result<()> {
+    let refused = Socket::open(NETFILTER)?.request(batch, 1)?;
+    match refused.first() {
+        None => Ok(()),
+        Some(refused) => Err(refused.error(what).in_area("network")),
+    }
+}
+
+fn rules(batch: &mut Batch) {
+    let nat = |hook, priority| Hook { kind: "nat", hook, priority };
+    let filter = |hook, priority| Hook { kind: "filter", hook, priority };
+    // route_localnet lets packets for 127/8 in from bridges: only answers to the host's own are meant, and those carry
+    // the bridge's address until connection tracking, which comes later.
+    batch.add_chain("guard", filter(PREROUTING, -300));
+    batch.add_rule(
+        "guard",
+        v4(Rule::new())
+            .load(Meta::InName, R0)
+            .in_set(R0, "bridges", true)
+            .payload(NETWORK_HEADER, 16, 1, R0)
+            .compare(R0, true, &[127])
+            .drop(),
+    );
+    for (chain, hook) in [("inbound", PREROUTING), ("own", OUTPUT)] {
+        batch.add_chain(chain, nat(hook, -100));
+        for rule in published() {
+            batch.add_rule(chain, rule);
+        }
+    }
+    batch.add_chain("outbound", nat(POSTROUTING, 100));
+    for rule in outbound() {
+        batch.add_rule("outbound", rule);
+    }
+    batch.add_chain("forward", filter(FORWARD, 0));
+    for rule in forward() {
+        batch.add_rule("forward", rule);
+    }
+}
+
+fn v4(rule: Rule) -> Rule {
+    rule.load(Meta::Family, R0).compare(R0, true, &[libc::NFPROTO_IPV4 as u8])
+}
+
+fn v6(rule: Rule) -> Rule {
+    rule.load(Meta::Family, R0).compare(R0, true, &[libc::NFPROTO_IPV6 as u8])
+}
+
+/// Ports published at one address of the host, then those at all.
+fn published() -> Vec<Rule> {
+    let address4 = |rule: Rule| rule.payload(NETWORK_HEADER, 16, 4, R0);
+    let address6 = |rule: Rule| rule.payload(NETWORK_HEADER, 24, 16, R0);
+    let port = |rule: Rule, at: u32| rule.load(Meta::Protocol, at).payload(TRANSPORT_HEADER, 2, 2, at + 1);
+    vec![
+        port(address4(v4(Rule::new()).to_local()), R0 + 1).through_map(R0, "ports4at").dnat(false, R0, R0 + 1),
+        port(v4(Rule::new()).to_local(), R0).through_map(R0, "ports4").dnat(false, R0, R0 + 1),
+        port(address6(v6(Rule::new()).to_local()), R0 + 4).through_map(R0, "ports6at").dnat(true, R0, R0 + 4),
+        port(v6(Rule::new()).to_local(), R0).through_map(R0, "ports6").dnat(true, R0, R0 + 4),
+    ]
+}
+
+fn outbound() -> Vec<Rule> {
+    let leaving = |rule: Rule| rule.load(Meta::OutName, R0).in_set(R0, "bridges", false);
+    let arriving = |rule: Rule| rule.load(Meta::OutName, R0).in_set(R0, "bridges", true);
+    let published = |rule: Rule| rule.ct(2, R0).any_bit(R0, STATUS_DNAT);
+    let source4 = |rule: Rule, set: &str| rule.payload(NETWORK_HEADER, 12, 4, R0).in_set(R0, set, true);
+    let source6 = |rule: Rule, set: &str| rule.payload(NETWORK_HEADER, 8, 16, R0).in_set(R0, set, true);
+    vec![
+        source4(leaving(v4(Rule::new())), "masquerade4").masquerade(),
+        source6(leaving(v6(Rule::new())), "masquerade6").masquerade(),
+        // A container that comes back to its own network through a published port, and the host through its loopback
+        // address: the answer must come back this way.
+        source4(published(arriving(v4(Rule::new()))), "own4").masquerade(),
+        source6(published(arriving(v6(Rule::new()))), "own6").masquerade(),
+        published(arriving(v4(Rule::new()))).payload(NETWORK_HEADER, 12, 1, R0).compare(R0, true, &[127]).masquerade(),
+    ]
+}
+
+/// Networks are closed to each other and to what comes from outside, but for published ports; internal ones wholly.
+fn forward() -> Vec<Rule> {
+    let from = |set: &str| Rule::new().load(Meta::InName, R0).in_set(R0, set, true);
+    let to = |set: &str| Rule::new().load(Meta::OutName, R0).in_set(R0, set, true);
+    vec![
+        Rule::new().load(Meta::InName, R0).load(Meta::OutName, R0 + 4).in_set(R0, "same", true).accept(),
+        from("internal").drop(),
+        to("internal").drop(),
+        Rule::new().ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED).accept(),
+        to("bridges").ct(2, R0).any_bit(R0, STATUS_DNAT).accept(),
+        to("bridges").drop(),
+    ]
+}
+
+type Write = fn(&mut Batch, &str, &[Element]);
+
+fn write_zone(batch: &mut Batch, zone: &Zone, write: Write) {
+    let name = interface(&zone.bridge);
+    let key = |key: Vec<u8>| Element { key, value: Vec::new(), end: false };
+    write(batch, "bridges", &[key(name.to_vec())]);
+    write(batch, "same", &[key([name, name].concat())]);
+    if zone.internal {
+        write(batch, "internal", &[key(name.to_vec())]);
+    }
+    for (set4, set6, subnets) in [("own4", "own6", &zone.subnets), ("masquerade4", "masquerade6", &zone.masqueraded)] {
+        for subnet in subnets {
+            write(batch, if subnet.is_v6() { set6 } else { set4 }, &interval(subnet));
+        }
+    }
+}
+
+/// An interface's name as a key: 16 bytes, of which the kernel compares all.
+fn interface(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    bytes
+}
+
+fn interval(subnet: &Subnet) -> Vec<Element> {
+    let element = |ip: IpAddr, end: bool| Element { key: octets(ip), value: Vec::new(), end };
+    let mut both = vec![element(subnet.base(), false)];
+    // The last address of all has none behind it: that interval is open.
+    both.extend(subnet.after().map(|after| element(after, true)));
+    both
+}
+
+fn write_ports(batch: &mut Batch, ports: &[Published], write: Write) {
+    for (set, v6, at) in
+        [("ports4", false, false), ("ports4at", false, true), ("ports6", true, false), ("ports6at", true, true)]
+    {
+        let fits = |port: &&Published| port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
+        let elements: Vec<Element> = ports.iter().filter(fits).map(|port| element(port, at)).collect();
+        if !elements.is_empty() {
+            write(batch, set, &elements);
+        }
+    }
+}
+
+fn element(port: &Published, at: bool) -> Element {
+    let padded = |port: u16| [port.to_be_bytes(), [0; 2]].concat();
+    let mut key = if at { octets(port.host) } else { Vec::new() };
+    key.extend([port.protocol.number(), 0, 0, 0]);
+    key.extend(padded(port.host_port));
+    let mut value = octets(port.to);
+    value.extend(padded(port.port));
+    Element { key, value, end: false }
+}
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+/// The error of a kernel without what the firewall needs.
+pub(crate) fn unsupported(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPROTONOSUPPORT | libc::EOPNOTSUPP))
+}

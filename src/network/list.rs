@@ -1,0 +1,131 @@
+//! Networks as clients see them.
+
+use super::endpoint::{EndpointDoc, read};
+use super::{Network, Networks};
+use crate::error::{Error, Result};
+use crate::model::{EndpointSettings, ListNetworks, NetworkDetail, NetworkMember};
+use crate::store::networks as table;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+impl Networks {
+    /// Everything about one network.
+    pub(crate) fn inspect(&self, reference: &str) -> Result<NetworkDetail> {
+        let network = self.find(reference)?;
+        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let mut containers = BTreeMap::new();
+        for row in rows {
+            if row.left_ns == 0 && self.is_live(row.slot)? {
+                containers.insert(row.container_id.clone(), member(&read(&row)?));
+            }
+        }
+        Ok(detail(network, containers))
+    }
+
+    /// Lists networks. Errors: a filter is unknown or says what it cannot.
+    pub(crate) fn list(&self, query: &ListNetworks) -> Result<Vec<NetworkDetail>> {
+        check(query)?;
+        let mut found = Vec::new();
+        for network in self.all()? {
+            if fits(&network, query) {
+                found.push(self.inspect(&network.id)?);
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        match query.filters.get("dangling") {
+            None => Ok(found),
+            Some(values) => {
+                let wanted = values.iter().any(|value| matches!(value.as_str(), "true" | "1"));
+                let predefined = |n: &NetworkDetail| super::PREDEFINED.iter().any(|(name, _)| *name == n.name);
+                found.retain(|n| (n.containers.is_empty() && !predefined(n)) == wanted);
+                Ok(found)
+            }
+        }
+    }
+}
+
+fn check(query: &ListNetworks) -> Result<()> {
+    const KNOWN: [&str; 7] = ["dangling", "driver", "id", "label", "name", "scope", "type"];
+    if let Some(unknown) = query.filters.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        return Err(Error::invalid(format!("Invalid filter '{unknown}'")));
+    }
+    let values = |key: &str| query.filters.get(key).into_iter().flatten();
+    if let Some(bad) = values("type").find(|kind| !matches!(kind.as_str(), "custom" | "builtin")) {
+        return Err(super::as_500(format!("Invalid filter: 'type'='{bad}'")));
+    }
+    if let Some(bad) = values("dangling").find(|value| !matches!(value.as_str(), "true" | "1" | "false" | "0")) {
+        return Err(Error::invalid(format!("Invalid filter 'dangling={bad}'")));
+    }
+    Ok(())
+}
+
+fn fits(network: &Network, query: &ListNetworks) -> bool {
+    let any = |key: &str, fit: &dyn Fn(&str) -> bool| {
+        query.filters.get(key).is_none_or(|values| values.is_empty() || values.iter().any(|value| fit(value)))
+    };
+    let pattern = |text: &str, value: &str| {
+        text == value || regex_lite::Regex::new(value).is_ok_and(|pattern| pattern.is_match(text))
+    };
+    let label = |wanted: &str| {
+        let (key, value) = wanted.split_once('=').map_or((wanted, None), |(key, value)| (key, Some(value)));
+        network.spec.labels.get(key).is_some_and(|has| value.is_none_or(|value| value == has))
+    };
+    let labels = query.filters.get("label").is_none_or(|all| all.iter().all(|wanted| label(wanted)));
+    any("name", &|value| pattern(&network.name, value))
+        && any("id", &|value| pattern(&network.id, value))
+        && any("driver", &|value| network.spec.driver == value)
+        && any("scope", &|value| value == "local")
+        && any("type", &|value| (value == "builtin") == network.is_predefined())
+        && labels
+}
+
+fn detail(network: Network, containers: BTreeMap<String, NetworkMember>) -> NetworkDetail {
+    let spec = network.spec;
+    NetworkDetail {
+        name: network.name,
+        id: network.id,
+        created: crate::time::rfc3339_nano(network.created_ns),
+        scope: "local".into(),
+        driver: spec.driver,
+        enable_ipv6: spec.enable_ipv6,
+        ipam: spec.ipam,
+        internal: spec.internal,
+        attachable: spec.attachable,
+        containers,
+        options: spec.options,
+        labels: spec.labels,
+        ..NetworkDetail::default()
+    }
+}
+
+fn member(doc: &EndpointDoc) -> NetworkMember {
+    let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
+    NetworkMember {
+        name: doc.name.clone(),
+        endpoint_id: doc.id.clone(),
+        mac_address: doc.mac.clone(),
+        ipv4_address: cidr(doc.v4, doc.v4_prefix),
+        ipv6_address: cidr(doc.v6, doc.v6_prefix),
+    }
+}
+
+impl EndpointDoc {
+    /// As inspect of a running container shows it; `asked` is what its request said.
+    pub(crate) fn settings(&self, network: &str, asked: &EndpointSettings) -> EndpointSettings {
+        let text = |ip: Option<IpAddr>| ip.map_or(String::new(), |ip| ip.to_string());
+        EndpointSettings {
+            ipam_config: asked.ipam_config.clone(),
+            links: asked.links.clone(),
+            aliases: if self.aliases.is_empty() { asked.aliases.clone() } else { Some(self.aliases.clone()) },
+            network_id: network.to_owned(),
+            endpoint_id: self.id.clone(),
+            gateway: text(self.v4_gateway),
+            ip_address: text(self.v4),
+            ip_prefix_len: i64::from(self.v4_prefix),
+            ipv6_gateway: text(self.v6_gateway),
+            global_ipv6_address: text(self.v6),
+            global_ipv6_prefix_len: i64::from(self.v6_prefix),
+            mac_address: self.mac.clone(),
+        }
+    }
+}

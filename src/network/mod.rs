@@ -1,0 +1,196 @@
+//! Networks: their rows and addresses in the database, bridges and firewall in the kernel, by netlink, in process.
+//!
+//! What stands in the kernel is derived and can be made again at any time: bridges ([`bridge`]) and the firewall
+//! ([`firewall`]). A container's interface lives and dies with its network namespace; its address and its ports are its own
+//! as long as its monitor lives, which is a lock, so that nothing has to be given back when it ends.
+
+mod address;
+mod bridge;
+mod create;
+mod endpoint;
+mod firewall;
+mod list;
+mod netlink;
+mod options;
+mod ports;
+mod subnet;
+
+pub(crate) use endpoint::{Endpoint, EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
+pub(crate) use netlink::link::Script;
+pub(crate) use ports::{Published, check as check_ports, parse as parse_port};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Journal;
+use crate::model::{Event, Ipam, StringMap};
+use crate::store::networks::{self as table, NetworkRow};
+use crate::store::states::States;
+use crate::store::{Db, Flush};
+use firewall::Firewall;
+use parking_lot::Mutex;
+use ports::Ports;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The networks of a root.
+pub(crate) struct Networks {
+    db: Arc<Db>,
+    states: Arc<States>,
+    journal: Arc<Journal>,
+    lock_path: PathBuf,
+    firewall: Firewall,
+    ports: Ports,
+    /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
+    kernel: Mutex<()>,
+}
+
+/// What a network is, as decided at its creation: the document that the store keeps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct NetworkSpec {
+    pub driver: String,
+    pub internal: bool,
+    pub enable_ipv6: bool,
+    pub attachable: bool,
+    pub ipam: Ipam,
+    pub options: StringMap,
+    pub labels: StringMap,
+    /// The bridge's name; empty: it has none yet.
+    pub bridge: String,
+    /// The IPv4 subnet was not asked for: another may take its place as long as nobody uses it.
+    pub automatic: bool,
+}
+
+/// A network.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Network {
+    pub id: String,
+    pub name: String,
+    pub created_ns: i64,
+    pub spec: NetworkSpec,
+}
+
+/// The networks that are always there, and their drivers.
+pub(crate) const PREDEFINED: [(&str, &str); 3] = [("bridge", "bridge"), ("host", "host"), ("none", "null")];
+
+impl Network {
+    fn of(row: NetworkRow) -> Result<Network> {
+        let spec = serde_json::from_str(&row.spec)
+            .map_err(|error| Error::corrupt(format!("the stored document of network {}: {error}", row.id)))?;
+        Ok(Network { id: row.id, name: row.name, created_ns: row.created_ns, spec })
+    }
+
+    fn row(&self) -> Result<NetworkRow> {
+        let spec = serde_json::to_string(&self.spec).map_err(|e| Error::internal(format!("write a network: {e}")))?;
+        Ok(NetworkRow { id: self.id.clone(), name: self.name.clone(), created_ns: self.created_ns, spec })
+    }
+
+    pub(crate) fn is_predefined(&self) -> bool {
+        PREDEFINED.iter().any(|(name, _)| *name == self.name)
+    }
+
+    /// The network that containers without another one are on.
+    pub(crate) fn is_default(&self) -> bool {
+        self.name == "bridge"
+    }
+}
+
+/// The name that a network mode means.
+pub(crate) fn mode_name(mode: &str) -> &str {
+    if matches!(mode, "" | "default") { "bridge" } else { mode }
+}
+
+impl Networks {
+    /// Opens the networks of a root; `run` is its run directory.
+    pub(crate) fn open(db: Arc<Db>, states: Arc<States>, journal: Arc<Journal>, run: &Path) -> Result<Networks> {
+        let default = predefine(&db)?;
+        Ok(Networks {
+            db,
+            states,
+            journal,
+            lock_path: run.join("net.lock"),
+            // The default network's id is the root's own, and lasts as long.
+            firewall: Firewall::new(&default.id[..8]),
+            ports: Ports::default(),
+            kernel: Mutex::new(()),
+        })
+    }
+
+    /// Finds a network as people name it: name, id, unique prefix of an id.
+    pub(crate) fn find(&self, reference: &str) -> Result<Network> {
+        self.db.read(|tx| table::find(tx, mode_name(reference))).and_then(Network::of)
+    }
+
+    pub(crate) fn all(&self) -> Result<Vec<Network>> {
+        self.db.read(|tx| table::all(tx))?.into_iter().map(Network::of).collect()
+    }
+
+    /// Whether a monitor lives in the slot: whose endpoints are in use.
+    fn is_live(&self, slot: u32) -> Result<bool> {
+        self.states.has_monitor(slot)
+    }
+
+    fn event(&self, network: &Network, action: &str, container: Option<&str>) -> Result<()> {
+        let event = Event::network(action, &network.id, &network.name, &network.spec.driver, container);
+        self.journal.append(&event).map(|_| ())
+    }
+
+    /// Keeps other programs of this root from changing the kernel's state meanwhile.
+    fn lock(&self) -> Result<File> {
+        use crate::kernel::file::{Contended, lock_byte};
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut open = File::options();
+        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.lock_path);
+        let file = file.map_err(|e| Error::io(format_args!("open {}", self.lock_path.display()), &e))?;
+        lock_byte(&file, 0, Contended::Wait)?;
+        Ok(file)
+    }
+}
+
+/// Makes the rows of the predefined networks, if they are not there; answers the default one.
+fn predefine(db: &Db) -> Result<Network> {
+    let there = |tx: &rusqlite::Transaction<'_>| table::by_name(tx, "bridge").map(|rows| rows.into_iter().next());
+    if let Some(row) = db.read(there)? {
+        return Network::of(row);
+    }
+    db.write(Flush::Durable, |tx| {
+        if let Some(row) = there(tx)? {
+            return Network::of(row);
+        }
+        let now = crate::time::now_ns();
+        for (name, driver) in PREDEFINED {
+            let spec = NetworkSpec { driver: driver.into(), ..NetworkSpec::default() };
+            let mut network = Network { id: new_id()?, name: name.into(), created_ns: now, spec };
+            network.spec.ipam.driver = "default".into();
+            if network.is_default() {
+                network.spec.options = options::of_default_bridge();
+                network.spec.automatic = true;
+            }
+            table::insert(tx, &network.row()?)?;
+        }
+        let row = there(tx)?.ok_or_else(|| Error::internal("the default network is not there"))?;
+        Network::of(row)
+    })
+}
+
+/// A new id: 64 hex digits of 256 random bits.
+fn new_id() -> Result<String> {
+    Ok(random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    Ok(bytes)
+}
+
+/// A refusal with status 403, as the field has it for what a network does not allow.
+fn forbidden(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Forbidden, message).in_area("network")
+}
+
+/// A mistake that the field's engines answer with 500.
+fn as_500(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Internal, message).in_area("network")
+}

@@ -1,0 +1,308 @@
+//! Published ports: what a container asks for, the host's ports that it gets, and their reservation.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::port;
+use crate::model::PortBinding;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+            Protocol::Sctp => 132,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Sctp => "sctp",
+        }
+    }
+}
+
+/// One port of the host that leads to a container's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Published {
+    pub host: IpAddr,
+    pub host_port: u16,
+    pub protocol: Protocol,
+    pub to: IpAddr,
+    pub port: u16,
+}
+
+/// Reads a container's port: `80`, `80/tcp`. Errors: in dockerd's words.
+pub(crate) fn parse(text: &str) -> Result<(u16, Protocol)> {
+    let bad = || Error::invalid(format!("invalid port specification: {text:?}"));
+    let (number, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    let protocol = match protocol.to_ascii_lowercase().as_str() {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        "sctp" => Protocol::Sctp,
+        _ => return Err(bad()),
+    };
+    let number: u16 = number.parse().map_err(|_| bad())?;
+    if number == 0 { Err(bad()) } else { Ok((number, protocol)) }
+}
+
+/// Reads a host's port or range: empty and `0` are any of the kernel's ephemeral ones.
+fn parse_host(text: &str) -> Result<Wanted> {
+    let bad = || Error::invalid(format!("invalid port specification: {text:?}"));
+    if text.is_empty() || text == "0" {
+        return Ok(Wanted::Any);
+    }
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse::<u16>().map_err(|_| bad())?, last.parse::<u16>().map_err(|_| bad())?);
+    if first == 0 || last < first { Err(bad()) } else { Ok(Wanted::Range(first, last)) }
+}
+
+enum Wanted {
+    Any,
+    Range(u16, u16),
+}
+
+/// Checks the ports of a request.
+pub(crate) fn check(
+    bindings: &BTreeMap<String, Option<Vec<PortBinding>>>,
+    exposed: impl Iterator<Item = impl AsRef<str>>,
+) -> Result<()> {
+    for port in exposed {
+        parse(port.as_ref())?;
+    }
+    for (port, hosts) in bindings {
+        parse(port)?;
+        for host in hosts.iter().flatten() {
+            parse_host(&host.host_port)?;
+            if !host.host_ip.is_empty() && host.host_ip.parse::<IpAddr>().is_err() {
+                return Err(Error::invalid(format!("invalid IP address in port binding: {:?}", host.host_ip)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a container publishes: its exposed ports that have bindings, or all.
+pub(crate) struct Asked<'a> {
+    pub bindings: &'a BTreeMap<String, Option<Vec<PortBinding>>>,
+    pub exposed: Vec<&'a str>,
+    pub all: bool,
+    /// Where bindings without an address are published; absent: everywhere.
+    pub default_host: Option<IpAddr>,
+    pub v4: Option<IpAddr>,
+    pub v6: Option<IpAddr>,
+}
+
+/// Ports that are taken: what leads where, and the sockets that keep others out.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub ports: Vec<Published>,
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Gives out the host's ports.
+#[derive(Default)]
+pub(crate) struct Ports {
+    /// The next ephemeral port to try.
+    next: AtomicU16,
+}
+
+impl Ports {
+    /// Takes every port that is asked for, or none. `ours` says whether a container of ours has it.
+    pub(crate) fn take(&self, asked: &Asked<'_>, ours: &dyn Fn(&Published) -> bool) -> Result<Taken> {
+        let mut taken = Taken::default();
+        let any = [PortBinding::default()];
+        for (text, hosts) in self.wanted(asked, &any)? {
+            let (port, protocol) = parse(text)?;
+            for host in hosts {
+                self.take_one(asked, host, port, protocol, ours, &mut taken)?;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn wanted<'a>(&self, asked: &Asked<'a>, any: &'a [PortBinding]) -> Result<Vec<(&'a str, &'a [PortBinding])>> {
+        let mut wanted = Vec::new();
+        for text in &asked.exposed {
+            let port = parse(text)?;
+            // The key may be written another way (`80` for `80/tcp`).
+            let found = asked.bindings.iter().find(|(key, _)| parse(key).is_ok_and(|key| key == port));
+            match found.and_then(|(_, hosts)| hosts.as_deref()).filter(|hosts| !hosts.is_empty()) {
+                Some(hosts) => wanted.push((*text, hosts)),
+                None if asked.all => wanted.push((*text, any)),
+                None => {}
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn take_one(
+        &self,
+        asked: &Asked<'_>,
+        host: &PortBinding,
+        port: u16,
+        protocol: Protocol,
+        ours: &dyn Fn(&Published) -> bool,
+        taken: &mut Taken,
+    ) -> Result<()> {
+        let wanted = parse_host(&host.host_port)?;
+        let bad = || Error::invalid(format!("invalid IP address in port binding: {:?}", host.host_ip));
+        let address = match host.host_ip.as_str() {
+            "" => asked.default_host,
+            text => Some(text.parse::<IpAddr>().map_err(|_| bad())?),
+        };
+        let everywhere = [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
+        let addresses: Vec<(IpAddr, IpAddr)> = everywhere
+            .into_iter()
+            .filter_map(|any| match address {
+                None => Some(any),
+                Some(address) => (address.is_ipv4() == any.is_ipv4()).then_some(address),
+            })
+            .filter_map(|host| Some((host, if host.is_ipv4() { asked.v4? } else { asked.v6? })))
+            .collect();
+        if addresses.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!(
+                    "port {port}/{}: the container has no address of the family of {}",
+                    protocol.name(),
+                    host.host_ip
+                ),
+            ));
+        }
+        let at = |host_port: u16| -> Vec<Published> {
+            let one = |&(host, to): &(IpAddr, IpAddr)| Published { host, host_port, protocol, to, port };
+            addresses.iter().map(one).collect()
+        };
+        let (ports, sockets) = match wanted {
+            Wanted::Any => self.ephemeral(at)?,
+            Wanted::Range(first, last) => first_free(first, last, at, ours)?,
+        };
+        taken.ports.extend(ports);
+        taken.sockets.extend(sockets);
+        Ok(())
+    }
+
+    /// The next free port of the kernel's ephemeral range.
+    fn ephemeral(&self, at: impl Fn(u16) -> Vec<Published>) -> Result<(Vec<Published>, Vec<OwnedFd>)> {
+        let (first, last) = ephemeral_range();
+        for _ in first..=last {
+            let before = self.next.fetch_add(1, Ordering::Relaxed);
+            let port = if (first..=last).contains(&before) { before } else { first };
+            if port != before {
+                self.next.store(port.wrapping_add(1), Ordering::Relaxed);
+            }
+            let ports = at(port);
+            match reserve(&ports) {
+                Ok(sockets) => return Ok((ports, sockets)),
+                Err((_, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+                Err((port, error)) => return Err(refused(&port, &error)),
+            }
+        }
+        Err(Error::new(ErrorKind::Internal, "all ports are allocated").in_area("network"))
+    }
+}
+
+fn first_free(
+    first: u16,
+    last: u16,
+    at: impl Fn(u16) -> Vec<Published>,
+    ours: &dyn Fn(&Published) -> bool,
+) -> Result<(Vec<Published>, Vec<OwnedFd>)> {
+    let mut failed = None;
+    for port in first..=last {
+        let ports = at(port);
+        match reserve(&ports) {
+            Ok(sockets) => return Ok((ports, sockets)),
+            Err((port, error)) => failed = Some((port, error)),
+        }
+    }
+    Err(match failed {
+        Some((port, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) && ours(&port) => Error::new(
+            ErrorKind::Internal,
+            format!("Bind for {} failed: port is already allocated", socket_text(&port)),
+        ),
+        Some((port, error)) => refused(&port, &error),
+        None => Error::internal("no port in the range"),
+    })
+}
+
+fn reserve(ports: &[Published]) -> std::result::Result<Vec<OwnedFd>, (Published, Error)> {
+    let one = |p: &Published| port::reserve(i32::from(p.protocol.number()), p.host, p.host_port).map_err(|e| (*p, e));
+    ports.iter().map(one).collect()
+}
+
+fn refused(port: &Published, error: &Error) -> Error {
+    let reason = std::io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0)).to_string();
+    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+    let family = if port.host.is_ipv4() { 4 } else { 6 };
+    let text = format!("listen {}{family} {}: bind: {reason}", port.protocol.name(), socket_text(port));
+    Error::new(ErrorKind::Internal, text).in_area("network")
+}
+
+fn socket_text(port: &Published) -> String {
+    std::net::SocketAddr::new(port.host, port.host_port).to_string()
+}
+
+fn ephemeral_range() -> (u16, u16) {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut words = text.split_whitespace().map(str::parse::<u16>);
+    match (words.next(), words.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if 0 < first && first <= last => (first, last),
+        _ => (49153, 65535),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_in_requests() {
+        assert_eq!(parse("80").unwrap(), (80, Protocol::Tcp));
+        assert_eq!(parse("53/UDP").unwrap(), (53, Protocol::Udp));
+        for bad in ["", "0/tcp", "99999", "80/xyz", "80-81/tcp", "-1", "80/tcp/udp"] {
+            assert_eq!(parse(bad).unwrap_err().message(), format!("invalid port specification: {bad:?}"));
+        }
+        assert!(parse_host("8010-8000").is_err() && parse_host("70000").is_err() && parse_host("1-").is_err());
+        assert!(matches!(parse_host("8000-8010"), Ok(Wanted::Range(8000, 8010))));
+    }
+
+    #[test]
+    fn only_exposed_ports_are_published() {
+        let binding = |port: &str| Some(vec![PortBinding { host_ip: "127.0.0.1".into(), host_port: port.into() }]);
+        let bindings = BTreeMap::from([("80/tcp".to_owned(), binding("")), ("81/tcp".to_owned(), binding(""))]);
+        let asked = Asked {
+            bindings: &bindings,
+            exposed: vec!["80"],
+            all: false,
+            default_host: None,
+            v4: Some(Ipv4Addr::new(10, 0, 0, 2).into()),
+            v6: None,
+        };
+        let taken = Ports::default().take(&asked, &|_| false).unwrap();
+        assert_eq!(taken.ports.len(), 1);
+        assert_eq!((taken.ports[0].port, taken.ports[0].host), (80, Ipv4Addr::LOCALHOST.into()));
+        let again = Published { to: Ipv4Addr::new(10, 0, 0, 3).into(), ..taken.ports[0] };
+        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| true).unwrap_err();
+        let expected = format!("Bind for 127.0.0.1:{} failed: port is already allocated", again.host_port);
+        assert_eq!(text.message(), expected);
+        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| false).unwrap_err();
+        let expected = format!("listen tcp4 127.0.0.1:{}: bind: address already in use", again.host_port);
+        assert_eq!(text.message(), expected);
+    }
+}

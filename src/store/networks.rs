@@ -1,0 +1,194 @@
+//! Networks, and who has which address on them.
+
+use super::failed;
+use crate::error::{Error, Result};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+/// This noun's tables. `spec` and `doc` are JSON documents of the network layer's. Networks may share a name.
+///
+/// An endpoint is a container's end on a network as of its last start. It says nothing about whether the container runs:
+/// that is its monitor's lock. What a removed container leaves stays for a moment, so that its address is not given out
+/// again at once: `left_ns` is when it left.
+pub(crate) const SCHEMA: &str = "
+CREATE TABLE networks (
+    id         TEXT PRIMARY KEY NOT NULL,
+    name       TEXT NOT NULL,
+    created_ns INTEGER NOT NULL,
+    spec       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX networks_by_name ON networks (name);
+CREATE TABLE endpoints (
+    network_id   TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    slot         INTEGER NOT NULL,
+    doc          TEXT NOT NULL,
+    left_ns      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (network_id, container_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX endpoints_by_container ON endpoints (container_id);
+";
+
+/// One network as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NetworkRow {
+    pub id: String,
+    pub name: String,
+    pub created_ns: i64,
+    pub spec: String,
+}
+
+/// One endpoint as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EndpointRow {
+    pub network_id: String,
+    pub container_id: String,
+    /// The container's slot of the state files.
+    pub slot: u32,
+    pub doc: String,
+    /// When its container was removed; 0: it is there.
+    pub left_ns: i64,
+}
+
+const NETWORK: &str = "id, name, created_ns, spec";
+const ENDPOINT: &str = "network_id, container_id, slot, doc, left_ns";
+
+fn network(row: &Row<'_>) -> rusqlite::Result<NetworkRow> {
+    Ok(NetworkRow { id: row.get(0)?, name: row.get(1)?, created_ns: row.get(2)?, spec: row.get(3)? })
+}
+
+fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRow> {
+    Ok(EndpointRow {
+        network_id: row.get(0)?,
+        container_id: row.get(1)?,
+        slot: row.get(2)?,
+        doc: row.get(3)?,
+        left_ns: row.get(4)?,
+    })
+}
+
+/// Adds a network.
+pub(crate) fn insert(tx: &Transaction<'_>, new: &NetworkRow) -> Result<()> {
+    tx.prepare_cached("INSERT INTO networks (id, name, created_ns, spec) VALUES (?1, ?2, ?3, ?4)")
+        .and_then(|mut add| add.execute(params![new.id, new.name, new.created_ns, new.spec]))
+        .map(|_| ())
+        .map_err(failed)
+}
+
+/// Replaces a network's document.
+pub(crate) fn set_spec(tx: &Transaction<'_>, id: &str, spec: &str) -> Result<()> {
+    tx.prepare_cached("UPDATE networks SET spec = ?2 WHERE id = ?1")
+        .and_then(|mut update| update.execute([id, spec]))
+        .map(|_| ())
+        .map_err(failed)
+}
+
+/// Forgets a network and its endpoints.
+pub(crate) fn delete(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    for sql in ["DELETE FROM endpoints WHERE network_id = ?1", "DELETE FROM networks WHERE id = ?1"] {
+        tx.prepare_cached(sql).and_then(|mut delete| delete.execute([id])).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Every network, oldest first.
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<NetworkRow>> {
+    let sql = format!("SELECT {NETWORK} FROM networks ORDER BY created_ns, id");
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let rows = query.query_map([], network).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// The networks of a name.
+pub(crate) fn by_name(tx: &Transaction<'_>, name: &str) -> Result<Vec<NetworkRow>> {
+    let sql = format!("SELECT {NETWORK} FROM networks WHERE name = ?1 ORDER BY created_ns, id");
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let rows = query.query_map([name], network).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Finds a network as people name it: full id, name, unique prefix of an id.
+pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<NetworkRow> {
+    let sql = format!("SELECT {NETWORK} FROM networks WHERE id = ?1");
+    let exact =
+        tx.prepare_cached(&sql).and_then(|mut q| q.query_row([reference], network).optional()).map_err(failed)?;
+    if let Some(found) = exact {
+        return Ok(found);
+    }
+    let mut named = by_name(tx, reference)?;
+    match named.len() {
+        0 => by_prefix(tx, reference),
+        1 => Ok(named.remove(0)),
+        count => Err(ambiguous(count, "name", reference)),
+    }
+}
+
+fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<NetworkRow> {
+    let hex = !prefix.is_empty() && prefix.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let mut found = Vec::new();
+    if hex {
+        let sql = format!("SELECT {NETWORK} FROM networks WHERE id >= ?1 AND id < ?2");
+        let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+        // 'g' comes after every hex digit.
+        let rows = query.query_map([prefix, &format!("{prefix}g")], network).map_err(failed)?;
+        found = rows.collect::<rusqlite::Result<Vec<_>>>().map_err(failed)?;
+    }
+    match found.len() {
+        0 => Err(Error::not_found(format!("network {prefix} not found"))),
+        1 => Ok(found.remove(0)),
+        count => Err(ambiguous(count, "ID prefix", prefix)),
+    }
+}
+
+fn ambiguous(count: usize, by: &str, reference: &str) -> Error {
+    Error::invalid(format!("{count} matches found based on {by}: network {reference} is ambiguous"))
+}
+
+/// Adds or replaces an endpoint.
+pub(crate) fn put_endpoint(tx: &Transaction<'_>, new: &EndpointRow) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT OR REPLACE INTO endpoints (network_id, container_id, slot, doc, left_ns) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )
+    .and_then(|mut put| put.execute(params![new.network_id, new.container_id, new.slot, new.doc, new.left_ns]))
+    .map(|_| ())
+    .map_err(failed)
+}
+
+/// The endpoints of a network.
+pub(crate) fn of_network(tx: &Transaction<'_>, network_id: &str) -> Result<Vec<EndpointRow>> {
+    endpoints(tx, "WHERE network_id = ?1", &[network_id])
+}
+
+/// The endpoints of a container.
+pub(crate) fn of_container(tx: &Transaction<'_>, container_id: &str) -> Result<Vec<EndpointRow>> {
+    endpoints(tx, "WHERE container_id = ?1", &[container_id])
+}
+
+/// Every endpoint.
+pub(crate) fn all_endpoints(tx: &Transaction<'_>) -> Result<Vec<EndpointRow>> {
+    endpoints(tx, "", &[])
+}
+
+fn endpoints(tx: &Transaction<'_>, which: &str, values: &[&str]) -> Result<Vec<EndpointRow>> {
+    let mut query = tx.prepare_cached(&format!("SELECT {ENDPOINT} FROM endpoints {which}")).map_err(failed)?;
+    let rows = query.query_map(rusqlite::params_from_iter(values), endpoint).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Forgets a container's end on a network.
+pub(crate) fn delete_endpoint(tx: &Transaction<'_>, network_id: &str, container_id: &str) -> Result<()> {
+    tx.prepare_cached("DELETE FROM endpoints WHERE network_id = ?1 AND container_id = ?2")
+        .and_then(|mut delete| delete.execute([network_id, container_id]))
+        .map(|_| ())
+        .map_err(failed)
+}
+
+/// Notes that a container is removed, and forgets what containers left before `before_ns`.
+pub(crate) fn leave(tx: &Transaction<'_>, container_id: &str, now_ns: i64, before_ns: i64) -> Result<()> {
+    tx.prepare_cached("UPDATE endpoints SET left_ns = ?2 WHERE container_id = ?1 AND left_ns = 0")
+        .and_then(|mut update| update.execute(params![container_id, now_ns]))
+        .map_err(failed)?;
+    tx.prepare_cached("DELETE FROM endpoints WHERE left_ns != 0 AND left_ns < ?1")
+        .and_then(|mut delete| delete.execute([before_ns]))
+        .map(|_| ())
+        .map_err(failed)
+}
