@@ -2,6 +2,7 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
+use crate::ports;
 use crate::session::{DetachKeys, Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
@@ -62,7 +63,11 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["security-opt"], "OPTION", "no-new-privileges, seccomp=unconfined, seccomp=FILE"),
     Flag::value(&["sysctl"], "NAME=VALUE", "a kernel setting of its namespaces"),
     Flag::value(&["ulimit"], "NAME=SOFT[:HARD]", "a resource limit"),
-    Flag::value(&["network", "net"], "MODE", "none, host"),
+    Flag::value(&["network", "net"], "MODE", "bridge (the default), none, host, container:NAME"),
+    Flag::value(&["publish", "p"], "[[ADDRESS:]PORT:]PORT", "publish a port on the host"),
+    Flag::switch(&["publish-all", "P"], "publish all exposed ports on free ones of the host"),
+    Flag::value(&["expose"], "PORT", "a port that it serves"),
+    Flag::value(&["mac-address"], "ADDRESS", "MAC address of its first interface"),
     Flag::value(&["add-host"], "NAME:ADDRESS", "a line of /etc/hosts"),
     Flag::value(&["dns"], "ADDRESS", "a name server"),
     Flag::value(&["dns-search"], "DOMAIN", "a search domain"),
@@ -202,7 +207,10 @@ fn config(parsed: &Parsed, image: &str, command: &[String]) -> Result<ContainerC
         if streams.is_empty() { default && !parsed.has("detach") } else { named }
     };
     let attach_stdin = wants("stdin", interactive);
+    let published = ports::publish(&parsed.all("publish")).map_err(usage)?;
     Ok(ContainerConfig {
+        exposed_ports: ports::expose(&parsed.all("expose"), &published).map_err(usage)?,
+        mac_address: text(parsed, "mac-address"),
         hostname: text(parsed, "hostname"),
         domainname: text(parsed, "domainname"),
         user: text(parsed, "user"),
@@ -273,6 +281,8 @@ fn host_config(parsed: &Parsed) -> Result<HostConfig, String> {
         binds: parsed.some("volume"),
         log_config: LogConfig { kind: text(parsed, "log-driver"), config: pairs(parsed, "log-opt")? },
         network_mode: parsed.last("network").unwrap_or("default").to_owned(),
+        port_bindings: ports::publish(&parsed.all("publish"))?,
+        publish_all_ports: parsed.has("publish-all"),
         restart_policy: restart_policy(parsed.last("restart").unwrap_or_default())?,
         cap_add: parsed.some("cap-add"),
         cap_drop: parsed.some("cap-drop"),

@@ -8,6 +8,7 @@ mod create;
 mod exec;
 mod format;
 mod images;
+mod ports;
 mod registry;
 mod resources;
 mod serve;

@@ -3,7 +3,7 @@
 use super::list::{ContainerView, select};
 use super::spec::{self, LogDriver};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
-use super::{Containers, Found, now_ns};
+use super::{Containers, Found, network, now_ns};
 use crate::error::Result;
 use crate::log::LogStream;
 use crate::model::*;
@@ -20,14 +20,17 @@ impl Containers {
     /// Lists containers, newest first.
     pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         let all = self.all()?;
-        let views: Vec<ContainerView> = all.iter().map(view).collect();
+        let networks = self.network_view_of_all()?;
+        let views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks)).collect();
         let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
         let chosen = select(&views, query, &ancestors)?;
         let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
         let now = now_ns();
         chosen
             .iter()
-            .filter_map(|view| by_id.get(view.id.as_str()).map(|found| self.summary(found, view, query, now)))
+            .filter_map(|view| {
+                by_id.get(view.id.as_str()).map(|found| self.summary(found, view, &networks, query, now))
+            })
             .collect()
     }
 
@@ -35,6 +38,7 @@ impl Containers {
         &self,
         found: &Found,
         view: &ContainerView,
+        networks: &network::View,
         query: &ListContainers,
         now: i64,
     ) -> Result<ContainerSummary> {
@@ -47,14 +51,14 @@ impl Containers {
             image_id: row.image_id.clone(),
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
-            ports: ports(found),
+            ports: network::port_list(found, networks),
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),
             labels: spec.config.labels.clone(),
             state: state_text(&view.state).into(),
             status: status_text(&view.state, now),
             host_config: SummaryHostConfig { network_mode: spec.host_config.network_mode.clone() },
-            network_settings: SummaryNetworks { networks: networks(found) },
+            network_settings: SummaryNetworks { networks: in_list(network::networks(found, networks)) },
             mounts: spec::mount_points(spec),
         })
     }
@@ -97,7 +101,7 @@ impl Containers {
             size_root_fs: sizes.map(|(_, all)| all),
             mounts: spec::mount_points(spec),
             config: spec.config.clone(),
-            network_settings: network_settings(&found),
+            network_settings: self.network_settings(&found, &self.network_view(&row.id)?),
             ..ContainerDetail::default()
         })
     }
@@ -153,7 +157,7 @@ impl Containers {
     }
 }
 
-fn view(found: &Found) -> ContainerView {
+fn view(found: &Found, view: &network::View) -> ContainerView {
     ContainerView {
         id: found.row.id.clone(),
         name: found.row.name.clone(),
@@ -162,7 +166,7 @@ fn view(found: &Found) -> ContainerView {
         image_id: found.row.image_id.clone(),
         labels: found.spec.config.labels.clone(),
         mounts: spec::mount_points(&found.spec),
-        networks: networks(found).into_iter().map(|(name, end)| (name, end.network_id)).collect(),
+        networks: network::networks(found, view).into_iter().map(|(name, end)| (name, end.network_id)).collect(),
     }
 }
 
@@ -201,31 +205,10 @@ fn state(found: &Found) -> ContainerState {
     }
 }
 
-/// Exposed ports of a running container; none is published yet.
-fn ports(found: &Found) -> Vec<PortSummary> {
-    if !found.now.is_live() || found.spec.host_config.network_mode == "host" {
-        return Vec::new();
-    }
-    let port = |text: &String| {
-        let (number, kind) = text.split_once('/').unwrap_or((text, "tcp"));
-        Some(PortSummary { private_port: number.parse().ok()?, kind: kind.into(), ..PortSummary::default() })
-    };
-    found.spec.config.exposed_ports.keys().filter_map(port).collect()
-}
-
-/// The one network that `none` and `host` are.
-fn networks(found: &Found) -> BTreeMap<String, EndpointSettings> {
-    BTreeMap::from([(found.spec.host_config.network_mode.clone(), EndpointSettings::default())])
-}
-
-fn network_settings(found: &Found) -> NetworkSettings {
-    let live = found.now.is_live() && found.spec.host_config.network_mode != "host";
-    let exposed = found.spec.config.exposed_ports.keys().filter(|_| live);
-    NetworkSettings {
-        ports: exposed.map(|port| (port.clone(), None)).collect(),
-        networks: networks(found),
-        ..NetworkSettings::default()
-    }
+/// The list shows neither links nor aliases.
+fn in_list(networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String, EndpointSettings> {
+    let bare = |end: EndpointSettings| EndpointSettings { links: None, aliases: None, ..end };
+    networks.into_iter().map(|(name, end)| (name, bare(end))).collect()
 }
 
 /// Bytes of a tree's files, hard links once.

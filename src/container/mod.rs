@@ -13,6 +13,7 @@ mod health;
 mod inspect;
 pub(crate) mod list;
 pub(crate) mod names;
+mod network;
 mod recover;
 mod remove;
 pub(crate) mod spec;
@@ -36,6 +37,7 @@ use crate::launch::cgroup::{self, Hierarchies};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
 use crate::model::Event;
+use crate::network::Networks;
 use crate::op::Op;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
@@ -55,7 +57,8 @@ pub(crate) struct Containers {
     images: Arc<Images>,
     journal: Arc<Journal>,
     volumes: Arc<Volumes>,
-    states: States,
+    states: Arc<States>,
+    networks: Arc<Networks>,
     program: MonitorProgram,
     hierarchies: Hierarchies,
     host: cgroup::HostFacts,
@@ -85,7 +88,8 @@ impl Containers {
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
         }
-        let states = States::open(&root, &run)?;
+        let states = Arc::new(States::open(&root, &run)?);
+        let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &run)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::new(options.monitor_program.clone());
@@ -99,6 +103,7 @@ impl Containers {
             journal,
             volumes,
             states,
+            networks,
             program,
             hierarchies,
             host,

@@ -109,6 +109,8 @@ impl Containers {
             let _ = live.kill_all();
             let _ = live.remove();
         }
+        // Its ports lead nowhere any more; a firewall that cannot be asked now is made anew by the next who needs it.
+        let _ = self.networks.bury(&row.id);
         let Now { state, .. } = found.now;
         self.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
         self.set_error(found, LOST)?;

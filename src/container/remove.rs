@@ -46,7 +46,10 @@ impl Containers {
     fn forget(&self, found: &Found) -> Result<()> {
         let row = &found.row;
         self.forget_execs(&row.id)?;
-        self.db.write_to_free(Flush::Lazy, |tx| table::delete(tx, &row.id))?;
+        self.db.write_to_free(Flush::Lazy, |tx| {
+            table::delete(tx, &row.id)?;
+            crate::network::leave(tx, &row.id)
+        })?;
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
         if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();

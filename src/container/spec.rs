@@ -10,6 +10,7 @@ mod health;
 mod log;
 mod merge;
 mod mounts;
+mod networks;
 mod not_built;
 mod process;
 mod restart;
@@ -32,8 +33,9 @@ pub(crate) use sysctl::sysctls;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};
-use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
+use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, StringMap};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Bytes of `/dev/shm` of a container that names none.
 pub(crate) const DEFAULT_SHM_SIZE: i64 = 64 << 20;
@@ -58,6 +60,8 @@ pub(crate) struct Spec {
     pub mounts: Vec<Mount>,
     /// The cgroup above the container's own: absolute, clean.
     pub cgroup_parent: String,
+    /// The networks that it is to be on, by the names that requests gave them, with what they asked for.
+    pub networks: BTreeMap<String, EndpointSettings>,
 }
 
 /// What [`resolve`] needs of an image.
@@ -120,6 +124,7 @@ pub(crate) fn resolve(
         args,
         mounts: mounts::mounts(&config, &host_config, inherited)?,
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
+        networks: networks::wanted(request)?,
         config,
         host_config,
     };

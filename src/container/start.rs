@@ -1,5 +1,6 @@
 //! Starting a container: spec → plan → monitor.
 
+use super::network::{Mode, addresses, event_members, mode, requests};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec};
 use super::{Containers, Found, dirs, failure};
 use crate::engine::Changed;
@@ -9,6 +10,7 @@ use crate::launch::monitor::{Boot, StartError, Streams, sentence, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody};
+use crate::network;
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::*;
@@ -27,6 +29,11 @@ struct Joined {
     pid: Namespace,
     ipc: Namespace,
     shm_from: Option<u32>,
+    net: Namespace,
+    /// The container whose network, host name and files are this one's too.
+    files_of: Option<Box<Found>>,
+    /// Index of the descriptor that keeps published ports from others.
+    hold: Option<u32>,
 }
 
 impl Containers {
@@ -73,9 +80,29 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
-        self.write_files(found).map_err(early)?;
-        let joined = self.join(found).map_err(early)?;
-        let mut container = self.container(found, &joined).map_err(early)?;
+        let mut networks = self.join_networks(found).map_err(early)?;
+        let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
+        if started.is_err() {
+            // Best effort: whoever finds the container dead does the same.
+            let _ = self.networks.part(&networks);
+        }
+        started
+    }
+
+    /// Starts it on networks that it has its place on.
+    fn start_on(
+        &self,
+        found: &Found,
+        session: Option<Streams>,
+        (rows, cols): (u16, u16),
+        lock: OwnedFd,
+        networks: &mut network::Joined,
+    ) -> std::result::Result<(), (Error, i32)> {
+        let early = |error: Error| (error, 128);
+        let hold = networks.hold.take();
+        self.write_files(found, networks).map_err(early)?;
+        let joined = self.join(found, hold).map_err(early)?;
+        let mut container = self.container(found, &joined, networks).map_err(early)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
         let run_dir = self.open_run_dir(&found.row.id).map_err(early)?;
@@ -107,7 +134,11 @@ impl Containers {
         if !found.row.error.is_empty() || failed == Failure::default() {
             return found.row.error.clone();
         }
-        let plan = self.join(found).and_then(|joined| self.container(found, &joined)).map(|c| plan::compile(&c));
+        let networks = self.networks.recall(&found.row.id);
+        let plan = networks.and_then(|networks| {
+            let joined = self.join(found, None)?;
+            Ok(plan::compile(&self.container(found, &joined, &networks)?))
+        });
         let sentence = match &plan {
             Ok(plan) => sentence(&plan.steps, failed.step),
             // What the plan was made of is not there any more.
@@ -136,6 +167,9 @@ impl Containers {
         let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
         let mut volumes = self.stage_volumes(&mut changed)?;
         changed.image_name = found.spec.image_name.clone();
+        if changed.host_config.network_mode == found.spec.host_config.network_mode {
+            changed.networks = found.spec.networks.clone();
+        }
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         let new = self.db.write(Flush::Durable, |tx| {
             table::set_spec(tx, &found.row.id, &text)?;
@@ -175,23 +209,43 @@ impl Containers {
     }
 
     /// hosts, hostname and resolv.conf as they are to be now.
-    fn write_files(&self, found: &Found) -> Result<()> {
+    fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
+        if let Mode::Container(_) = mode(&found.spec) {
+            // It shows those of the container whose network it shares.
+            return Ok(());
+        }
         let dir = self.dir(&found.row.id);
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let spec = &found.spec;
         let host_network = spec.host_config.network_mode == "host";
         let hosts = if host_network { host("/etc/hosts") } else { String::new() };
-        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &[]))?;
+        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &addresses(networks)))?;
         dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
         dirs::write(&dir.join("resolv.conf"), &spec::resolv_conf(&host("/etc/resolv.conf"), &spec.host_config))
     }
 
     /// Opens the namespaces of `container:` modes. Errors: that container does not run.
-    fn join(&self, found: &Found) -> Result<Joined> {
-        let mut joined = Joined { fds: Vec::new(), pid: Namespace::New, ipc: Namespace::New, shm_from: None };
+    fn join(&self, found: &Found, hold: Option<OwnedFd>) -> Result<Joined> {
+        let mut joined = Joined {
+            hold: hold.is_some().then_some(0),
+            fds: hold.into_iter().collect(),
+            pid: Namespace::New,
+            ipc: Namespace::New,
+            net: Namespace::New,
+            shm_from: None,
+            files_of: None,
+        };
         let host = &found.spec.host_config;
         joined.pid = self.namespace(&host.pid_mode, "pid", "PID", &mut joined.fds)?;
         joined.ipc = self.namespace(&host.ipc_mode, "ipc", "IPC", &mut joined.fds)?;
+        joined.net = match mode(&found.spec) {
+            Mode::Host => Namespace::Host,
+            Mode::None | Mode::Networks => Namespace::New,
+            Mode::Container(other) => {
+                joined.files_of = Some(Box::new(self.find(other)?));
+                self.namespace(&host.network_mode, "net", "network", &mut joined.fds)?
+            }
+        };
         if let Namespace::Join(_) = joined.ipc {
             joined.shm_from = match self.namespace(&host.ipc_mode, "mnt", "IPC", &mut joined.fds)? {
                 Namespace::Join(index) => Some(index),
@@ -222,7 +276,7 @@ impl Containers {
     }
 
     /// Everything that the plan needs, as plain values.
-    fn container(&self, found: &Found, joined: &Joined) -> Result<plan::Container> {
+    fn container(&self, found: &Found, joined: &Joined, networks: &network::Joined) -> Result<plan::Container> {
         let Found { row, spec, .. } = found;
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
@@ -230,14 +284,16 @@ impl Containers {
             cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
         let dir = self.dir(&row.id);
         let host_uts = host.uts_mode == "host";
-        let hostname = spec::hostname(spec, &row.id);
+        // What shares another's network has its name too.
+        let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
+        let hostname = spec::hostname(named, id);
         Ok(plan::Container {
             id: row.id.clone(),
             slot: row.slot,
             image: spec.image_name.clone(),
             attributes: attributes(found),
             volumes: super::volumes::actors(found),
-            domainname: spec.config.domainname.clone(),
+            domainname: named.config.domainname.clone(),
             tty: spec.config.tty,
             open_stdin: spec.config.open_stdin,
             stdin_once: spec.config.stdin_once,
@@ -249,7 +305,7 @@ impl Containers {
             volatile: false,
             readonly_rootfs: host.readonly_rootfs,
             privileged: host.privileged,
-            mounts: self.mounts(found)?,
+            mounts: self.mounts(found, id)?,
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
             nodes: devices.nodes,
             masked: spec::masked_paths(host, cpu_count()),
@@ -261,7 +317,11 @@ impl Containers {
             ipc: joined.ipc,
             shm_from: joined.shm_from,
             uts: if host_uts { Namespace::Host } else { Namespace::New },
-            net: if host.network_mode == "host" { Namespace::Host } else { Namespace::New },
+            net: joined.net,
+            net_requests: requests(networks),
+            networks: event_members(networks),
+            firewall_end: networks.firewall_end.clone(),
+            hold: joined.hold,
             namespace_count: joined.fds.len() as u32,
             cgroups,
             rights: self.rights(spec)?,
@@ -278,9 +338,9 @@ impl Containers {
     }
 
     /// The three files, then the caller's mounts; one of those may stand in for a file.
-    fn mounts(&self, found: &Found) -> Result<Vec<Mount>> {
+    fn mounts(&self, found: &Found, files_of: &str) -> Result<Vec<Mount>> {
         let table = spec::mount_table(&found.spec)?;
-        let dir = self.dir(&found.row.id);
+        let dir = self.dir(files_of);
         let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
         let mut mounts: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
             .into_iter()

@@ -50,6 +50,19 @@ pub(crate) enum Namespace {
     Join(u32),
 }
 
+/// Netlink requests with holes: see [`OP_NET`].
+pub(crate) struct NetRequest {
+    /// `NET_*`.
+    pub place: u32,
+    /// In the container.
+    pub interface: String,
+    pub acks: u32,
+    /// `PATCH_*` and offset.
+    pub patches: Vec<(u32, u32)>,
+    pub messages: Vec<u8>,
+    pub sentence: String,
+}
+
 /// Who a process runs as and what it may do.
 pub(crate) struct Rights {
     pub user: String,
@@ -106,6 +119,14 @@ pub(crate) struct Container {
     pub shm_from: Option<u32>,
     pub uts: Namespace,
     pub net: Namespace,
+    /// What makes the interfaces of a network namespace of its own.
+    pub net_requests: Vec<NetRequest>,
+    /// The networks that events tell of: id, JSON members without braces.
+    pub networks: Vec<(String, String)>,
+    /// Netfilter requests for the monitor to send at the end; empty: none.
+    pub firewall_end: Vec<u8>,
+    /// Index of the descriptor that is closed at the end.
+    pub hold: Option<u32>,
     pub namespace_count: u32,
     pub cgroups: cgroup::Plan,
     pub rights: Rights,
@@ -145,6 +166,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     }
     join(&mut plan, c);
     names(&mut plan, c);
+    networks(&mut plan, c);
     oom_score(&mut plan, c.oom_score_adj);
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
     root(&mut plan, c);
@@ -165,6 +187,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     let root = if c.readonly_rootfs { RDONLY } else { 0 };
     plan.op(OP_PIVOT, "change to the root file system").u64(root);
     process(&mut plan, &c.rlimits, &c.rights, &c.program);
+    for_the_monitor(&mut plan, c);
     let (bytes, steps) = plan.finish(header(c));
     Plan { bytes, steps }
 }
@@ -342,6 +365,31 @@ fn names(plan: &mut PlanWriter, c: &Container) {
     }
     if c.net == Namespace::New {
         plan.op(OP_LOOPBACK, "bring the loopback interface up");
+    }
+}
+
+fn networks(plan: &mut PlanWriter, c: &Container) {
+    for request in &c.net_requests {
+        plan.op(OP_NET, request.sentence.clone()).u32(request.place).u32(request.acks).str(&request.interface);
+        plan.u32(request.patches.len() as u32);
+        for (kind, at) in &request.patches {
+            plan.u32(*kind).u32(*at);
+        }
+        plan.str(&request.messages);
+    }
+}
+
+/// What the monitor reads, and its child never comes to: it stands last, so that the steps before are the same for every
+/// start of a container.
+fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
+    for (id, members) in &c.networks {
+        plan.op(OP_NETWORK, "read the plan").str(id).str(members);
+    }
+    if !c.firewall_end.is_empty() {
+        plan.op(OP_FIREWALL_END, "read the plan").str(&c.firewall_end);
+    }
+    if let Some(index) = c.hold {
+        plan.op(OP_HOLD, "read the plan").u32(index);
     }
 }
 

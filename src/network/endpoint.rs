@@ -137,6 +137,19 @@ impl Networks {
         Ok(joined)
     }
 
+    /// What the container's last start made of its networks; of use for its steps alone.
+    pub(crate) fn recall(&self, container: &str) -> Result<Joined> {
+        let mut ends: Vec<(String, EndpointDoc)> = self.endpoints(container)?.into_iter().collect();
+        ends.sort_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
+        let mut joined = Joined::default();
+        for (network, doc) in ends {
+            let network = self.find(&network)?;
+            let (host, inside) = scripts(&network, 0, &doc, false)?;
+            joined.endpoints.push(Endpoint { network, doc, host, inside });
+        }
+        Ok(joined)
+    }
+
     /// A start that failed: its ports lead nowhere.
     pub(crate) fn part(&self, joined: &Joined) -> Result<()> {
         self.firewall.remove_ports(&joined.ports())
@@ -151,7 +164,9 @@ impl Networks {
         let sandbox = new_id()?;
         let mut docs = Vec::new();
         for (at, (network, _, want)) in ready.iter().enumerate() {
-            let mut doc = self.address(tx, who, network, &want.settings)?;
+            // A MAC address of the container is its first interface's.
+            let mac = if at == 0 { who.mac } else { "" };
+            let mut doc = self.address(tx, who, mac, network, &want.settings)?;
             doc.sandbox = sandbox.clone();
             doc.interface = format!("eth{at}");
             docs.push(doc);
@@ -172,6 +187,7 @@ impl Networks {
         &self,
         tx: &Transaction<'_>,
         who: &Joining<'_>,
+        mac: &str,
         network: &Network,
         settings: &EndpointSettings,
     ) -> Result<EndpointDoc> {
@@ -188,7 +204,7 @@ impl Networks {
         let v4 = give(&pools, false, &ask4, &used)?;
         let v6 = if network.spec.enable_ipv6 { give(&pools, true, &ask6, &used)? } else { None };
         let id = new_id()?;
-        let mac = match (settings.mac_address.as_str(), who.mac) {
+        let mac = match (settings.mac_address.as_str(), mac) {
             ("", "") => made_up_mac(v4.as_ref().map(|(ip, _)| *ip), &id),
             ("", mac) | (mac, _) => parse_mac(mac)?,
         };

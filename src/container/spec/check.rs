@@ -14,6 +14,7 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     isolation(host)?;
     check_config(config)?;
     check_host(host)?;
+    super::networks::check(request)?;
     endpoints(&request.networking_config)
 }
 

@@ -9,10 +9,7 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let asked = [
         (config.image.is_empty(), "Image: a container without one"),
-        (!config.mac_address.is_empty(), "MacAddress"),
         (some(&host.links), "Links"),
-        (!host.port_bindings.is_empty(), "PortBindings"),
-        (host.publish_all_ports, "PublishAllPorts"),
         (!host.storage_opt.is_empty(), "StorageOpt"),
         (!host.lxc_conf.is_empty(), "LxcConf"),
         (!host.cgroup.is_empty(), "Cgroup"),
@@ -38,25 +35,19 @@ fn labelled(option: &str) -> bool {
 }
 
 fn networks(request: &CreateBody, host: &HostConfig) -> Result<()> {
-    let mode = if host.network_mode.is_empty() { "default" } else { host.network_mode.as_str() };
-    if !matches!(mode, "none" | "host") && !request.config.network_disabled {
-        return Err(Error::unsupported(format!(
-            "NetworkMode {mode}: networks are not built yet, use NetworkMode none or host"
-        )));
+    let mode = host.network_mode.as_str();
+    let built =
+        |name: &str| matches!(name, "" | "default" | "bridge" | "none" | "host") || name.starts_with("container:");
+    if !built(mode) && !request.config.network_disabled {
+        return Err(Error::unsupported(format!("NetworkMode {mode}: user-defined networks are not supported yet")));
     }
-    let bare = |settings: &Option<EndpointSettings>| settings.as_ref().is_none_or(unset);
-    match request.networking_config.endpoints_config.iter().find(|(name, is)| *name != mode || !bare(is)) {
-        Some((name, _)) => {
-            Err(Error::unsupported(format!("NetworkingConfig: endpoint {name}: networks are not built yet")))
-        }
+    let links = |settings: &Option<EndpointSettings>| {
+        settings.as_ref().and_then(|settings| settings.links.as_ref()).is_some_and(|links| !links.is_empty())
+    };
+    match request.networking_config.endpoints_config.iter().find(|(name, is)| !built(name) || links(is)) {
+        Some((name, _)) => Err(Error::unsupported(format!(
+            "NetworkingConfig: endpoint {name}: user-defined networks and links are not supported yet"
+        ))),
         None => Ok(()),
     }
-}
-
-fn unset(settings: &EndpointSettings) -> bool {
-    let none = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
-    none(&settings.links)
-        && none(&settings.aliases)
-        && settings.mac_address.is_empty()
-        && settings.ipam_config.as_ref().is_none_or(|ipam| *ipam == Default::default())
 }

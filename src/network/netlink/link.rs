@@ -196,14 +196,17 @@ pub(crate) fn add_sub(s: &mut Script, name: &str, parent: u32, how: &Sub, mac: [
 
 /// Brings the interface up whose index is patched in; without `link_local` it gets no IPv6 address by itself.
 pub(crate) fn bring_up(s: &mut Script, link_local: bool, index: u32) {
-    let at = s.messages.begin(NEW_LINK, ACK, &link_head(0, 0, UP, UP)).len();
+    // By a message of its own: a link that comes up makes its address before it looks at this.
     if !link_local {
+        let at = s.messages.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).len();
         s.messages.nest_as(IFLA_AF_SPEC, |m| {
             m.nest_as(libc::AF_INET6 as u16, |m| {
                 m.attr(INET6_ADDR_GEN_MODE, &[ADDR_GEN_NONE]);
             });
         });
+        s.hole(index, at - 16 + 4);
     }
+    let at = s.messages.begin(NEW_LINK, ACK, &link_head(0, 0, UP, UP)).len();
     s.hole(index, at - 16 + 4);
 }
 

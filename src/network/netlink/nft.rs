@@ -149,6 +149,10 @@ impl Batch {
             m.be32(6, value_type).be32(7, value_bytes);
         }
         m.be32(10, id);
+        if set.key == [Type::Interface] {
+            // For people: `nft` shows names that are said to be in the machine's byte order.
+            m.attr(13, &[0, 4, 1, 0, 0, 0]);
+        }
     }
 
     pub(crate) fn add_elements(&mut self, set: &str, elements: &[Element]) {

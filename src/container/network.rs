@@ -1,0 +1,233 @@
+//! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
+
+use super::spec::Spec;
+use super::{Containers, Found};
+use crate::error::Result;
+use crate::launch::plan::NetRequest;
+use crate::model::{EndpointSettings, NetworkSettings, PortBinding, PortSummary};
+use crate::network::{EndpointDoc, Joined, Joining, Network, Published, Script, Want, key};
+use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Where a container's network namespace comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode<'a> {
+    /// Its own, with the loopback interface alone.
+    None,
+    Host,
+    /// Another container's.
+    Container(&'a str),
+    /// Its own, with an interface for each network.
+    Networks,
+}
+
+/// The mode that a spec asks for.
+pub(super) fn mode(spec: &Spec) -> Mode<'_> {
+    let mode = spec.host_config.network_mode.as_str();
+    match mode.strip_prefix("container:") {
+        Some(other) => Mode::Container(other),
+        None if mode == "host" => Mode::Host,
+        None if mode == "none" || spec.config.network_disabled => Mode::None,
+        None => Mode::Networks,
+    }
+}
+
+/// What inspect and list need to know of networks, read once for many containers.
+pub(super) struct View {
+    networks: Vec<Network>,
+    endpoints: BTreeMap<String, BTreeMap<String, EndpointDoc>>,
+}
+
+impl View {
+    fn network(&self, reference: &str) -> Option<&Network> {
+        let exact = self.networks.iter().find(|network| network.id == reference || network.name == reference);
+        exact
+            .or_else(|| self.networks.iter().find(|network| reference.len() >= 12 && network.id.starts_with(reference)))
+    }
+}
+
+impl Containers {
+    /// Gives a container that is about to start its addresses and ports.
+    pub(super) fn join_networks(&self, found: &Found) -> Result<Joined> {
+        if mode(&found.spec) != Mode::Networks {
+            return Ok(Joined::default());
+        }
+        let host = &found.spec.host_config;
+        self.networks.join(&Joining {
+            container: &found.row.id,
+            slot: found.row.slot,
+            name: &found.row.name,
+            mac: &found.spec.config.mac_address,
+            networks: wants(&found.spec),
+            bindings: &host.port_bindings,
+            exposed: found.spec.config.exposed_ports.keys().map(String::as_str).collect(),
+            publish_all: host.publish_all_ports,
+        })
+    }
+
+    /// Reads what [`Containers::network_settings`] needs for one container.
+    pub(super) fn network_view(&self, container: &str) -> Result<View> {
+        let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);
+        Ok(View { networks: self.networks.all()?, endpoints })
+    }
+
+    /// The same for all.
+    pub(super) fn network_view_of_all(&self) -> Result<View> {
+        Ok(View { networks: self.networks.all()?, endpoints: self.networks.all_endpoints()? })
+    }
+
+    /// `NetworkSettings` of inspect.
+    pub(super) fn network_settings(&self, found: &Found, view: &View) -> NetworkSettings {
+        let live = found.now.is_live();
+        let networks = networks(found, view);
+        let bridge = networks.get("bridge").cloned().unwrap_or_default();
+        let sandbox = sandbox(found, view);
+        NetworkSettings {
+            sandbox_key: if live { format!("/proc/{}/ns/net", found.now.state.pid) } else { String::new() },
+            sandbox_id: sandbox,
+            ports: port_map(found, view),
+            endpoint_id: bridge.endpoint_id,
+            gateway: bridge.gateway,
+            global_ipv6_address: bridge.global_ipv6_address,
+            global_ipv6_prefix_len: bridge.global_ipv6_prefix_len,
+            ip_address: bridge.ip_address,
+            ip_prefix_len: bridge.ip_prefix_len,
+            ipv6_gateway: bridge.ipv6_gateway,
+            mac_address: bridge.mac_address,
+            networks,
+            ..NetworkSettings::default()
+        }
+    }
+}
+
+/// The networks that a container is to be on: the default one first, the others by name.
+fn wants(spec: &Spec) -> Vec<Want> {
+    let mut wants: Vec<Want> = spec
+        .networks
+        .iter()
+        .map(|(network, settings)| Want { network: network.clone(), settings: settings.clone() })
+        .collect();
+    wants.sort_by_key(|want| want.network != "bridge");
+    wants
+}
+
+/// `Networks` of list and inspect.
+pub(super) fn networks(found: &Found, view: &View) -> BTreeMap<String, EndpointSettings> {
+    let name = found.spec.host_config.network_mode.as_str();
+    match mode(&found.spec) {
+        Mode::Container(_) => BTreeMap::new(),
+        Mode::None | Mode::Host => {
+            let name = if matches!(name, "host" | "none") { name } else { "none" };
+            let mut settings = EndpointSettings::default();
+            if found.now.state.started_ns != 0 {
+                settings.network_id = view.network(name).map_or(String::new(), |network| network.id.clone());
+            }
+            BTreeMap::from([(name.to_owned(), settings)])
+        }
+        Mode::Networks => found.spec.networks.iter().map(|(name, asked)| settings(found, view, name, asked)).collect(),
+    }
+}
+
+fn settings(found: &Found, view: &View, name: &str, asked: &EndpointSettings) -> (String, EndpointSettings) {
+    let network = view.network(name);
+    let doc = network.and_then(|network| view.endpoints.get(&found.row.id)?.get(&network.id));
+    let settings = match (network, doc) {
+        (Some(network), Some(doc)) if found.now.is_live() => doc.settings(&network.id, asked),
+        (Some(network), Some(_)) => EndpointSettings { network_id: network.id.clone(), ..asked.clone() },
+        _ => asked.clone(),
+    };
+    (key(network, name).to_owned(), settings)
+}
+
+fn sandbox(found: &Found, view: &View) -> String {
+    if !found.now.is_live() {
+        return String::new();
+    }
+    let stored = view.endpoints.get(&found.row.id).and_then(|ends| ends.values().next());
+    match stored {
+        Some(doc) => doc.sandbox.clone(),
+        None => {
+            let text = format!("{} {}", found.row.id, found.now.state.started_ns);
+            Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+fn published<'a>(found: &Found, view: &'a View) -> impl Iterator<Item = &'a Published> {
+    let live = found.now.is_live();
+    view.endpoints
+        .get(&found.row.id)
+        .into_iter()
+        .flat_map(BTreeMap::values)
+        .flat_map(|doc| &doc.ports)
+        .filter(move |_| live)
+}
+
+/// Exposed ports of a running container, with where they are published.
+fn port_map(found: &Found, view: &View) -> BTreeMap<String, Option<Vec<PortBinding>>> {
+    let shown = found.now.is_live() && matches!(mode(&found.spec), Mode::None | Mode::Networks);
+    let exposed = found.spec.config.exposed_ports.keys().filter(|_| shown);
+    let mut ports: BTreeMap<String, Option<Vec<PortBinding>>> = exposed.map(|port| (port_key(port), None)).collect();
+    for port in published(found, view) {
+        let at = ports.entry(format!("{}/{}", port.port, port.protocol.name())).or_default();
+        let binding = PortBinding { host_ip: port.host.to_string(), host_port: port.host_port.to_string() };
+        at.get_or_insert_default().push(binding);
+    }
+    ports
+}
+
+fn port_key(text: &str) -> String {
+    crate::network::parse_port(text).map_or(text.to_owned(), |(port, protocol)| format!("{port}/{}", protocol.name()))
+}
+
+/// `Ports` of the list.
+pub(super) fn port_list(found: &Found, view: &View) -> Vec<PortSummary> {
+    let mut list = Vec::new();
+    for (text, bindings) in port_map(found, view) {
+        let (number, kind) = text.split_once('/').unwrap_or((&text, "tcp"));
+        let Ok(private_port) = number.parse() else { continue };
+        let bare = PortSummary { private_port, kind: kind.into(), ..PortSummary::default() };
+        match bindings {
+            None => list.push(bare),
+            Some(bindings) => list.extend(bindings.into_iter().map(|binding| PortSummary {
+                ip: binding.host_ip,
+                public_port: binding.host_port.parse().ok(),
+                ..bare.clone()
+            })),
+        }
+    }
+    list
+}
+
+/// What the container's first process sends to make its interfaces.
+pub(super) fn requests(joined: &Joined) -> Vec<NetRequest> {
+    let request = |script: &Script, place: u32, interface: &str, network: &str| NetRequest {
+        place,
+        interface: interface.to_owned(),
+        acks: script.messages.acks(),
+        patches: script.patches.clone(),
+        messages: script.messages.clone().finish(),
+        sentence: format!("add interface {interface} on network {network}"),
+    };
+    let both = joined.endpoints.iter().flat_map(|end| {
+        let (interface, network) = (&end.doc.interface, &end.network.name);
+        [request(&end.host, NET_HOST, interface, network), request(&end.inside, NET_INSIDE, interface, network)]
+    });
+    both.collect()
+}
+
+/// A container's networks as its events tell them: id, and JSON members without braces.
+pub(super) fn event_members(joined: &Joined) -> Vec<(String, String)> {
+    let members = |network: &Network| {
+        let text = serde_json::json!({ "name": network.name, "type": network.spec.driver }).to_string();
+        (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
+    };
+    joined.endpoints.iter().map(|end| members(&end.network)).collect()
+}
+
+/// Its own addresses, in the order of its interfaces.
+pub(super) fn addresses(joined: &Joined) -> Vec<String> {
+    let of = |doc: &EndpointDoc| [doc.v4, doc.v6].into_iter().flatten().map(|ip| ip.to_string()).collect::<Vec<_>>();
+    joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
+}
