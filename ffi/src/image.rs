@@ -66,10 +66,10 @@ pub unsafe extern "C" fn coracle_image_import(
             source: "-".into(),
             changes: query.texts("changes")?,
         };
-        let mut source = Source::new(rootfs_tar, user, "rootfs_tar")?;
         let using = Using::new(op)?;
+        let mut source = Source::new(rootfs_tar, user, "rootfs_tar", &using)?;
         let result = root.engine().image_import(&mut source, &how, &mut |record| using.progress(&record), using.op());
-        out.give_text(&source.done(using.done(result))?)?;
+        out.give_text(&source.done(result)?)?;
         Ok(CORACLE_OK)
     })
 }
@@ -93,10 +93,10 @@ pub unsafe extern "C" fn coracle_image_load(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let mut source = Source::new(tar, user, "tar")?;
         let using = Using::new(op)?;
+        let mut source = Source::new(tar, user, "tar", &using)?;
         let result = root.engine().image_load(&mut source, &mut |record| using.progress(&record), using.op());
-        out.give_json(&source.done(using.done(result))?)?;
+        out.give_json(&source.done(result)?)?;
         Ok(CORACLE_OK)
     })
 }
@@ -231,43 +231,59 @@ pub unsafe extern "C" fn coracle_image_remove(
     })
 }
 
-/// The caller's read function as a reader.
-struct Source {
+/// The caller's read function. Its operation is asked before each call: a slow source ends as soon as it gave something.
+struct Source<'a> {
     call: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> i64,
     user: *mut c_void,
     argument: &'static str,
-    refused: Option<i64>,
+    using: &'a Using,
+    ended: Option<Ended>,
 }
 
-impl Source {
-    fn new(function: coracle_read_fn, user: *mut c_void, argument: &'static str) -> Outcome<Source> {
+/// Why nothing more is read.
+enum Ended {
+    Refused(i64),
+    Operation(engine::Error),
+}
+
+impl<'a> Source<'a> {
+    fn new(
+        function: coracle_read_fn,
+        user: *mut c_void,
+        argument: &'static str,
+        using: &'a Using,
+    ) -> Outcome<Source<'a>> {
         let call = function.ok_or_else(|| Failure::invalid(format!("{argument} is NULL")))?;
-        Ok(Source { call, user, argument, refused: None })
+        Ok(Source { call, user, argument, using, ended: None })
     }
 
-    /// The outcome, with the number of a callback that refused in place of what the engine made of it.
-    fn done<T>(&self, outcome: Outcome<T>) -> Outcome<T> {
-        match self.refused {
-            Some(number) if outcome.is_err() => Err(Failure::callback(self.argument, number)),
-            _ => outcome,
+    /// The outcome, with what ended the reading in place of what the engine made of it.
+    fn done<T>(self, result: engine::Result<T>) -> Outcome<T> {
+        match (result, self.ended) {
+            (Err(_), Some(Ended::Refused(number))) => Err(Failure::callback(self.argument, number)),
+            (Err(_), Some(Ended::Operation(error))) => self.using.done(Err(error)),
+            (result, _) => self.using.done(result),
         }
     }
-}
 
-impl Read for Source {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.refused.is_some() {
-            return Err(io::Error::other("the callback refused to go on"));
-        }
+    fn fill(&self, buffer: &mut [u8]) -> Result<usize, Ended> {
+        self.using.op().map_or(Ok(()), |op| op.check()).map_err(Ended::Operation)?;
         // SAFETY: the header's contract for read functions; the buffer is writable for its length over the call.
         let count = unsafe { (self.call)(self.user, buffer.as_mut_ptr().cast(), buffer.len()) };
-        match usize::try_from(count) {
-            Ok(count) if count <= buffer.len() => Ok(count),
-            _ => {
-                self.refused = Some(count);
-                Err(io::Error::other("the callback refused to go on"))
-            }
+        usize::try_from(count).ok().filter(|&count| count <= buffer.len()).ok_or(Ended::Refused(count))
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let told = || io::Error::other("the source was ended");
+        if self.ended.is_some() {
+            return Err(told());
         }
+        self.fill(buffer).map_err(|ended| {
+            self.ended = Some(ended);
+            told()
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::image::Images;
 use crate::model::{AttachStreams, RegistryOptions, StringMap};
 use crate::store::Db;
 use crate::volume::Volumes;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) images: Arc<Images>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
+    /// What keeps our files off descriptors 0 to 2.
+    _standard_places: Vec<OwnedFd>,
 }
 
 impl Engine {
@@ -91,6 +94,7 @@ impl Engine {
     /// Opens a root with options: see [`Engine::open`].
     pub fn open_with(options: Options) -> Result<Engine> {
         crate::kernel::probe::check()?;
+        let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);
@@ -99,7 +103,14 @@ impl Engine {
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = (images.clone(), journal.clone(), volumes.clone());
         let containers = Containers::open(root, run, options.clone(), db, shared.0, shared.1, shared.2)?;
-        Ok(Engine(Arc::new(Inner { options, journal, images, volumes, containers: Arc::new(containers) })))
+        Ok(Engine(Arc::new(Inner {
+            options,
+            journal,
+            images,
+            volumes,
+            containers: Arc::new(containers),
+            _standard_places,
+        })))
     }
 }
 

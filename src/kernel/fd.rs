@@ -22,6 +22,25 @@ fn owned(fd: i64, what: impl std::fmt::Display) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Occupies those of the descriptors 0 to 2 that are closed, for as long as the answer lives.
+///
+/// A host without standard output may print all the same: that must not go into a file of ours which got its number.
+/// What stands there now takes no bytes (`O_PATH`), so that such a host gets the error that it got before. SQLite would
+/// put a descriptor there too, for the same reason, but one that is inherited and stays.
+pub(crate) fn occupy_standard_places() -> Result<Vec<OwnedFd>> {
+    let mut held = Vec::new();
+    // SAFETY: no pointers are passed.
+    while held.len() < 3 && (0..3).any(|fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0) {
+        // SAFETY: the path is NUL-terminated.
+        let fd = owned(unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) }.into(), "open /")?;
+        if fd.as_raw_fd() > 2 {
+            break;
+        }
+        held.push(fd);
+    }
+    Ok(held)
+}
+
 /// A new eventfd, not signalled.
 pub(crate) fn eventfd() -> Result<OwnedFd> {
     // SAFETY: no pointers are passed.

@@ -47,6 +47,8 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_remove(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_rename(c, "x", "y", &err));
     STATUS(code, coracle_container_top(c, "x", NULL, &s, &err));
+    STATUS(code, coracle_container_update(c, "x", "{}", &s, &err));
+    STATUS(code, coracle_container_stats(c, "x", NULL, &stream, &err));
     STATUS(code, coracle_container_logs(c, "x", NULL, NULL, &stream, &err));
     STATUS(code, coracle_container_attach(c, "x", NULL, NULL, NULL, &session, &err));
     STATUS(code, coracle_exec_create(c, "x", "{}", &s, &err));
@@ -253,6 +255,25 @@ static int64_t garbage(void *user, void *buffer, size_t length) {
     memset(buffer, 'x', length);
     return (int64_t)length;
 }
+/* An archive with one entry of a gigabyte, in small pieces. */
+static int64_t trickle(void *user, void *buffer, size_t length) {
+    static const char sum[] = "00000000000";
+    int *begun = user;
+    unsigned total = 0;
+    unsigned char *block = buffer;
+    if (length < 512) return 0;
+    memset(block, 0, 512);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    if ((*begun)++) return 512;
+    memcpy(block, "layer.tar", 9);
+    memcpy(block + 100, "0000644\0000000000\0000000000\00010000000000\0", 36);
+    memcpy(block + 136, sum, sizeof sum);
+    memcpy(block + 148, "        0", 9);
+    memcpy(block + 257, "ustar\00000", 8);
+    for (int i = 0; i < 512; i++) total += block[i];
+    snprintf((char *)block + 148, 8, "%06o", total);
+    return 512;
+}
 static int beats, drops;
 static pthread_t beat_thread;
 static int32_t on_beat(void *user, const char *record) {
@@ -289,6 +310,16 @@ static void callbacks(coracle *engine) {
     blocks = 1000000;
     coracle_op *op = within(0);
     STATUS(CORACLE_ETIMEOUT, coracle_image_load(engine, garbage, &blocks, op, &json, &err));
+    coracle_op_free(op);
+
+    /* A slow source does not delay the deadline. */
+    int begun = 0;
+    op = within(100);
+    struct timespec started, ended;
+    clock_gettime(CLOCK_MONOTONIC, &started);
+    STATUS(CORACLE_ETIMEOUT, coracle_image_load(engine, trickle, &begun, op, &json, &err));
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    CHECK(begun > 3 && ended.tv_sec - started.tv_sec <= 2, "at once");
     coracle_op_free(op);
 }
 

@@ -105,6 +105,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "container_remove": (c_int32, [_h, _s, c_uint64, _h, _err]),
     "container_rename": (c_int32, [_h, _s, _s, _err]),
     "container_top": (c_int32, [_h, _s, _s, _out_s, _err]),
+    "container_update": (c_int32, [_h, _s, _s, _out_s, _err]),
+    "container_stats": (c_int32, [_h, _s, _s, _out_h, _err]),
     "container_logs": (c_int32, [_h, _s, _s, _h, _out_h, _err]),
     "container_attach": (c_int32, [_h, _s, POINTER(Io), _s, _h, _out_h, _err]),
     "exec_create": (c_int32, [_h, _s, _s, _out_s, _err]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 from ._library import UNCHANGED, Io, Op, call, call_json, call_text, document, text
-from .streams import Logs, Session
+from .streams import Body, Logs, Session
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -128,6 +128,18 @@ class Container:
     def top(self, ps_args: Optional[str] = None) -> dict[str, Any]:
         """Its processes: {"Titles": [...], "Processes": [[...], ...]}."""
         return call_json("container_top", *self._me, text(ps_args))  # type: ignore[no-any-return]
+
+    def update(self, **changes: Any) -> "list[str]":
+        """Changes limits and restart policy, as in POST /containers/{id}/update: `update(Memory=1 << 26)`: warnings."""
+        answer = call_json("container_update", *self._me, document(changes))
+        return answer.get("Warnings") or []
+
+    def stats(self) -> dict[str, Any]:
+        """What it uses now: the document of GET /containers/{id}/stats."""
+        stream = c_void_p()
+        call("container_stats", *self._me, document({"stream": False, "one-shot": True}), byref(stream))
+        with Body(stream) as body:
+            return json.loads(body.read())  # type: ignore[no-any-return]
 
     def logs(
         self,

@@ -75,6 +75,8 @@ class MainJob(Case):
         self.assertEqual((result.exit_code, len(result.stdout), result.stderr), (5, 200_000, b"y\n"))
         self.assertIn("sh", str(container.top()["Processes"]))
 
+        self.assertEqual(container.update(PidsLimit=50), [])
+        self.assertGreater(container.stats()["pids_stats"]["current"], 0)
         container.pause()
         self.assertEqual(container.status, "paused")
         container.unpause()
