@@ -363,11 +363,15 @@ void coracle_error_free(coracle_error *e);
  * Any number of programs may have one root open at the same time.
  *
  * Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
- * named; a store of a newer library), EIO (the root cannot be made or written).
+ * named; a store of a newer library), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
+ * this process has the root open).
  *
  * Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
  */
-coracle_status coracle_open(const char *root, const coracle_open_options *opt, coracle **out, coracle_error **err);
+coracle_status coracle_open(const char *root,
+                            const coracle_open_options *opt,
+                            coracle **out,
+                            coracle_error **err);
 
 /**
  * Another handle of the same engine, to be closed by its own; for code that keeps an engine beyond its giver's life.

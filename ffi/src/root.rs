@@ -74,7 +74,8 @@ pub(crate) fn with_root(
 /// Any number of programs may have one root open at the same time.
 ///
 /// Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
-/// named; a store of a newer library), EIO (the root cannot be made or written).
+/// named; a store of a newer library), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
+/// this process has the root open).
 ///
 /// Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
 #[unsafe(no_mangle)]

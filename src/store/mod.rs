@@ -5,6 +5,7 @@
 
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(crate) mod blobs;
+mod claim;
 pub(crate) mod containers;
 pub(crate) mod images;
 pub(crate) mod networks;
@@ -57,12 +58,17 @@ pub(crate) struct Db {
     path: PathBuf,
     durability: Durability,
     idle: Mutex<Vec<Connection>>,
+    /// Dropped last, after the connections.
+    _claim: claim::Claim,
 }
 
 impl Db {
-    /// Opens (or makes) `root/coracle.db`. Errors: not writable, damaged, newer than the library.
+    /// Opens (or makes) `root/coracle.db`. Errors: not writable, damaged, newer than the library, open
+    /// in this process through another copy of the library.
     pub(crate) fn open(root: &Path, durability: Durability) -> Result<Db> {
-        let db = Db { path: root.join("coracle.db"), durability, idle: Mutex::new(Vec::new()) };
+        let path = root.join("coracle.db");
+        let _claim = claim::claim(&path)?;
+        let db = Db { path, durability, idle: Mutex::new(Vec::new()), _claim };
         let mut connection = db.connect()?;
         db.migrate(&mut connection)?;
         db.idle.lock().push(connection);
