@@ -89,7 +89,7 @@ pub extern "C" fn main() -> ! {
     life::run(monitor)
 }
 
-/// Nothing inherited from the host program is trusted: signals, mask, session, limits of the scheduler.
+/// Nothing inherited from the host program is trusted: signals, mask, session, scheduling, limits.
 fn reset_process() {
     const PR_SET_DUMPABLE: usize = 4;
     const PR_SET_NAME: usize = 15;
@@ -109,20 +109,56 @@ fn reset_process() {
             }
         }
     }
+    if let Ok(filter) = sys::openat(AT_FDCWD, b"/proc/self/coredump_filter\0", O_WRONLY, 0) {
+        let _ = sys::write_all(filter, b"0x33");
+        sys::close(filter);
+    }
     let _ = sys::prctl(PR_SET_DUMPABLE, 0);
     let _ = sys::prctl(PR_SET_NAME, c"coracle-monitor".as_ptr() as usize);
-    let _ = sys::prctl(PR_SET_TIMERSLACK, 0);
+    // The kernel's default; 0 would be the host's.
+    let _ = sys::prctl(PR_SET_TIMERSLACK, 50_000);
+    let priority = 0u32;
     let every_cpu = [u64::MAX; 16];
     // SAFETY: the mask lives over the call; the others take numbers alone.
     unsafe {
         let _ = sys::call(nr::SETSID, &[]);
         let _ = sys::call(nr::UMASK, &[0o022]);
+        let _ = sys::call(nr::PERSONALITY, &[0]);
+        let _ = sys::call(nr::SCHED_SETSCHEDULER, &[0, 0, (&raw const priority) as usize]);
         let _ = sys::call(nr::SETPRIORITY, &[0, 0, 0]);
         let _ = sys::call(nr::IOPRIO_SET, &[1, 0, 0]);
         let _ = sys::call(nr::SCHED_SETAFFINITY, &[0, size_of_val(&every_cpu), every_cpu.as_ptr() as usize]);
         let _ = sys::call(nr::CHDIR, &[c"/".as_ptr() as usize]);
     }
+    reset_limits();
     // The process must be able to end up in no cgroup of the host's service: the child joins its own; the monitor stays.
+}
+
+/// Soft limits are the host program's own business (what it needs for itself); hard ones are the administrator's and
+/// stay. So a container gets what the kernel gives its first process, as far as the hard limits go.
+fn reset_limits() {
+    const STACK: usize = 3;
+    const CORE: usize = 4;
+    const NOFILE: usize = 7;
+    const COUNT: usize = 16;
+    for resource in 0..COUNT {
+        let mut limits = [0u64; 2];
+        let place = limits.as_mut_ptr() as usize;
+        // SAFETY: the array lives over both calls.
+        unsafe {
+            if sys::call(nr::PRLIMIT64, &[0, resource, 0, place]).is_err() {
+                continue;
+            }
+            limits[0] = match resource {
+                STACK => limits[1].min(8 << 20),
+                CORE => 0,
+                // Not without end: programs that close every possible descriptor would take minutes.
+                NOFILE => limits[1].min(1 << 20),
+                _ => limits[1],
+            };
+            let _ = sys::call(nr::PRLIMIT64, &[0, resource, place, 0]);
+        }
+    }
 }
 
 /// Tells the library that the start failed before anything ran.

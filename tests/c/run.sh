@@ -37,7 +37,7 @@ nm -D --defined-only "$libdir/libcoracle.so" | sed -n 's/.* \(coracle_[a-z0-9_]*
 must test -s "$work/functions"
 
 build() {
-  must "$cc" "${usual[@]}" -o "$work/$1-shared" "tests/c/$1.c" -L"$libdir" -Wl,-rpath,"$libdir" -lcoracle -lpthread
+  must "$cc" "${usual[@]}" -o "$work/$1-shared" "tests/c/$1.c" -L"$libdir" -Wl,-rpath,"$libdir" -lcoracle -lpthread -ldl
   must "$cc" "${usual[@]}" -o "$work/$1-static" "tests/c/$1.c" "$libdir/libcoracle.a" -lpthread -ldl -lm
 }
 
@@ -51,10 +51,12 @@ run() {
   timeout 300 "$work/$name-$kind" "$root/root" "$root/run" "$image" "$@" || status=1
 }
 
-for program in main misuse hygiene; do build "$program"; done
+for program in main misuse hygiene host mirror; do build "$program"; done
 for kind in shared static; do
   run main "$kind"
   run misuse "$kind"
+  run mirror "$kind"
+  run host "$kind" "$libdir/libcoracle.so.1"
   run hygiene "$kind" 8 "$work/functions"
   run hygiene "$kind" 64 "$work/functions" closed
 done
