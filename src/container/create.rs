@@ -6,6 +6,7 @@ use super::{Containers, dirs, now_ns};
 use crate::error::Result;
 use crate::model::{CreateBody, Created};
 use crate::store::containers::{self as table, ContainerRow};
+use crate::store::states::Busy;
 use crate::store::{Flush, failed};
 use coracle_monitor::wire::State;
 
@@ -44,17 +45,20 @@ impl Containers {
                 if crate::store::images::get(tx, &row.image_id)?.is_none() {
                     return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
                 }
-                let slot = table::insert(tx, &row)?;
+                // Held until the event is told: nobody else's work on the container can be told before its creation.
+                let (slot, busy) = self.free_slot(tx)?;
+                let row = ContainerRow { slot, ..row };
+                table::insert(tx, &row)?;
                 new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
                 // Under the transaction, so that no start can see the record of the slot's last owner.
                 self.states.clear(slot)?;
                 self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
-                Ok(ContainerRow { slot, ..row })
+                Ok((row, busy))
             })
         });
         drop(making);
-        let row = match inserted {
-            Ok(row) => row,
+        let (row, _busy) = match inserted {
+            Ok(made) => made,
             Err(error) => {
                 // Best effort: the next open sweeps what stays.
                 let _ = self.remove_dirs(&id);
@@ -65,6 +69,18 @@ impl Containers {
         self.tell_of_volumes(&new_volumes)?;
         self.event(&found, "create", &[])?;
         Ok(Created { id, warnings })
+    }
+
+    /// The lowest slot that no container has and nobody works on: who removes a container holds its slot longer than
+    /// its row stands.
+    fn free_slot(&self, tx: &rusqlite::Transaction<'_>) -> Result<(u32, Busy)> {
+        let mut slot = 0;
+        loop {
+            slot = table::free_slot(tx, slot)?;
+            if let Some(busy) = self.states.try_busy(slot)? {
+                return Ok((slot, busy));
+            }
+        }
     }
 
     fn make_dirs(&self, id: &str) -> Result<()> {

@@ -105,6 +105,12 @@ impl Containers {
         if answer.errno == 0 {
             return Ok(RunningExec { control });
         }
+        // A process cannot enter a namespace whose first process died: the kernel then says that memory is lacking.
+        let lost = answer.failure.step == STEP_LOST
+            || [answer.errno, answer.failure.errno].iter().any(|errno| [libc::ESRCH, libc::ENOMEM].contains(errno));
+        if lost && self.has_ended(&found)? {
+            return Err(not_running(&found.row.id));
+        }
         if answer.failure == Failure::default() {
             return Err(match answer.errno {
                 libc::ESRCH => not_running(&found.row.id),

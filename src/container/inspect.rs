@@ -149,7 +149,7 @@ impl Containers {
             let now = self.states.now(row.slot, &row.id)?;
             match now.state.status {
                 STATUS_PAUSED => counts.1 += 1,
-                STATUS_RUNNING | STATUS_STARTING => counts.0 += 1,
+                STATUS_RUNNING => counts.0 += 1,
                 _ => counts.2 += 1,
             }
         }
@@ -174,7 +174,8 @@ fn state_view(found: &Found) -> StateView {
     let now = &found.now;
     let state = &now.state;
     StateView {
-        running: now.is_live(),
+        // One that is being started does not run yet.
+        running: now.is_live() && state.status != STATUS_STARTING,
         paused: state.status == STATUS_PAUSED,
         restarting: state.status == STATUS_RESTARTING,
         removing: false,

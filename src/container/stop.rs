@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const GRACE_MS: i64 = 10_000;
 /// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
+/// How long a container whose processes were just seen to die may take until its record says so.
+const DYING: Duration = Duration::from_millis(500);
 
 impl Containers {
     /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
@@ -192,6 +194,23 @@ impl Containers {
             let now = self.find(&found.row.id)?.now;
             if !now.is_live() || Instant::now() > until {
                 return Ok(now);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether the run of a container that was found live is over, or is about to be.
+    pub(super) fn has_ended(&self, found: &Found) -> Result<bool> {
+        let until = Instant::now() + DYING;
+        loop {
+            let now = self.states.now(found.row.slot, &found.row.id)?;
+            let (then, present) = (&found.now.state, &now.state);
+            let another = present.monitor_pid != then.monitor_pid || then.pid != 0 && present.pid != then.pid;
+            if another || !now.is_live() {
+                return Ok(true);
+            }
+            if Instant::now() > until {
+                return Ok(false);
             }
             std::thread::sleep(Duration::from_millis(1));
         }

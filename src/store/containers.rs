@@ -46,24 +46,26 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ContainerRow> {
     })
 }
 
-/// Adds a container in the lowest free slot (`slot` of the argument does not count); answers the slot. Errors: the name
-/// is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
-pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow) -> Result<u32> {
+/// The lowest slot above `above` that no container has; slots begin with 1.
+pub(crate) fn free_slot(tx: &Transaction<'_>, above: u32) -> Result<u32> {
+    tx.prepare_cached(
+        "SELECT MIN(free) FROM (SELECT ?1 + 1 AS free UNION ALL SELECT slot + 1 FROM containers WHERE slot > ?1)
+         WHERE free NOT IN (SELECT slot FROM containers)",
+    )
+    .and_then(|mut query| query.query_row([above], |row| row.get(0)))
+    .map_err(failed)
+}
+
+/// Adds a container. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
+pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow) -> Result<()> {
     name_is_free(tx, &new.name)?;
-    let slot: u32 = tx
-        .prepare_cached(
-            "SELECT MIN(free) FROM (SELECT 1 AS free UNION ALL SELECT slot + 1 FROM containers)
-             WHERE free NOT IN (SELECT slot FROM containers)",
-        )
-        .and_then(|mut query| query.query_row([], |row| row.get(0)))
-        .map_err(failed)?;
     let mut add = tx
         .prepare_cached(
             "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )
         .map_err(failed)?;
-    add.execute(params![new.id, slot, new.name, new.created_ns, new.image_id, new.spec]).map_err(failed)?;
-    Ok(slot)
+    add.execute(params![new.id, new.slot, new.name, new.created_ns, new.image_id, new.spec]).map_err(failed)?;
+    Ok(())
 }
 
 fn name_is_free(tx: &Transaction<'_>, name: &str) -> Result<()> {

@@ -201,19 +201,13 @@ fn consistent(root: &Root, engine: &Engine, what: &str) {
     let all = ListContainers { all: true, ..ListContainers::default() };
     let list = engine.container_list(&all).unwrap_or_else(|e| panic!("{what}: list: {e}"));
     let ids: BTreeSet<String> = list.iter().map(|container| container.id.clone()).collect();
-    let mut live = BTreeSet::new();
-    for container in &list {
-        let state = engine.container_inspect(&container.id, false).unwrap_or_else(|e| panic!("{what}: {e}")).state;
-        assert_eq!(state.running, Path::new(&format!("/proc/{}/status", state.pid)).exists(), "{what}: {state:?}");
-        if state.running {
-            live.insert(container.id.clone());
-        }
-    }
+    // A start that was under way goes on without the one who asked for it.
+    wait_for("monitors and states to agree", || monitors(root).len() == live(engine, &ids, what).len());
+    let live = live(engine, &ids, what);
     assert_eq!(names(&root.dir.join("root/containers")), ids, "{what}: directories of containers");
     let ran = names(&root.dir.join("run/c"));
     assert!(ran.is_subset(&ids), "{what}: run directories {ran:?} of {ids:?}");
     assert_eq!(names(&root.dir.join("root/tmp")), BTreeSet::new(), "{what}: staging");
-    wait_for("the monitors of what does not run to end", || monitors(root).len() == live.len());
     for image in engine.image_list(&ListImages { all: true, ..ListImages::default() }).expect("list images") {
         engine.image_inspect(&image.id).unwrap_or_else(|e| panic!("{what}: image {}: {e}", image.id));
     }
@@ -221,6 +215,17 @@ fn consistent(root: &Root, engine: &Engine, what: &str) {
     let here = root.dir.to_string_lossy();
     assert!(!mounts.lines().any(|line| line.contains(&*here)), "{what}: mounts are left");
     wait_for("cgroups of what does not run to go", || cgroups(&ids).is_subset(&live));
+}
+
+/// The containers that run. Those are the ones that have a process.
+fn live(engine: &Engine, ids: &BTreeSet<String>, what: &str) -> BTreeSet<String> {
+    let runs = |id: &&String| {
+        let state = engine.container_inspect(id, false).unwrap_or_else(|e| panic!("{what}: {e}")).state;
+        let process = state.pid > 0 && Path::new(&format!("/proc/{}/status", state.pid)).exists();
+        assert!(process || !state.running, "{what}: {state:?}");
+        state.running
+    };
+    ids.iter().filter(runs).cloned().collect()
 }
 
 /// Names in a directory; none where it is not.

@@ -7,6 +7,7 @@ mod support;
 mod cli;
 mod config;
 mod docker_cli;
+mod crowd;
 mod faults;
 mod health;
 mod images;

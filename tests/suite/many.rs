@@ -94,7 +94,7 @@ fn one_container_is_started_once() {
 }
 
 /// How a process of this test program is told to be a worker: `COMMAND DIR NUMBER`.
-const WORKER: &str = "CORACLE_SUITE_WORKER";
+pub(crate) const WORKER: &str = "CORACLE_SUITE_WORKER";
 
 pub(crate) fn spawn_worker(command: &str, root: &Root, number: usize) -> std::process::Child {
     Command::new(std::env::current_exe().expect("this program"))
@@ -126,6 +126,7 @@ fn worker() {
                 }
             }
         }
+        "crowd" => crate::crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
         "start-and-vanish" => {
             engine.container_start("survivor", None, Some(&soon())).expect("start");
             // No clean-up of any kind, as a crash.

@@ -1,0 +1,221 @@
+//! A crowd on one root: programs with several threads each do random work on the same few containers. Nothing is lost,
+//! doubled or torn, and every follower of the events sees the same sequence, which is one that containers can have.
+//!
+//! `CORACLE_TORTURE=SECONDS` in the environment sets how long; a plain run takes a few seconds.
+
+use crate::many::{WORKER, spawn_worker};
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Changed, Engine, ErrorKind};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The names that everybody uses.
+const NAMES: [&str; 5] = ["ash", "birch", "cedar", "dogwood", "elm"];
+const PROGRAMS: usize = 4;
+const THREADS: usize = 3;
+
+/// How many calls of each kind changed something, of all programs.
+type Counts = BTreeMap<String, usize>;
+
+fn seconds() -> u64 {
+    std::env::var("CORACLE_TORTURE").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+}
+
+#[test]
+fn random_work_of_several_programs() {
+    let root = Root::new();
+    let listeners: Vec<Engine> = (0..2).map(|_| root.reopen()).collect();
+    let mut followers: Vec<_> =
+        listeners.iter().map(|engine| engine.events(&EventQuery::default()).expect("events")).collect();
+    let before = descriptors();
+    let workers: Vec<_> = (0..PROGRAMS).map(|number| spawn_worker("crowd", &root, number)).collect();
+    let mut seen: Vec<Vec<(u64, Event)>> = vec![Vec::new(); followers.len()];
+    let mut running: Vec<_> = workers.into_iter().map(Some).collect();
+    let mut quiet = 0;
+    // Read all along: a journal keeps a bounded past.
+    while quiet < 5 {
+        for (follower, seen) in followers.iter_mut().zip(&mut seen) {
+            while let Some(event) = follower.next(Some(Duration::from_millis(20)), None).expect("events") {
+                seen.push(event);
+            }
+        }
+        for worker in &mut running {
+            if let Some(child) = worker
+                && let Some(status) = child.try_wait().expect("wait for a program")
+            {
+                assert!(status.success(), "a program failed");
+                *worker = None;
+            }
+        }
+        quiet = if running.iter().all(Option::is_none) { quiet + 1 } else { 0 };
+    }
+    assert_eq!(seen[0], seen[1], "two followers saw different events");
+    assert!(seen[0].is_sorted_by(|a, b| a.0 < b.0), "sequence numbers do not rise");
+    let events: Vec<&Event> = seen[0].iter().map(|(_, event)| event).collect();
+    let counts = counts(&root);
+    for kind in ["create", "rename", "pause", "unpause", "destroy", "exec_create", "stop", "restart", "start"] {
+        let told = events.iter().filter(|event| event.action.split(':').next() == Some(kind)).count();
+        assert_eq!(told, counts.get(kind).copied().unwrap_or(0), "{kind}: events told and calls answered");
+    }
+    assert!(counts["create"] > 10 && counts["start"] > 10, "hardly anything happened: {counts:?}");
+    lives_are_possible(&events);
+    let list = root.engine.container_list(&ListContainers { all: true, ..ListContainers::default() }).expect("list");
+    let alive: usize = counts["create"] - counts["destroy"];
+    assert_eq!(list.len(), alive, "containers that are there");
+    for container in &list {
+        let state = root.inspect(&container.id).state;
+        assert_eq!(state.running, state.pid > 0 && std::path::Path::new(&format!("/proc/{}", state.pid)).exists());
+    }
+    drop(followers);
+    drop(listeners);
+    assert!(descriptors() <= before, "descriptors: {} before, {} after", before, descriptors());
+}
+
+/// Each container is created once, runs at most once at a time, and tells nothing after its end.
+fn lives_are_possible(events: &[&Event]) {
+    let mut states: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.kind == "container") {
+        let id = event.actor.id.as_str();
+        let state = states.get(id).copied().unwrap_or("none");
+        let next = match (state, event.action.as_str()) {
+            ("none", "create") => "stopped",
+            ("stopped", "start") => "running",
+            ("running", "die") => "stopped",
+            ("stopped", "destroy") => "gone",
+            ("running", "pause" | "unpause") => "running",
+            // Told by the caller, so possibly after the end that it brought about.
+            ("running" | "stopped", "kill" | "stop" | "restart" | "rename" | "exec_die") => state,
+            ("stopped", "pause" | "unpause") => state,
+            ("running" | "stopped", action) if action.starts_with("exec_") => state,
+            ("gone", "kill" | "stop") => state,
+            ("gone", action) if action.starts_with("exec_") => state,
+            (state, action) => panic!("{id}: {action} while {state}"),
+        };
+        states.insert(id, next);
+        match event.action.as_str() {
+            "create" | "rename" => {
+                let name = event.actor.attributes["name"].clone();
+                names.insert(id, name);
+            }
+            "destroy" => {
+                names.remove(id);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("read /proc/self/fd").count()
+}
+
+fn counts(root: &Root) -> Counts {
+    let mut all = Counts::new();
+    for number in 0..PROGRAMS {
+        let text = std::fs::read_to_string(root.dir.join(format!("counts-{number}"))).expect("a program's counts");
+        let counts: Counts = serde_json::from_str(&text).expect("counts");
+        for (kind, count) in counts {
+            *all.entry(kind).or_default() += count;
+        }
+    }
+    all
+}
+
+/// What one program of the crowd does.
+pub fn program(engine: &Engine, dir: &std::path::Path, number: usize) {
+    let counts = Mutex::new(Counts::new());
+    let until = Instant::now() + Duration::from_secs(seconds());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let counts = &counts;
+            scope.spawn(move || {
+                let mut random = Random((number * THREADS + thread) as u64 * 7919 + 1);
+                while Instant::now() < until {
+                    for kind in step(engine, &mut random) {
+                        *counts.lock().expect("the counts").entry(kind.to_owned()).or_default() += 1;
+                    }
+                }
+            });
+        }
+    });
+    let text = serde_json::to_string(&*counts.lock().expect("the counts")).expect("JSON");
+    std::fs::write(dir.join(format!("counts-{number}")), text).expect("write the counts");
+    assert!(std::env::var(WORKER).is_ok());
+}
+
+/// One random call; answers the events that it must have brought about.
+fn step(engine: &Engine, random: &mut Random) -> Vec<&'static str> {
+    let name = NAMES[random.below(NAMES.len())];
+    let op = soon();
+    let op = Some(&op);
+    let what = random.below(14);
+    let told = |result: coracle::Result<()>, events| told(what, result, events);
+    match what {
+        0 | 1 => {
+            let script = "trap 'exit 0' TERM; while :; do sleep 0.02; done";
+            let body = serde_json::from_value(body(&["sh", "-c", script], json!({}))).expect("a body");
+            told(engine.container_create(Some(name), &body).map(drop), &["create"])
+        }
+        2 | 3 => match engine.container_start(name, None, op) {
+            Ok(started) if started.changed == Changed::No => Vec::new(),
+            other => told(other.map(drop), &["start"]),
+        },
+        4 => match engine.container_stop(name, Some(random.below(2) as i64 * 500), op) {
+            Ok(Changed::No) => Vec::new(),
+            other => told(other.map(drop), &["stop"]),
+        },
+        5 => told(engine.container_kill(name, None, op), &[]),
+        6 => told(engine.container_pause(name), &["pause"]),
+        7 => told(engine.container_unpause(name), &["unpause"]),
+        8 => {
+            let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+            told(engine.container_remove(name, force, op), &["destroy"])
+        }
+        9 => {
+            let config: ExecConfig = serde_json::from_value(json!({ "Cmd": ["true"] })).expect("an exec body");
+            match engine.exec_create(name, &config) {
+                Ok(exec) => {
+                    told(engine.exec_start(&exec, None, op).map(drop), &[]);
+                    vec!["exec_create"]
+                }
+                Err(error) => told(Err(error), &[]),
+            }
+        }
+        10 => told(engine.container_rename(name, NAMES[random.below(NAMES.len())]), &["rename"]),
+        11 => told(engine.container_inspect(name, random.below(2) == 0).map(drop), &[]),
+        12 => told(engine.container_list(&ListContainers { all: true, ..ListContainers::default() }).map(drop), &[]),
+        _ => told(engine.container_logs(name, &LogQuery::default(), op).map(drop), &[]),
+    }
+}
+
+/// The events of a call that went well; one that did not may only say that the container is not there, or not in the
+/// state for it.
+fn told(what: usize, result: coracle::Result<()>, events: &[&'static str]) -> Vec<&'static str> {
+    match result {
+        Ok(_) => events.to_vec(),
+        Err(error) => {
+            let expected = match error.kind() {
+                ErrorKind::NotFound | ErrorKind::Conflict => true,
+                ErrorKind::Invalid => error.message().contains("same name"),
+                ErrorKind::Internal => error.message().contains("is not paused"),
+                _ => false,
+            };
+            assert!(expected, "call {what}: {:?}: {error}", error.kind());
+            Vec::new()
+        }
+    }
+}
+
+/// A small generator of numbers: the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit
+    }
+}
