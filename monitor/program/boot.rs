@@ -54,6 +54,8 @@ pub struct Monitor {
     pub policy: u32,
     pub policy_max: u32,
     pub no_restart: bool,
+    /// The first process was sent SIGKILL.
+    pub killed: bool,
     pub delay_ms: i64,
     /// When the pending restart is due (monotonic ns); 0 is none.
     pub restart_at: i64,

@@ -126,16 +126,32 @@ impl Monitor {
 
     fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if self.init == 0 {
+            if by_hand && self.state.status == STATUS_RESTARTING {
+                // It ended between the look of who asks and now: what is to end is the waiting.
+                self.no_restart = true;
+                self.give_up_restart();
+                return Ok(());
+            }
             return Err(ESRCH);
         }
         sys::pidfd_signal(self.init_pidfd, signal)?;
         self.no_restart |= by_hand;
+        if signal == sys::SIGKILL {
+            // Frozen, it could not die, and nobody may freeze it now.
+            self.killed = true;
+            if self.state.status == STATUS_PAUSED {
+                self.freeze(false)?;
+            }
+        }
         Ok(())
     }
 
     fn pause(&mut self, pause: bool) -> Result<()> {
-        if self.init == 0 {
+        if self.init == 0 || pause && self.killed {
             return Err(ESRCH);
+        }
+        if pause && self.exec_is_launching() {
+            return Err(EAGAIN);
         }
         self.freeze(pause)?;
         self.state.status = if pause { STATUS_PAUSED } else { STATUS_RUNNING };

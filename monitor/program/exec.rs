@@ -76,6 +76,9 @@ impl Monitor {
         if self.init == 0 {
             return Err(ESRCH);
         }
+        if self.state.status == STATUS_PAUSED {
+            return Err(EAGAIN);
+        }
         if fds.len() != wanted {
             return Err(EINVAL);
         }
@@ -228,6 +231,11 @@ impl Monitor {
             }
         }
         Ok(())
+    }
+
+    /// Whether a process is on its way into the container: frozen there, it could not say how that went.
+    pub fn exec_is_launching(&self) -> bool {
+        self.execs.iter().any(|exec| exec.used && exec.report >= 0)
     }
 
     /// The child of an exec has something to say; answers whether it had.

@@ -192,6 +192,7 @@ impl Monitor {
 
     fn started(&mut self, pid: i32, pidfd: i32) {
         self.init = pid;
+        self.killed = false;
         self.init_pidfd = pidfd;
         self.state.pid = pid;
         self.state.pid_start = start_time(pid);

@@ -50,9 +50,7 @@ impl Containers {
     fn can_exec(&self, found: &Found) -> Result<()> {
         let Found { row, now, .. } = found;
         match now.state.status {
-            STATUS_PAUSED => {
-                Err(Error::conflict(format!("Container {} is paused, unpause the container before exec", row.name)))
-            }
+            STATUS_PAUSED => Err(is_paused(&row.name)),
             STATUS_RESTARTING => {
                 Err(Error::conflict(format!("Container {} is restarting, wait until the container is running", row.id)))
             }
@@ -114,6 +112,7 @@ impl Containers {
         if answer.failure == Failure::default() {
             return Err(match answer.errno {
                 libc::ESRCH => not_running(&found.row.id),
+                libc::EAGAIN => is_paused(&found.row.name),
                 libc::EBUSY => {
                     Error::new(ErrorKind::Unavailable, "too many processes are being exec'd in this container")
                 }
@@ -276,4 +275,8 @@ fn exec_environment(found: &Found, config: &ExecConfig) -> Vec<String> {
 
 fn words(config: &ExecConfig) -> String {
     config.cmd.clone().unwrap_or_default().join(" ")
+}
+
+fn is_paused(name: &str) -> Error {
+    Error::conflict(format!("Container {name} is paused, unpause the container before exec"))
 }

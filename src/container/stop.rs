@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const GRACE_MS: i64 = 10_000;
 /// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
+/// How long a pause waits for processes that are just being started in the container.
+const LAUNCHING: Duration = Duration::from_secs(5);
 /// How long a container whose processes were just seen to die may take until its record says so.
 const DYING: Duration = Duration::from_millis(500);
 
@@ -39,9 +41,11 @@ impl Containers {
         let Some(control) = self.live_control(found)? else { return Ok(()) };
         let Some(waiter) = self.waiter(found)? else { return Ok(()) };
         if found.now.state.status == STATUS_RESTARTING {
-            // Nothing runs: the restart is given up, which ends the monitor.
+            // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
             let _ = control.ask(request(DO_NO_RESTART), op);
-            return self.killed(found, &waiter, op);
+            if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
+                return Ok(());
+            }
         }
         let signal = spec::stop_signal(&found.spec.config);
         self.send(found, &control, signal, true)?;
@@ -150,8 +154,22 @@ impl Containers {
             _ if !found.now.is_live() => return Err(not_running(id)),
             _ => {}
         }
-        self.control(&found)?.ask(request(DO_PAUSE), None).map_err(|error| gone_is_not_running(error, id))?;
+        self.freeze(&found).map_err(|error| gone_is_not_running(error, id))?;
         self.event(&found, "pause", &[])
+    }
+
+    /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
+    fn freeze(&self, found: &Found) -> Result<()> {
+        let control = self.control(found)?;
+        let until = Instant::now() + LAUNCHING;
+        loop {
+            match control.ask(request(DO_PAUSE), None) {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                answer => return answer.map(drop),
+            }
+        }
     }
 
     /// Thaws a container.
