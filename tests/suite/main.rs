@@ -6,8 +6,8 @@ mod support;
 
 mod cli;
 mod config;
-mod docker_cli;
 mod crowd;
+mod docker_cli;
 mod faults;
 mod health;
 mod images;
