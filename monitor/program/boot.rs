@@ -18,6 +18,8 @@ const MAX_CGROUPS: usize = 24;
 pub struct Monitor {
     pub header: Header,
     pub plan: &'static [u8],
+    /// The plan whose cgroup operations count: `plan`, until limits are updated.
+    pub limits: &'static [u8],
     pub run_dir: i32,
     pub container_dir: i32,
     pub events: i32,
@@ -34,7 +36,7 @@ pub struct Monitor {
     pub cgroup2: i32,
     pub freezer: &'static [u8],
     pub oom_file: &'static [u8],
-    pub oom_seen: u64,
+    pub oom: crate::oom::Watch,
     pub state: State,
     pub init: i32,
     pub init_pidfd: i32,
@@ -74,6 +76,7 @@ pub extern "C" fn main() -> ! {
     let monitor = unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
         (&raw mut (*place).plan).write(b"");
+        (&raw mut (*place).limits).write(b"");
         (&raw mut (*place).freezer).write(b"\0");
         (&raw mut (*place).oom_file).write(b"\0");
         (&raw mut (*place).id).write(b"");
@@ -217,6 +220,7 @@ impl Monitor {
         let bad = Failure { step: STEP_PLAN, errno: EINVAL, ..Failure::default() };
         let length = sys::fstat(memfd).map_err(broken)?.size as usize;
         self.plan = sys::map_file(memfd, length).map_err(broken)?;
+        self.limits = self.plan;
         sys::close(memfd);
         let (header, ops) = Ops::of(self.plan).ok_or(bad)?;
         self.header = header;

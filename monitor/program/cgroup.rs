@@ -13,7 +13,7 @@ fn fails(index: u32) -> impl Fn(i32) -> Failure {
 impl Monitor {
     /// Makes the directories, writes the limits, opens what a child joins through.
     pub fn make_cgroups(&mut self) -> Outcome {
-        let Some((_, ops)) = Ops::of(self.plan) else { return Ok(()) };
+        let Some((_, ops)) = Ops::of(self.limits) else { return Ok(()) };
         for mut op in ops {
             let failed = fails(op.index);
             match op.code {
@@ -42,7 +42,36 @@ impl Monitor {
                 _ => {}
             }
         }
-        self.oom_seen = self.oom_kills();
+        self.begin_oom();
+        Ok(())
+    }
+
+    /// Other limits from the next start on.
+    pub fn take_limits(&mut self, fds: &[i32]) -> Result<()> {
+        let taken = self.map_limits(fds);
+        fds.iter().copied().for_each(sys::close);
+        taken
+    }
+
+    fn map_limits(&mut self, fds: &[i32]) -> Result<()> {
+        let [memfd] = *fds else { return Err(EINVAL) };
+        let limits = sys::map_file(memfd, sys::fstat(memfd)?.size as usize)?;
+        let Some((_, ops)) = Ops::of(limits) else {
+            sys::unmap(limits);
+            return Err(EINVAL);
+        };
+        // These two point into the limits that go.
+        for mut op in ops {
+            match op.code {
+                OP_CGROUP_FREEZER => self.freezer = op.payload.cstr(),
+                OP_CGROUP_OOM => self.oom_file = op.payload.cstr(),
+                _ => {}
+            }
+        }
+        let old = core::mem::replace(&mut self.limits, limits);
+        if old.as_ptr() != self.plan.as_ptr() {
+            sys::unmap(old);
+        }
         Ok(())
     }
 
@@ -87,18 +116,6 @@ impl Monitor {
                 }
             }
         }
-    }
-
-    /// How many processes the OOM killer has taken of this container.
-    pub fn oom_kills(&self) -> u64 {
-        let mut buffer = [0u8; 512];
-        let Ok(file) = sys::openat(AT_FDCWD, self.oom_file, O_RDONLY, 0) else { return 0 };
-        let length = sys::read(file, &mut buffer).unwrap_or(0);
-        sys::close(file);
-        buffer[..length]
-            .split(|&b| b == b'\n')
-            .find_map(|line| line.strip_prefix(b"oom_kill "))
-            .map_or(0, |digits| digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0'))))
     }
 
     /// Freezes or thaws, and waits until it is so.
@@ -188,7 +205,7 @@ fn make_dirs(path: &[u8]) -> Result<()> {
     }
 }
 
-fn write_file(path: &[u8], value: &[u8]) -> Result<()> {
+pub fn write_file(path: &[u8], value: &[u8]) -> Result<()> {
     let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
     let written = sys::write_all(file, value);
     sys::close(file);

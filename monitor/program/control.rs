@@ -94,6 +94,7 @@ impl Monitor {
                 (self.policy, self.policy_max) = (request.a, request.b);
                 Ok(())
             }
+            DO_LIMITS => self.take_limits(fds),
             DO_ATTRIBUTES => {
                 self.set_attributes(text);
                 Ok(())

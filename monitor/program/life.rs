@@ -16,6 +16,7 @@ pub const SINK: u32 = 5;
 pub const INPUT: u32 = 6;
 pub const TARGET: u32 = 7;
 pub const REPORT: u32 = 8;
+pub const OOM: u32 = 9;
 
 const FIRST_DELAY_MS: i64 = 100;
 const LONGEST_DELAY_MS: i64 = 60_000;
@@ -36,6 +37,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
         monitor.start_failed(failure);
     } else {
         monitor.answer_start(Failure::default());
+        monitor.watch_oom();
     }
     let mut events = [EpollEvent::default(); 32];
     loop {
@@ -69,6 +71,7 @@ impl Monitor {
             INPUT => self.input_ready(index),
             TARGET => self.target_ready(index as u32),
             REPORT => drop(self.exec_report(index)),
+            OOM => self.check_oom(),
             _ => {}
         }
     }
@@ -267,12 +270,7 @@ impl Monitor {
             self.kill_groups();
         }
         self.stop_streams();
-        let oom_now = self.oom_kills();
-        let oom = oom_now > self.oom_seen;
-        if oom {
-            self.state.flags |= STATE_OOM;
-            self.event(b"oom", b"", &[]);
-        }
+        self.end_oom();
         let ran = sys::now() - self.state.started_ns;
         (self.state.pid, self.state.pid_start) = (0, 0);
         self.state.exit_code = code;
@@ -326,6 +324,8 @@ impl Monitor {
             } else {
                 self.finish();
             }
+        } else {
+            self.watch_oom();
         }
     }
 

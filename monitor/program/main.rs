@@ -25,6 +25,7 @@ mod jsonlog;
 mod life;
 mod memory;
 mod net;
+mod oom;
 mod record;
 mod streams;
 mod text;

@@ -52,6 +52,7 @@ numbers! {
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
+    EVENTFD2 290 19;
 }
 
 /// One system call; unused arguments are zero.
@@ -492,6 +493,7 @@ pub struct EpollEvent {
 }
 
 pub const EPOLLIN: u32 = 1;
+pub const EPOLLPRI: u32 = 2;
 pub const EPOLLOUT: u32 = 4;
 pub const EPOLLERR: u32 = 8;
 pub const EPOLLHUP: u32 = 16;
@@ -505,6 +507,11 @@ pub const REMOVE: usize = 2;
 pub const CHANGE: usize = 3;
 
 /// `operation` is [`ADD`], [`REMOVE`] or [`CHANGE`]. A descriptor without events still tells that its other end is gone.
+/// A new eventfd that does not block.
+pub fn eventfd() -> Result<i32> {
+    sys!(EVENTFD2, 0, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
+}
+
 pub fn epoll_ctl(epoll: i32, operation: usize, fd: i32, events: u32, data: u64) -> Result<()> {
     let event = EpollEvent { events, data };
     sys!(EPOLL_CTL, epoll, operation, fd, &raw const event).map(|_| ())

@@ -528,6 +528,10 @@ pub const DO_ATTRIBUTES: u32 = 11;
 /// and any number of [`DO_ATTACH`].
 pub const DO_GO: u32 = 12;
 
+/// Descriptor: a plan of cgroup operations, a sealed memfd. They stand in place of the plan's from the next start on; the
+/// directories are the same.
+pub const DO_LIMITS: u32 = 13;
+
 /// Masks of standard streams.
 pub const SESSION_STDIN: u32 = 1;
 /// See [`SESSION_STDIN`].

@@ -1,14 +1,18 @@
 //! Changing a container that exists: limits, at once where it runs, and the restart policy.
 
-use super::spec::restart_policy;
+use super::spec::{Spec, restart_policy};
 use super::start::policy_words;
 use super::{Containers, Found};
 use crate::error::{Error, Result};
-use crate::launch::cgroup::{Asked, Live, check, update_writes};
+use crate::kernel::process::sealed_memfd;
+use crate::launch::cgroup::{Asked, Live, check, compile, update_writes};
+use crate::launch::devices;
 use crate::launch::monitor::request;
-use crate::model::{Resources, UpdateContainer, Updated};
+use crate::launch::plan::compile_limits;
+use crate::model::{HostConfig, Resources, UpdateContainer, Updated};
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_POLICY, Request, STATUS_RESTARTING};
+use coracle_monitor::wire::{DO_LIMITS, DO_POLICY, Request, STATUS_RESTARTING};
+use std::os::fd::AsFd;
 
 impl Containers {
     /// Changes limits and restart policy: of a running container at once, of any for its next start.
@@ -20,18 +24,21 @@ impl Containers {
         let (_busy, mut found) = self.take(reference, None)?;
         let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
         let (merged, change) = merge(&found.spec.host_config.resources, &asked).map_err(prefix)?;
+        let later = Spec {
+            host_config: HostConfig { resources: merged, ..found.spec.host_config.clone() },
+            ..found.spec.clone()
+        };
+        let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
         if found.now.is_live() && found.now.state.status != STATUS_RESTARTING {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
-        found.spec.host_config.resources = merged;
+        found.spec = later;
         if let Some(policy) = policy {
             found.spec.host_config.restart_policy = policy.clone();
         }
         let text = serde_json::to_string(&found.spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
-        if policy.is_some() {
-            self.tell_policy(&found)?;
-        }
+        self.tell(&found, &limits)?;
         self.event(&found, "update", &[])?;
         Ok(Updated { warnings })
     }
@@ -41,13 +48,24 @@ impl Containers {
         Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?.update(&writes)
     }
 
-    /// The monitor decides by the new policy from now on. One that has just ended decides nothing any more.
-    fn tell_policy(&self, found: &Found) -> Result<()> {
+    /// All limits of a container, as its monitor takes them. Errors: one that a start would refuse.
+    fn limits(&self, spec: &Spec, id: &str) -> Result<Vec<u8>> {
+        let host = &spec.host_config;
+        let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
+        let groups = compile(&self.hierarchies, &spec.cgroup_parent, id, &host.resources, &devices.rules)?;
+        Ok(compile_limits(&groups))
+    }
+
+    /// The monitor restarts by the new policy and with the new limits. One that has just ended restarts nothing any more;
+    /// one of an older library keeps the limits of the start.
+    fn tell(&self, found: &Found, limits: &[u8]) -> Result<()> {
         let (name, bound) = policy_words(&found.spec)?;
+        let limits = sealed_memfd("limits", limits)?;
         if found.now.is_live()
             && let Ok(control) = self.control(found)
         {
             let _ = control.ask(Request { a: name, b: bound, ..request(DO_POLICY) }, None);
+            let _ = control.hand(request(DO_LIMITS), limits.as_fd());
         }
         Ok(())
     }

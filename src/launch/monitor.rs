@@ -154,6 +154,12 @@ impl Control {
         accepted(self.answer(None, None)?)
     }
 
+    /// Sends a request with a descriptor.
+    pub(crate) fn hand(&self, request: Request, fd: BorrowedFd<'_>) -> Result<Answer> {
+        self.send(request, b"", &[fd.as_raw_fd()])?;
+        accepted(self.answer(None, None)?)
+    }
+
     /// Sends a request with a text and descriptors, of which the streams' are closed here; the answer is read by
     /// [`Control::answer`].
     pub(crate) fn send_streams(

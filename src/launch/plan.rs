@@ -192,6 +192,13 @@ pub(crate) fn compile(c: &Container) -> Plan {
     Plan { bytes, steps }
 }
 
+/// Compiles the limits alone, to stand in place of a running container's from its next start on.
+pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
+    let mut plan = PlanWriter::new();
+    self::cgroups(&mut plan, cgroups);
+    plan.finish(empty_header()).0
+}
+
 /// What an exec needs.
 pub(crate) struct Exec {
     pub tty: bool,

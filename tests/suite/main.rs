@@ -13,6 +13,7 @@ mod health;
 mod images;
 mod isolation;
 mod lifecycle;
+mod limits;
 mod many;
 mod misuse;
 mod older;

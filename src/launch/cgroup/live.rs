@@ -133,16 +133,27 @@ impl Live {
     /// since two values may bound each other (memory and memory with swap).
     ///
     /// # Errors
-    /// The first write that cannot be done; others may have been done by then.
+    /// The first write that cannot be done; what was written by then is put back.
     pub(crate) fn update(&self, writes: &[Write]) -> Result<()> {
+        let mut before = Vec::new();
         let mut again = Vec::new();
         for write in writes {
-            let dir = self.dir_with(&write.file)?;
-            if put(&dir.join(&write.file), &write.value).is_err() {
-                again.push((dir, write));
+            let file = self.dir_with(&write.file)?.join(&write.file);
+            before.extend(fs::read_to_string(&file).ok().map(|value| (file.clone(), value)));
+            if set(&file, &write.value).is_err() {
+                again.push((file, write));
             }
         }
-        again.into_iter().try_for_each(|(dir, write)| write_one(dir, write))
+        let failed = again.iter().find_map(|(file, write)| match set(file, &write.value) {
+            Err(error) if write.on_error == OnError::Fail => Some(error),
+            _ => None,
+        });
+        let Some(failed) = failed else { return Ok(()) };
+        // Twice, for the same reason; the first values went well together.
+        for (file, value) in before.iter().chain(&before) {
+            let _ = put(file, value.trim_end());
+        }
+        Err(failed)
     }
 
     /// Kills every process of the container and waits until all are gone. Zombies that nobody has reaped stay in their
@@ -308,6 +319,7 @@ fn write_all(dir: &Path, writes: &[Write]) -> Result<()> {
     writes.iter().try_for_each(|write| write_one(dir, write))
 }
 
+#[cfg(test)]
 fn write_one(dir: &Path, write: &Write) -> Result<()> {
     match put(&dir.join(&write.file), &write.value) {
         Err(_) if write.on_error == OnError::Ignore => Ok(()),
@@ -320,6 +332,45 @@ fn put(file: &Path, value: &str) -> Result<()> {
     let opened = fs::OpenOptions::new().write(true).open(file);
     let result = opened.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
     result.map_err(|error| Error::io(format!("write {value:?} to {}", file.display()), &error))
+}
+
+/// Writes a limit of a group that has processes.
+fn set(file: &Path, value: &str) -> Result<()> {
+    match file.file_name().and_then(|name| name.to_str()) {
+        // v1 refuses when it cannot take so much back.
+        Some("memory.limit_in_bytes") => put(file, value).map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => too_low(value, file, ["memory.usage_in_bytes", "memory.max_usage_in_bytes"]),
+            _ => error,
+        }),
+        // v2 kills for it. The bound above which it takes memory back without killing tells whether that is needed.
+        Some("memory.max") => {
+            let usage = || number_in(&file.with_file_name("memory.current"));
+            if let Ok(limit) = value.parse::<u64>()
+                && usage() > limit
+            {
+                let high = file.with_file_name("memory.high");
+                put(&high, value)?;
+                let left = usage();
+                put(&high, "max")?;
+                if left > limit {
+                    return Err(too_low(value, file, ["memory.current", "memory.peak"]));
+                }
+            }
+            put(file, value)
+        }
+        _ => put(file, value),
+    }
+}
+
+fn too_low(limit: &str, file: &Path, [usage, peak]: [&str; 2]) -> Error {
+    let read = |name: &str| number_in(&file.with_file_name(name));
+    let (usage, peak) = (read(usage), read(peak));
+    Error::internal(format!("unable to set memory limit to {limit} (current usage: {usage}, peak usage: {peak})"))
+}
+
+/// The number in a file; 0 where there is none, as for `max`.
+pub(super) fn number_in(file: &Path) -> u64 {
+    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The number behind a word in a file of `word number` lines.

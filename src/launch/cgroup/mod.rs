@@ -238,7 +238,10 @@ impl Limits {
             .or(memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_mul(2)));
         let cpu_shares = match asked.cpu_shares {
             0 => None,
-            shares => Some(u64::try_from(shares).map_err(|_| Error::invalid(format!("invalid CpuShares: {shares}")))?),
+            // The kernel would take the nearest that it has, without a word.
+            ..2 => return Err(Error::internal("the minimum allowed cpu-shares is 2")),
+            262_145.. => return Err(Error::internal("the maximum allowed cpu-shares is 262144")),
+            shares => Some(shares as u64),
         };
         let weights = asked.blkio_weight_device.iter().flatten();
         Ok(Limits {

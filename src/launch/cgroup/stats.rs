@@ -1,7 +1,7 @@
 //! What a container uses, read from its groups. A number that the host does not have is 0, a list empty.
 
 use super::Version;
-use super::live::field;
+use super::live::{field, number_in};
 use crate::model::BlkioEntry;
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,16 +66,16 @@ pub(super) fn read<'a>(place: &dyn Fn(&str) -> Option<(Version, &'a Path)>, unif
         stats.io_operations = io_v2(&text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
     }
     if let Some((_, dir)) = place("pids") {
-        stats.pids = number(&dir.join("pids.current"));
-        stats.pids_limit = number(&dir.join("pids.max"));
+        stats.pids = number_in(&dir.join("pids.current"));
+        stats.pids_limit = number_in(&dir.join("pids.max"));
     }
     stats
 }
 
 fn cpu_v1(dir: &Path, stats: &mut CgroupStats) {
-    stats.cpu_total = number(&dir.join("cpuacct.usage"));
-    stats.cpu_user = number(&dir.join("cpuacct.usage_user"));
-    stats.cpu_kernel = number(&dir.join("cpuacct.usage_sys"));
+    stats.cpu_total = number_in(&dir.join("cpuacct.usage"));
+    stats.cpu_user = number_in(&dir.join("cpuacct.usage_user"));
+    stats.cpu_kernel = number_in(&dir.join("cpuacct.usage_sys"));
     let each = fs::read_to_string(dir.join("cpuacct.usage_percpu")).unwrap_or_default();
     stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
 }
@@ -89,16 +89,16 @@ fn cpu_v2(dir: &Path, stats: &mut CgroupStats) {
 }
 
 fn memory_v1(dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number(&dir.join("memory.usage_in_bytes"));
-    stats.memory_max_usage = number(&dir.join("memory.max_usage_in_bytes"));
-    stats.memory_fail_count = number(&dir.join("memory.failcnt"));
-    stats.memory_limit = number(&dir.join("memory.limit_in_bytes"));
+    stats.memory_usage = number_in(&dir.join("memory.usage_in_bytes"));
+    stats.memory_max_usage = number_in(&dir.join("memory.max_usage_in_bytes"));
+    stats.memory_fail_count = number_in(&dir.join("memory.failcnt"));
+    stats.memory_limit = number_in(&dir.join("memory.limit_in_bytes"));
     stats.memory = pairs(&dir.join("memory.stat"));
 }
 
 fn memory_v2(dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number(&dir.join("memory.current"));
-    stats.memory_max_usage = number(&dir.join("memory.peak"));
+    stats.memory_usage = number_in(&dir.join("memory.current"));
+    stats.memory_max_usage = number_in(&dir.join("memory.peak"));
     stats.memory_fail_count = field(&dir.join("memory.events"), "max").unwrap_or(0);
     stats.memory_limit = match fs::read_to_string(dir.join("memory.max")) {
         Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
@@ -152,11 +152,6 @@ fn pairs(file: &Path) -> BTreeMap<String, u64> {
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(word, value)| Some((word.to_owned(), value.parse().ok()?)))
         .collect()
-}
-
-/// The number in a file; 0 where there is none, as for `max`.
-fn number(file: &Path) -> u64 {
-    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
