@@ -26,6 +26,7 @@ mod time;
 mod volume;
 
 pub use container::StatsStream;
+pub use container::Archive;
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

@@ -4,6 +4,7 @@
 //! ([`crate::store::states`]). An operation that changes a container holds its slot's busy lock; nothing slow is done
 //! under a lock that concerns more than one container.
 
+mod archive;
 mod attach;
 mod create;
 mod dirs;
@@ -25,6 +26,7 @@ mod top;
 mod update;
 mod volumes;
 
+pub use archive::Archive;
 pub(crate) use attach::{Connected, Ends, Parked};
 pub(crate) use exec::RunningExec;
 pub use stats::StatsStream;

@@ -81,6 +81,11 @@ pub(crate) struct Defaults {
     pub host: HostFacts,
 }
 
+/// A configuration over another, field by field: a request's over its image's, a commit's over its container's.
+pub(crate) fn over(config: &ContainerConfig, below: &ContainerConfig) -> ContainerConfig {
+    merge::merge(config, below)
+}
+
 /// Checks all that can be checked of a request before its image is looked up.
 ///
 /// The field's engines report these mistakes even where the image is missing too, so a create calls this first.
@@ -170,7 +175,7 @@ fn plain(field: &str, text: &str) -> Result<()> {
 }
 
 /// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
-fn clean(path: &str) -> String {
+pub(super) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -1,5 +1,6 @@
 //! The façade: one file per noun of the API.
 
+mod archive;
 mod containers;
 mod dirs;
 mod events;

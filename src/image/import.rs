@@ -96,7 +96,7 @@ fn name(how: &ImportImage) -> Result<Option<Reference>> {
 }
 
 /// The first bytes, by which the compression is known.
-fn head(input: &mut dyn Read) -> Result<Vec<u8>> {
+pub(super) fn head(input: &mut dyn Read) -> Result<Vec<u8>> {
     let mut head = Vec::with_capacity(512);
     input.take(512).read_to_end(&mut head)?;
     if head.is_empty() {

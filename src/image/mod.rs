@@ -6,6 +6,7 @@
 
 mod archive;
 mod changes;
+mod commit;
 mod config;
 mod decompress;
 mod digest;
@@ -21,7 +22,36 @@ mod reference;
 mod remote;
 mod remove;
 
+pub(crate) use changes::apply as apply_changes;
+pub(crate) use commit::{Commit, check_commit_name};
 pub(crate) use config::ImageConfigView;
+
+/// Reading archives, for those that extract what is no layer.
+pub(crate) mod archive_reader {
+    pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
+    use crate::error::Result;
+    use std::io::{BufRead, Read};
+
+    /// The decompressed stream of `input`, whatever its compression.
+    pub(crate) fn decompressed<'a>(input: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+        super::decompress::reader(input)
+    }
+
+    /// Keeps nothing of what an archive is made of.
+    pub(crate) struct Unrecorded;
+
+    impl super::layer::recipe::Recorder for Unrecorded {
+        fn literal(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+        fn content(&mut self, _: &[u8], _: u64, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn replaced(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+}
 pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};

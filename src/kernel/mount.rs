@@ -171,9 +171,13 @@ pub(crate) fn namespace() -> Result<OwnedFd> {
     std::fs::File::open(path).map(OwnedFd::from).map_err(|e| Error::io(format_args!("open {path}"), &e))
 }
 
-/// Moves the calling thread, one that called [`unshare`], to another mount namespace.
+/// Moves the calling thread to another mount namespace. For the library's own worker threads only.
 pub(crate) fn enter(namespace: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: no pointers; of this thread only, whose file system attributes are its own.
+    // SAFETY: no pointers; of this thread only, which stops to share its root and directory with the others.
+    if unsafe { libc::unshare(libc::CLONE_FS) } < 0 {
+        return Err(Error::os("enter a mount namespace", errno()));
+    }
+    // SAFETY: no pointers; of this thread only.
     if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNS) } < 0 {
         return Err(Error::os("enter a mount namespace", errno()));
     }

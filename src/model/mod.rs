@@ -4,6 +4,7 @@
 //! from what it set (`Option`, empty collections); answers serialise every field that a 1.24 client may look for.
 //! Older and newer shapes are made in the HTTP layer alone.
 
+mod archive;
 mod container;
 mod event;
 mod exec;
@@ -14,6 +15,7 @@ mod stats;
 mod system;
 mod volume;
 
+pub use archive::*;
 pub use container::*;
 pub use event::*;
 pub use exec::*;

@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod archive;
 mod cli;
 mod config;
 mod crowd;

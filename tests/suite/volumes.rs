@@ -4,6 +4,7 @@ use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
 use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 fn host(config: Value) -> Value {
@@ -17,6 +18,23 @@ fn named(name: &str) -> CreateVolume {
 fn names(root: &Root, filters: Value) -> Vec<String> {
     let query = ListVolumes { filters: serde_json::from_value(filters).expect("filters") };
     root.engine.volume_list(&query).expect("list").volumes.into_iter().map(|v| v.name).collect()
+}
+
+/// An image with files under `/seed`, which is a volume of it.
+fn image_with_volume(root: &Root) -> String {
+    let id = root.create(
+        "",
+        body(&["sh", "-c", "mkdir -p /seed/sub; echo data >/seed/f; ln /seed/f /seed/hard; ln -s f /seed/link; \
+              chown 12:34 /seed; chmod 1775 /seed; chmod 4755 /seed/f; mkfifo /seed/sub/pipe"], json!({})),
+    );
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let how = CommitContainer {
+        repo: "seeded".into(),
+        changes: vec!["VOLUME /seed".into()],
+        ..CommitContainer::default()
+    };
+    root.engine.container_commit(&id, &how, Some(&soon())).expect("commit")
 }
 
 #[test]
@@ -36,8 +54,7 @@ fn data_outlives_its_container() {
 #[test]
 fn modes_of_binds() {
     let root = Root::new();
-    let output =
-        root.sh_with("touch /ro/x 2>&1; touch /rw/x; ls /rw", host(json!({ "Binds": ["a1:/ro:ro", "a2:/rw:rw,z"] })));
+    let output = root.sh_with("touch /ro/x 2>&1; touch /rw/x; ls /rw", host(json!({ "Binds": ["a1:/ro:ro", "a2:/rw:rw,z"] })));
     assert!(output.out().contains("Read-only file system") && output.out().ends_with('x'), "{}", output.out());
     let refused = |bind: &str, kind, text: &str| {
         fails(root.try_create("", body(&["true"], host(json!({ "Binds": [bind] })))), kind, text);
@@ -57,21 +74,43 @@ fn modes_of_binds() {
 }
 
 #[test]
+fn content_of_the_image_is_copied_up() {
+    let root = Root::new();
+    let image = image_with_volume(&root);
+    let look = "cd /seed; cat f; cat link; stat -c '%u:%g %a' . f; stat -c %h f; stat -c %F sub/pipe";
+    let seen = "data\ndata\n12:34 1775\n0:0 4755\n2\nfifo";
+    let of_image = |config: Value| json!({ "Image": image, "HostConfig": config });
+    // Anonymous, because the image says so; named; and once more the same, which is not empty any more.
+    assert_eq!(root.sh_with(look, of_image(json!({}))).ok(), seen);
+    assert_eq!(root.sh_with(look, of_image(json!({ "Binds": ["seeded:/seed"] }))).ok(), seen);
+    root.sh_with("rm -r /seed/sub /seed/link; echo changed >/seed/f", of_image(json!({ "Binds": ["seeded:/seed"] }))).ok();
+    assert_eq!(root.sh_with("ls /seed; cat /seed/f", of_image(json!({ "Binds": ["seeded:/seed"] }))).ok(), "f\nhard\nchanged");
+    // A volume that was made before and is empty is filled; not where that is not wanted.
+    root.engine.volume_create(&named("before")).expect("create");
+    assert_eq!(root.sh_with(look, of_image(json!({ "Binds": ["before:/seed"] }))).ok(), seen);
+    assert_eq!(root.sh_with("ls /seed", of_image(json!({ "Binds": ["empty:/seed:nocopy"] }))).ok(), "");
+    // A directory of the host hides what the image has.
+    let dir = root.dir.join("plain");
+    std::fs::create_dir(&dir).expect("mkdir");
+    let bind = format!("{}:/seed", dir.display());
+    assert_eq!(root.sh_with("ls /seed", of_image(json!({ "Binds": [bind] }))).ok(), "");
+    fails(
+        root.try_create("", body(&["true"], host(json!({ "Binds": ["v1:/bin/busybox"] })))),
+        ErrorKind::Internal,
+        "cannot mount volume over existing file, file exists /bin/busybox",
+    );
+}
+
+#[test]
 fn anonymous_volumes_go_with_their_container() {
     let root = Root::new();
     let make = |name: &str| {
-        root.create(
-            name,
-            body(&["true"], json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } })),
-        )
+        root.create(name, body(&["true"], json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } })))
     };
     let id = make("first");
     let mounts = root.inspect(&id).mounts;
     let of = |target: &str| mounts.iter().find(|m| m.destination == target).expect("a mount").clone();
-    assert_eq!(
-        (of("/data").name.len(), of("/data").kind.as_str(), of("/data").driver.as_str()),
-        (64, "volume", "local")
-    );
+    assert_eq!((of("/data").name.len(), of("/data").kind.as_str(), of("/data").driver.as_str()), (64, "volume", "local"));
     assert_eq!((of("/n").name.as_str(), of("/n").mode.as_str(), of("/n").propagation.as_str()), ("named", "", ""));
     assert!(of("/n").source.ends_with("/volumes/named/_data"));
     assert_eq!(names(&root, json!({ "dangling": ["false"] })).len(), 3);
@@ -91,8 +130,7 @@ fn volumes_from_another_container() {
     let dir = root.dir.join("shared");
     std::fs::create_dir(&dir).expect("mkdir");
     let binds = json!([format!("{}:/host", dir.display()), "named:/n:ro"]);
-    let giver =
-        root.create("giver", body(&["true"], json!({ "Volumes": { "/anon": {} }, "HostConfig": { "Binds": binds } })));
+    let giver = root.create("giver", body(&["true"], json!({ "Volumes": { "/anon": {} }, "HostConfig": { "Binds": binds } })));
     let from = |text: &str| host(json!({ "VolumesFrom": [text] }));
     root.sh_with("echo one >/anon/f; echo two >/host/f", from("giver")).ok();
     let script = "cat /anon/f /host/f; touch /anon/x 2>&1 | grep -c 'Read-only'; touch /n/x 2>&1 | grep -c Read-only";
@@ -139,9 +177,7 @@ fn listed_by_filters() {
     assert_eq!(names(&root, json!({ "driver": ["loc"] })), ["alpha", "beta"]);
     assert_eq!(names(&root, json!({ "driver": ["other"] })), [""; 0]);
     assert_eq!(names(&root, json!({ "label": ["tier=db"] })), ["alpha"]);
-    let list = |filters: Value| {
-        root.engine.volume_list(&ListVolumes { filters: serde_json::from_value(filters).expect("filters") })
-    };
+    let list = |filters: Value| root.engine.volume_list(&ListVolumes { filters: serde_json::from_value(filters).expect("filters") });
     fails(list(json!({ "dangling": ["zz"] })), ErrorKind::Invalid, "Invalid filter 'dangling=[zz]'");
     fails(list(json!({ "odd": ["x"] })), ErrorKind::Invalid, "Invalid filter 'odd'");
     let containers = ListContainers {
@@ -157,16 +193,11 @@ fn created_twice_is_the_same() {
     let root = Root::new();
     let first = root.engine.volume_create(&named("twice")).expect("create");
     let options = Some(StringMap::from([("type".into(), "tmpfs".into()), ("device".into(), "tmpfs".into())]));
-    let again =
-        root.engine.volume_create(&CreateVolume { driver_opts: options, ..named("twice") }).expect("create again");
+    let again = root.engine.volume_create(&CreateVolume { driver_opts: options, ..named("twice") }).expect("create again");
     assert_eq!(first, again);
     assert_eq!(root.engine.volume_create(&CreateVolume::default()).expect("create").name.len(), 64);
     let refused = |body: CreateVolume, kind, text: &str| fails(root.engine.volume_create(&body), kind, text);
-    refused(
-        named("a b"),
-        ErrorKind::Invalid,
-        "create a b: \"a b\" includes invalid characters for a local volume name",
-    );
+    refused(named("a b"), ErrorKind::Invalid, "create a b: \"a b\" includes invalid characters for a local volume name");
     refused(named("a"), ErrorKind::Invalid, "create a: volume name is too short");
     let other = CreateVolume { driver: "zz".into(), ..named("q1") };
     refused(other, ErrorKind::NotFound, "create q1: error looking up volume plugin zz: plugin \"zz\" not found");
@@ -184,8 +215,7 @@ fn driver_options_mount() {
         root.engine.volume_create(&CreateVolume { driver_opts: Some(options), ..named(name) }).expect("create");
     };
     with("memory", &[("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,uid=7")]);
-    let seen =
-        root.sh_with("grep ' /m ' /proc/self/mountinfo; stat -c %u /m", host(json!({ "Binds": ["memory:/m"] }))).ok();
+    let seen = root.sh_with("grep ' /m ' /proc/self/mountinfo; stat -c %u /m", host(json!({ "Binds": ["memory:/m"] }))).ok();
     assert!(seen.contains("tmpfs") && seen.contains("size=1024k") && seen.ends_with("\n7"), "{seen}");
     with("bound", &[("type", "none"), ("device", &dir.to_string_lossy()), ("o", "bind")]);
     root.sh_with("echo x >/b/file", host(json!({ "Binds": ["bound:/b"] }))).ok();
@@ -202,8 +232,7 @@ fn driver_options_mount() {
 #[test]
 fn events_of_volumes() {
     let root = Root::new();
-    let query =
-        EventQuery { filters: Filters::from([("type".into(), vec!["volume".into()])]), ..EventQuery::default() };
+    let query = EventQuery { filters: Filters::from([("type".into(), vec!["volume".into()])]), ..EventQuery::default() };
     let mut events = root.engine.events(&query).expect("events");
     root.engine.volume_create(&named("told")).expect("create");
     let id = root.create("teller", body(&["true"], host(json!({ "Binds": ["told:/t:ro", "new-one:/n"] }))));
@@ -243,8 +272,7 @@ fn many_programs_make_and_remove_one_volume() {
             });
         }
     });
-    let left: Vec<_> =
-        std::fs::read_dir(root.dir.join("root/tmp")).expect("tmp").flatten().map(|e| e.file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(root.dir.join("root/tmp")).expect("tmp").flatten().map(|e| e.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("volume-")), "{left:?}");
     root.engine.volume_create(&named("contended")).expect("create");
     root.sh_with("touch /v/x", host(json!({ "Binds": ["contended:/v"] }))).ok();
@@ -274,4 +302,27 @@ fn what_a_killed_program_left_is_put_right() {
     std::fs::create_dir_all(root.dir.join("root/volumes/found/_data")).expect("mkdir");
     std::fs::write(root.dir.join("root/volumes/found/_data/file"), "y").expect("write");
     assert_eq!(root.sh_with("cat /p/file", host(json!({ "Binds": ["found:/p"] }))).ok(), "y");
+}
+
+#[test]
+fn hostile_volume_targets() {
+    let root = Root::new();
+    // A link in the container where a volume is to be: it stays inside.
+    let id = root.create("linker", body(&["sh", "-c", "ln -s / /up; ln -s ../../../../../../etc /etc2"], json!({})));
+    root.start(&id);
+    root.wait(&id);
+    let how = CommitContainer { repo: "linked".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
+    let canary = root.dir.join("canary");
+    std::fs::write(&canary, "untouched").expect("write");
+    let owner = std::fs::metadata("/etc").expect("stat").uid();
+    let more = json!({ "Image": "linked", "HostConfig": { "Binds": ["hv:/etc2/below", "hw:/up/made"] } });
+    root.sh_with("touch /etc/below/x /made/y", more).ok();
+    assert!(!PathBuf::from("/etc/below").exists() && !PathBuf::from("/made").exists());
+    assert_eq!(std::fs::metadata("/etc").expect("stat").uid(), owner);
+    assert_eq!(std::fs::read_to_string(&canary).expect("read"), "untouched");
+    for target in ["/proc", "/proc/x", "/dev", "/sys", "/"] {
+        let body = body(&["true"], json!({ "Volumes": { target: {} } }));
+        assert!(root.try_create("", body).is_err(), "{target}");
+    }
 }

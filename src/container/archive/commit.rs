@@ -1,0 +1,117 @@
+//! Making an image of a container.
+
+use super::tar::TarWriter;
+use crate::container::spec::over;
+use crate::container::{Containers, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::{Commit, check_commit_name};
+use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
+use crate::kernel::{thread, tree};
+use crate::model::CommitContainer;
+use crate::op::Op;
+use coracle_monitor::wire::STATUS_RUNNING;
+use std::io::Write;
+use std::os::fd::AsFd;
+
+impl Containers {
+    /// Makes an image of a container's changes; answers its id.
+    pub(crate) fn commit(&self, reference: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
+        let name = check_commit_name(&how.repo, &how.tag)?;
+        let found = self.find(reference)?;
+        let base = how.config.as_ref().unwrap_or(&found.spec.config);
+        let mut config = base.clone();
+        crate::image::apply_changes(&mut config, &how.changes)?;
+        let config = over(&config, &found.spec.config);
+        let pause = how.pause && found.now.state.status == STATUS_RUNNING;
+        if pause {
+            self.pause(&found.row.id)?;
+        }
+        let committed = self.layer_of(&found, op, |layer| {
+            self.images.commit_container(
+                &Commit {
+                    parent: &found.row.image_id,
+                    container: &found.row.id,
+                    container_config: &found.spec.config,
+                    config: &config,
+                    author: &how.author,
+                    comment: &how.comment,
+                    name: name.as_ref(),
+                },
+                layer,
+                op,
+            )
+        });
+        let told = committed.and_then(|(id, tag)| {
+            if let Some(event) = tag {
+                self.journal.append(&event)?;
+            }
+            let image = name.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.event(&found, "commit", &[("comment", &how.comment), ("imageID", &id), ("imageRef", &image)])?;
+            Ok(id)
+        });
+        if pause {
+            match self.unpause(&found.row.id) {
+                // It ended meanwhile, or was thawed by somebody else.
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                Err(error) if told.is_ok() && error.kind() != ErrorKind::Internal => return Err(error),
+                _ => {}
+            }
+        }
+        told
+    }
+
+    /// Gives the container's changes to `take` as a layer's tar.
+    fn layer_of<T>(
+        &self,
+        found: &Found,
+        op: Option<&Op>,
+        take: impl FnOnce(&mut dyn std::io::Read) -> Result<T>,
+    ) -> Result<T> {
+        let (mut reader, mut writer) = std::io::pipe().map_err(|e| Error::io("make a pipe", &e))?;
+        std::thread::scope(|scope| {
+            let write = thread::spawn(scope, "coracle-commit", move || {
+                let written = self.write_layer(found, &mut writer, op);
+                drop(writer);
+                written
+            })?;
+            let taken = take(&mut reader);
+            drop(reader);
+            let written = write.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a commit failed"))?;
+            match (taken, written) {
+                (Ok(_), Err(error)) => Err(error),
+                // A reader that stopped early made the writer fail: the reader knows why.
+                (Err(error), Err(other)) if other.raw_os_error() != Some(libc::EPIPE) => {
+                    Err(if error.kind() == ErrorKind::Invalid { other } else { error })
+                }
+                (taken, _) => taken,
+            }
+        })
+    }
+
+    fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        let (upper, changes) = self.changed(&found.row.id, &found.row.image_id)?;
+        let mut tar = TarWriter::new(out, op);
+        for change in changes {
+            let path = change.path.strip_prefix(b"/").unwrap_or(&change.path);
+            let (above, name) = path.iter().rposition(|&b| b == b'/').map_or((&b""[..], path), |at| {
+                (&path[..at], &path[at + 1..])
+            });
+            if change.is_deletion() {
+                let separator: &[u8] = if above.is_empty() { b"" } else { b"/" };
+                tar.whiteout(&[above, separator, b".wh.", name].concat())?;
+                continue;
+            }
+            let dir = if above.is_empty() { b"." } else { above };
+            let flags = libc::O_PATH | libc::O_DIRECTORY;
+            let parent = openat2(upper.as_fd(), dir, flags, 0, BENEATH_NO_LINKS)?;
+            match tree::stat_at(parent.as_fd(), name)? {
+                Some(stat) if stat.is_dir() => {
+                    tar.directory(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), path)?;
+                }
+                Some(stat) => tar.entry(parent.as_fd(), name, path, &stat)?,
+                None => {}
+            }
+        }
+        tar.finish()
+    }
+}

@@ -1,0 +1,168 @@
+//! Stat, get, copy and export.
+
+use super::tar::TarWriter;
+use super::view::{Access, View};
+use super::walk::{Place, Wanted};
+use crate::container::volumes::{volume_event, volumes};
+use crate::container::{Containers, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::tree::Stat;
+use crate::model::PathStat;
+use crate::op::Op;
+use crate::time::rfc3339_nano;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Files of a container, about to be written as a tar: `Engine::container_archive_get`.
+pub struct Archive {
+    stat: PathStat,
+    place: Place,
+    /// What the entries' names begin with.
+    name: Vec<u8>,
+    end: End,
+}
+
+/// Tells of the volumes once the archive is over, and holds what it is read from.
+struct End {
+    containers: Arc<Containers>,
+    found: Found,
+    _view: View,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // The events of an archive that broke off, too; a journal that is full must not hide how it went.
+        let _ = self.containers.volume_events(&self.found, "unmount");
+    }
+}
+
+impl std::fmt::Debug for Archive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Archive").field("stat", &self.stat).finish_non_exhaustive()
+    }
+}
+
+impl Archive {
+    /// What stands at the path.
+    pub fn stat(&self) -> &PathStat {
+        &self.stat
+    }
+
+    /// Writes the tar. Errors: `out`'s, with [`ErrorKind::Io`]; a file that cannot be read; `op` ended.
+    pub fn write_to(self, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        let Archive { place, name, end, .. } = self;
+        let mut tar = TarWriter::new(out, op);
+        tar.tree(place.parent.as_fd(), &place.name, &name, &place.stat)?;
+        tar.finish()?;
+        drop(end);
+        Ok(())
+    }
+}
+
+impl Containers {
+    /// What stands at a path of a container.
+    pub(crate) fn archive_stat(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
+        let wanted = Wanted::parse(path)?;
+        let (found, view) = self.view(reference, Access::Read, op)?;
+        self.volume_events(&found, "mount")?;
+        let stat = wanted.find(&view.root).and_then(|place| path_stat(&wanted, &place, &view));
+        self.volume_events(&found, "unmount")?;
+        stat.map_err(|error| explain(error, path, &found))
+    }
+
+    /// Makes a tar of a path ready.
+    pub(crate) fn archive_get(self: &Arc<Self>, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+        let wanted = Wanted::parse(path)?;
+        let (found, view) = self.view(reference, Access::Read, op)?;
+        let place = wanted.find(&view.root).map_err(|error| explain(error, path, &found))?;
+        let name = wanted.name().as_bytes().to_vec();
+        self.ready(found, view, &wanted, place, name, "archive-path")
+    }
+
+    /// The older form: a link at the end of the path is followed.
+    pub(crate) fn copy(self: &Arc<Self>, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+        if path.is_empty() {
+            return Err(Error::invalid("Path cannot be empty"));
+        }
+        let (found, view) = self.view(reference, Access::Read, op)?;
+        let explained = |error| explain(error, path, &found);
+        let real = Wanted::parse(path)?.target(&view.root).map_err(explained)?;
+        let wanted = Wanted::parse(&real)?;
+        let place = wanted.find(&view.root).map_err(explained)?;
+        let name = wanted.name().as_bytes().to_vec();
+        self.ready(found, view, &wanted, place, name, "copy")
+    }
+
+    fn ready(
+        self: &Arc<Self>,
+        found: Found,
+        view: View,
+        wanted: &Wanted,
+        place: Place,
+        name: Vec<u8>,
+        action: &str,
+    ) -> Result<Archive> {
+        let stat = path_stat(wanted, &place, &view)?;
+        self.volume_events(&found, "mount")?;
+        self.event(&found, action, &[])?;
+        Ok(Archive { stat, place, name, end: End { containers: self.clone(), found, _view: view } })
+    }
+
+    /// Writes a container's whole file system as a tar, without volumes.
+    pub(crate) fn export(&self, reference: &str, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        let (found, view) = self.view(reference, Access::ReadOwn, op)?;
+        self.event(&found, "export", &[])?;
+        let place = Wanted::parse("/")?.find(&view.root)?;
+        let mut tar = TarWriter::new(out, op);
+        tar.content(place.parent.as_fd())?;
+        tar.finish()
+    }
+
+    pub(super) fn volume_events(&self, found: &Found, action: &str) -> Result<()> {
+        for mount in volumes(&found.spec) {
+            self.journal.append(&volume_event(mount, action, &found.row.id))?;
+        }
+        Ok(())
+    }
+}
+
+/// The error of a path as clients know it.
+pub(super) fn explain(error: Error, path: &str, found: &Found) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => {
+            Error::not_found(format!("Could not find the file {path} in container {}", found.row.name))
+        }
+        Some(libc::ENOTDIR) => Error::invalid(format!("{path}: not a directory")),
+        Some(libc::EROFS) => error.with_kind(ErrorKind::Forbidden),
+        _ => error.context(path),
+    }
+}
+
+fn path_stat(wanted: &Wanted, place: &Place, view: &View) -> Result<PathStat> {
+    let stat = &place.stat;
+    let is_link = stat.mode & libc::S_IFMT == libc::S_IFLNK;
+    Ok(PathStat {
+        name: wanted.name().to_owned(),
+        size: i64::try_from(stat.size).unwrap_or(i64::MAX),
+        mode: go_mode(stat),
+        mtime: rfc3339_nano(stat.mtime.seconds.saturating_mul(1_000_000_000).saturating_add(stat.mtime.nanos.into())),
+        link_target: if is_link { wanted.target(&view.root)? } else { String::new() },
+    })
+}
+
+/// A mode as Go's `os.FileMode` has it.
+fn go_mode(stat: &Stat) -> u32 {
+    let kind = match stat.mode & libc::S_IFMT {
+        libc::S_IFDIR => 1 << 31,
+        libc::S_IFLNK => 1 << 27,
+        libc::S_IFBLK => 1 << 26,
+        libc::S_IFCHR => 1 << 26 | 1 << 21,
+        libc::S_IFIFO => 1 << 25,
+        libc::S_IFSOCK => 1 << 24,
+        _ => 0,
+    };
+    let special = [(libc::S_ISUID, 1 << 23), (libc::S_ISGID, 1 << 22), (libc::S_ISVTX, 1 << 20)];
+    let special = special.iter().filter(|(bit, _)| stat.mode & bit != 0).fold(0, |all, (_, go)| all | go);
+    stat.mode & 0o777 | kind | special
+}

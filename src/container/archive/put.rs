@@ -1,0 +1,232 @@
+//! Extracting an archive into a container.
+//!
+//! Each entry's directory is found anew from the root of the container's file system (or was, and its descriptor is
+//! kept), so links that the container swaps meanwhile lead nowhere else. What an entry makes, it makes by a single name
+//! in an open directory.
+
+use super::get::explain;
+use super::view::{Access, View};
+use super::walk::Wanted;
+use crate::container::Containers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::archive_reader::{Entry, Kind, TarReader, decompressed};
+use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::{mount, tree};
+use crate::model::PutArchive;
+use crate::op::Op;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+impl Containers {
+    /// Extracts a tar, plain or compressed, into a directory of a container.
+    pub(crate) fn archive_put(
+        &self,
+        reference: &str,
+        path: &str,
+        archive: &mut dyn Read,
+        how: PutArchive,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let wanted = Wanted::parse(path)?;
+        let (found, view) = self.view(reference, Access::Write, op)?;
+        // Followed to its end, unlike for a get: the directory that a link means is the place.
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let place = openat2(view.root.as_fd(), wanted.path(), flags, 0, IN_ROOT).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::ENOTDIR) => Error::invalid("not a directory"),
+                _ => explain(error, path, &found),
+            }
+        })?;
+        if mount::is_read_only(place.as_fd())? {
+            let own = mount::mount_id(place.as_fd())? == mount::mount_id(view.root.as_fd())?;
+            let text =
+                if own { "container rootfs is marked read-only" } else { "mounted volume is marked read-only" };
+            return Err(Error::new(ErrorKind::Forbidden, text));
+        }
+        self.volume_events(&found, "mount")?;
+        let mut put = Put { view: &view, base: wanted.path(), how, op, last: None, dirs: Vec::new() };
+        let done = put.all(archive).map_err(|error| match error.raw_os_error() {
+            Some(libc::EROFS) => error.with_kind(ErrorKind::Forbidden),
+            _ => error,
+        });
+        if done.is_ok() {
+            self.event(&found, "extract-to-dir", &[])?;
+        }
+        self.volume_events(&found, "unmount")?;
+        done
+    }
+}
+
+struct Put<'a> {
+    view: &'a View,
+    /// The directory that is extracted into: absolute.
+    base: &'a str,
+    how: PutArchive,
+    op: Option<&'a Op>,
+    /// The directory of the last entry, by its path in the archive.
+    last: Option<(Vec<u8>, Rc<OwnedFd>)>,
+    /// Directories get their times last: what is made in them changes those.
+    dirs: Vec<(Vec<u8>, tree::Time)>,
+}
+
+impl Put<'_> {
+    fn all(&mut self, archive: &mut dyn Read) -> Result<()> {
+        let input = BufReader::with_capacity(256 << 10, archive);
+        let mut plain = BufReader::with_capacity(256 << 10, decompressed(input)?);
+        let mut ignore = crate::image::archive_reader::Unrecorded;
+        let mut tar = TarReader::new(&mut plain, &mut ignore);
+        while let Some(entry) = tar.next()? {
+            self.op.map_or(Ok(()), Op::check)?;
+            self.entry(&mut tar, &entry).map_err(|error| error.context(entry.shown()))?;
+        }
+        tar.rest()?;
+        for (path, time) in std::mem::take(&mut self.dirs) {
+            // One that another entry replaced, or the container removed, needs no time.
+            if let Ok(dir) = self.open(&path) {
+                tree::utime_fd(dir.as_fd(), time)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry<R: std::io::BufRead>(&mut self, tar: &mut TarReader<'_, R>, entry: &Entry) -> Result<()> {
+        if entry.path.is_empty() {
+            // The directory itself: it is there, and stays as it is but for what the archive says of it.
+            let dir = self.open(b"")?;
+            like(dir.as_fd(), entry)?;
+            self.dirs.push((Vec::new(), entry.mtime));
+            return Ok(());
+        }
+        let (above, name) = split(&entry.path);
+        let parent = self.parent(above)?;
+        self.make_way(parent.as_fd(), name, entry)?;
+        match &entry.kind {
+            Kind::Dir => {
+                match tree::mkdir_at(parent.as_fd(), name, 0o700) {
+                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    other => other?,
+                }
+                like(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
+                self.dirs.push((entry.path.clone(), entry.mtime));
+                Ok(())
+            }
+            Kind::File => {
+                let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+                let file = File::from(tree::open_at(parent.as_fd(), name, flags, 0o600)?);
+                let mut write = |offset: u64, bytes: &[u8]| -> Result<()> {
+                    file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e))
+                };
+                tar.content(entry, Some((&entry.path, &mut write)))?;
+                if entry.sparse {
+                    tree::truncate_fd(file.as_fd(), i64::try_from(entry.size).unwrap_or(i64::MAX))?;
+                }
+                like(file.as_fd(), entry)?;
+                tree::utime_fd(file.as_fd(), entry.mtime)
+            }
+            Kind::Symlink(target) => {
+                tree::symlink_at(target, parent.as_fd(), name)?;
+                tree::chown_at(parent.as_fd(), name, entry.uid, entry.gid)?;
+                tree::utime_at(parent.as_fd(), name, entry.mtime)
+            }
+            Kind::Link(target) => {
+                let (above, old) = split(target);
+                let from = self.open(above)?;
+                tree::link_at(from.as_fd(), old, parent.as_fd(), name)
+            }
+            Kind::Char(..) | Kind::Block(..) | Kind::Fifo => {
+                let (kind, device) = match entry.kind {
+                    Kind::Char(major, minor) => (libc::S_IFCHR, (major, minor)),
+                    Kind::Block(major, minor) => (libc::S_IFBLK, (major, minor)),
+                    _ => (libc::S_IFIFO, (0, 0)),
+                };
+                tree::mknod_at(parent.as_fd(), name, kind | 0o600, device)?;
+                tree::chown_at(parent.as_fd(), name, entry.uid, entry.gid)?;
+                tree::chmod_at(parent.as_fd(), name, entry.mode)?;
+                tree::utime_at(parent.as_fd(), name, entry.mtime)
+            }
+        }
+    }
+
+    /// Removes what stands where an entry is to be. A directory stays for a directory.
+    fn make_way(&mut self, parent: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<()> {
+        let Some(there) = tree::stat_at(parent, name)? else { return Ok(()) };
+        match (there.is_dir(), entry.kind == Kind::Dir) {
+            (true, true) => return Ok(()),
+            (true, false) if self.how.no_overwrite_dir_non_dir => {
+                return Err(Error::invalid("unable to overwrite existing directory with non-directory"));
+            }
+            (false, true) if self.how.no_overwrite_dir_non_dir => {
+                return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
+            }
+            _ => {}
+        }
+        if there.is_dir() {
+            // The directories that are kept open may lie in it.
+            self.last = None;
+        }
+        tree::remove_tree(parent, name)
+    }
+
+    /// The directory of the archive's path `path`, made with those above it where it is missing.
+    fn parent(&mut self, path: &[u8]) -> Result<Rc<OwnedFd>> {
+        if let Some((last, dir)) = &self.last
+            && last == path
+        {
+            return Ok(dir.clone());
+        }
+        let dir = match self.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) && !path.is_empty() => {
+                let (above, name) = split(path);
+                let parent = self.parent(above)?;
+                match tree::mkdir_at(parent.as_fd(), name, 0o755) {
+                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    other => other?,
+                }
+                let made = tree::open_dir_at(parent.as_fd(), name)?;
+                // Whatever the caller's umask is.
+                tree::chmod_fd(made.as_fd(), 0o755)?;
+                made
+            }
+            other => other?,
+        };
+        let dir = Rc::new(dir);
+        self.last = Some((path.to_vec(), dir.clone()));
+        Ok(dir)
+    }
+
+    /// Opens a directory of the archive's; links in it lead where they lead in the container.
+    fn open(&self, path: &[u8]) -> Result<OwnedFd> {
+        let mut whole = self.base.as_bytes().to_vec();
+        whole.push(b'/');
+        whole.extend_from_slice(path);
+        openat2(self.view.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+    }
+}
+
+/// Owner, mode and attributes as the archive says, in the order that keeps setuid bits and capabilities.
+fn like(fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
+    tree::chown_fd(fd, entry.uid, entry.gid)?;
+    tree::chmod_fd(fd, entry.mode)?;
+    for (key, value) in &entry.xattrs {
+        // How the overlay looks is not an archive's to say.
+        if key.starts_with("trusted.") || key.starts_with("user.overlay.") {
+            continue;
+        }
+        match tree::set_xattr_fd(fd, key, value) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && key != "security.capability" => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&[], path),
+    }
+}
+

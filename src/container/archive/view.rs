@@ -1,0 +1,218 @@
+//! A container's file system, put together for one call.
+//!
+//! Of a running container it is a copy of its root mount; of a stopped one the overlay that it would have. Binds and
+//! volumes are mounted in it. All that happens in a mount namespace that only this call has, so nothing of it shows on
+//! the host and nothing stays. The mounts live as long as [`View`].
+
+use super::super::spec::MountKind;
+use super::super::volumes::READ_ATTRIBUTES;
+use super::super::{Containers, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::{mount, process, thread, tree};
+use crate::op::Op;
+use crate::store::states::Busy;
+use crate::volume::Source;
+use coracle_monitor::wire::STATUS_STARTING;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What a view is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Reading, binds and volumes included.
+    Read,
+    /// Writing, where the container could.
+    Write,
+    /// Reading the container's own files: no binds, no volumes.
+    ReadOwn,
+}
+
+/// The file system.
+pub(super) struct View {
+    pub root: OwnedFd,
+    /// Keeps the mounts together.
+    _namespace: Option<OwnedFd>,
+    /// A stopped container is not started while its overlay is in use here.
+    _busy: Option<Busy>,
+}
+
+/// A mount to be made in a view.
+struct Part {
+    source: Source,
+    target: String,
+    read_only: bool,
+}
+
+const SAFE: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+
+impl Containers {
+    /// Finds a container and makes its file system reachable.
+    pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
+        let found = self.find(reference)?;
+        if is_running(&found) {
+            match self.running_view(&found, access) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => return other.map(|view| (found, view)),
+            }
+        }
+        let parts = self.parts(&found, access)?;
+        if access != Access::Write && parts.is_empty() {
+            let root = self.overlay(&found, Access::Read)?;
+            return Ok((found, View { root, _namespace: None, _busy: None }));
+        }
+        let (busy, found) = self.take(reference, op)?;
+        if is_running(&found) {
+            drop(busy);
+            return self.running_view(&found, access).map(|view| (found, view));
+        }
+        // Places of binds and volumes that the image does not have are made, as a start would.
+        let root = self.overlay(&found, Access::Write)?;
+        let mut view = self.assemble(&found, root, parts, access)?;
+        view._busy = Some(busy);
+        Ok((found, view))
+    }
+
+    fn running_view(&self, found: &Found, access: Access) -> Result<View> {
+        let root = root_of(found)?;
+        let parts = self.parts(found, access)?;
+        if access == Access::ReadOwn || parts.is_empty() {
+            mount::set_private(root.as_fd(), attributes(found, access), false)?;
+            return Ok(View { root, _namespace: None, _busy: None });
+        }
+        self.assemble(found, root, parts, access)
+    }
+
+    /// The overlay of a container that does not run.
+    fn overlay(&self, found: &Found, access: Access) -> Result<OwnedFd> {
+        let dir = self.dir(&found.row.id);
+        let (upper, work, empty) = (dir.join("upper"), dir.join("work"), self.root.join("tmp/empty"));
+        let layers = self.images.rootfs(&found.row.image_id)?;
+        let mut lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
+        if access == Access::Write {
+            if lower.is_empty() {
+                super::super::dirs::make(&empty)?;
+                lower.push(&empty);
+            }
+            return mount::overlay(&lower, Some((&upper, &work)), SAFE);
+        }
+        lower.insert(0, &upper);
+        if lower.len() == 1 {
+            super::super::dirs::make(&empty)?;
+            lower.push(&empty);
+        }
+        mount::overlay(&lower, None, READ_ATTRIBUTES)
+    }
+
+    fn parts(&self, found: &Found, access: Access) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        if access == Access::ReadOwn {
+            return Ok(parts);
+        }
+        for mount in &found.spec.mounts {
+            let source = match mount.kind {
+                MountKind::Tmpfs => continue,
+                MountKind::Bind => {
+                    Source::Directory { path: mount.source.clone().into(), recursive: true, attributes: 0 }
+                }
+                MountKind::Volume => self.volumes.source(&mount.name)?,
+            };
+            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only });
+        }
+        Ok(parts)
+    }
+
+    /// Mounts the parts in a root, in a namespace of their own.
+    fn assemble(&self, found: &Found, root: OwnedFd, parts: Vec<Part>, access: Access) -> Result<View> {
+        let place = self.run_dir(&found.row.id);
+        super::super::dirs::make(&place)?;
+        let work = || -> Result<View> {
+            let namespace = mount::unshare()?;
+            let at = super::super::dirs::open(&place)?;
+            mount::set_private(root.as_fd(), SAFE, false)?;
+            mount::attach(root.as_fd(), at.as_fd())?;
+            for part in &parts {
+                let Some(mounted) = part.mount(access)? else { continue };
+                if let Some(at) = place_for(&root, part, &mounted)? {
+                    mount::attach(mounted.as_fd(), at.as_fd())?;
+                }
+            }
+            mount::set_private(root.as_fd(), attributes(found, access), false)?;
+            Ok(View { root, _namespace: Some(namespace), _busy: None })
+        };
+        in_thread(work)
+    }
+}
+
+impl Part {
+    /// The mount, detached; `None` where there is nothing to mount.
+    fn mount(&self, access: Access) -> Result<Option<OwnedFd>> {
+        let read_only = self.read_only || access != Access::Write;
+        let more = SAFE | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
+        match &self.source {
+            Source::Directory { path, recursive, attributes } => match mount::copy_of(None, path, *recursive) {
+                // A bind's source that is not there yet is made by the start, empty.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+                Err(error) => Err(error),
+                Ok(mounted) => {
+                    mount::set_private(mounted.as_fd(), more | attributes, true)?;
+                    Ok(Some(mounted))
+                }
+            },
+            Source::FileSystem { kind, device, options, attributes } => {
+                let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+                mount::file_system(kind, device, &options, more | attributes).map(Some)
+            }
+        }
+    }
+}
+
+/// Where a part is mounted, made where it is missing. `None`: something else is there that cannot be mounted on.
+fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<OwnedFd>> {
+    let is_dir = tree::stat_fd(mounted.as_fd())?.is_dir();
+    match openat2(root.as_fd(), &part.target, libc::O_PATH, 0, IN_ROOT) {
+        Ok(at) if tree::stat_fd(at.as_fd())?.is_dir() == is_dir => Ok(Some(at)),
+        Ok(_) => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+            super::walk::make_place(root, &part.target, is_dir).map(Some)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What the root mount gets in the end.
+fn attributes(found: &Found, access: Access) -> u64 {
+    match access {
+        Access::Write if !found.spec.host_config.readonly_rootfs => SAFE,
+        _ => READ_ATTRIBUTES,
+    }
+}
+
+fn is_running(found: &Found) -> bool {
+    found.now.is_live() && found.now.state.status != STATUS_STARTING && found.now.state.pid > 0
+}
+
+/// A copy of a running container's root mount, detached. Errors: it ended meanwhile ([`ErrorKind::Conflict`]).
+fn root_of(found: &Found) -> Result<OwnedFd> {
+    let state = &found.now.state;
+    let gone = || super::super::not_running(&found.row.id);
+    let path = format!("/proc/{}/ns/mnt", state.pid);
+    let namespace = OwnedFd::from(File::open(path).map_err(|_| gone())?);
+    // Only a process that was there after its namespace was opened is the one that was meant.
+    if process::start_time(state.pid) != Some(state.pid_start) {
+        return Err(gone());
+    }
+    in_thread(move || {
+        mount::enter(namespace.as_fd())?;
+        mount::copy_of(None, Path::new("/"), false)
+    })
+}
+
+/// Runs `work` on a thread of its own: it changes the thread's mount namespace.
+fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let worker = thread::spawn(scope, "coracle-mounts", work)?;
+        worker.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of an archive failed"))?
+    })
+}

@@ -1,0 +1,56 @@
+//! Files in and out of containers: archives, export, changes, commit.
+
+use super::Engine;
+use crate::container::Archive;
+use crate::error::Result;
+use crate::model::*;
+use crate::op::Op;
+use std::io::{Read, Write};
+
+impl Engine {
+    /// What stands at `path` of a container, binds and volumes included; a link at its end is not followed, unless the
+    /// path ends in `/` or `/.`.
+    ///
+    /// Errors: no such container, no such file, a file where the path means a directory.
+    pub fn container_archive_stat(&self, id: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
+        self.0.containers.archive_stat(id, path, op)
+    }
+    /// Makes a tar of `path` ready: what stands there, with everything below it, named by the path's last part; what is
+    /// in the directory only, where the path ends in `/.`. A stopped container is not started as long as the answer is
+    /// there.
+    pub fn container_archive_get(&self, id: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+        self.0.containers.archive_get(id, path, op)
+    }
+    /// Extracts a tar, plain or compressed, into the directory `path` of a container.
+    ///
+    /// Errors: no such directory; `path` or a place below it is read-only ([`crate::ErrorKind::Forbidden`]); with
+    /// `no_overwrite_dir_non_dir` a directory and something else in one place.
+    pub fn container_archive_put(
+        &self,
+        id: &str,
+        path: &str,
+        archive: &mut dyn Read,
+        how: PutArchive,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        self.0.containers.archive_put(id, path, archive, how, op)
+    }
+    /// As [`Engine::container_archive_get`], in the form of API versions before 1.24: a link at the end is followed.
+    pub fn container_copy(&self, id: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+        self.0.containers.copy(id, path, op)
+    }
+    /// Writes a container's whole file system as a tar, without binds and volumes.
+    pub fn container_export(&self, id: &str, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        self.0.containers.export(id, out, op)
+    }
+    /// What a container changed of its image, by path.
+    pub fn container_changes(&self, id: &str) -> Result<Vec<FileChange>> {
+        self.0.containers.changes(id)
+    }
+    /// Makes an image of a container, without its volumes; answers the image's id.
+    ///
+    /// Errors: a name that none can have, an instruction that may not stand in `changes`.
+    pub fn container_commit(&self, id: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
+        self.0.containers.commit(id, how, op)
+    }
+}

@@ -1,0 +1,62 @@
+//! Copying files into and out of containers, and making images of them.
+// The fields are the specification's own names; their meaning, units and limits stand there.
+#![allow(missing_docs)]
+
+use super::ContainerConfig;
+use serde::{Deserialize, Serialize};
+
+/// What stands at a path of a container: `X-Docker-Container-Path-Stat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStat {
+    /// The last component as asked for; `.` where the path ends in `/.`, `/` for the root.
+    pub name: String,
+    pub size: i64,
+    /// Go's file mode: permission bits, and directory 1<<31, symlink 1<<27, device 1<<26, pipe 1<<25, socket 1<<24,
+    /// setuid 1<<23, setgid 1<<22, char device 1<<21, sticky 1<<20.
+    pub mode: u32,
+    /// RFC 3339 with nanoseconds.
+    pub mtime: String,
+    /// Where a symbolic link leads in the container; empty for anything else.
+    #[serde(rename = "linkTarget")]
+    pub link_target: String,
+}
+
+/// How an archive is extracted into a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PutArchive {
+    /// A directory is not replaced by anything else, nor anything else by a directory.
+    pub no_overwrite_dir_non_dir: bool,
+}
+
+/// How an image is made of a container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommitContainer {
+    /// Name of the image; empty: it has none.
+    pub repo: String,
+    /// Its tag; empty: `latest`.
+    pub tag: String,
+    pub comment: String,
+    pub author: String,
+    /// Freeze the container meanwhile.
+    pub pause: bool,
+    /// Build instructions laid over the configuration.
+    pub changes: Vec<String>,
+    /// Configuration laid over the container's; absent: the container's own.
+    pub config: Option<ContainerConfig>,
+}
+
+impl Default for CommitContainer {
+    fn default() -> CommitContainer {
+        CommitContainer {
+            repo: String::new(),
+            tag: String::new(),
+            comment: String::new(),
+            author: String::new(),
+            pause: true,
+            changes: Vec::new(),
+            config: None,
+        }
+    }
+}
