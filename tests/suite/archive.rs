@@ -89,7 +89,7 @@ use EntryType::{Directory as Dir, Link as Hard, Regular as File, Symlink};
 
 const MAKE: &str = "mkdir -p /d/sub; echo x >/d/f; chown 5:6 /d/f; chmod 4750 /d/f; ln /d/f /d/hard; ln -s /d /l; \
      ln -s /nope /dang; mkfifo /d/pipe; touch /d/a-name-that-is-longer-than-the-hundred-bytes-that-an-old-header-has-\
-     room-for-so-that-it-needs-more; echo ready; trap 'exit 0' TERM; while :; do sleep 0.05; done";
+     room-for-so-that-it-needs-more-than-one-block-of-it; echo ready; trap 'exit 0' TERM; while :; do sleep 0.05; done";
 
 /// Containers with the same files that run, were stopped, and one that was only created from an image with them.
 fn three(root: &Root) -> [String; 3] {
@@ -391,11 +391,8 @@ fn archives_that_try_to_get_out() {
         }
         // Reading through such links finds the container's own files or none.
         put(&root, id, "/", tar_of(&[("peek", Symlink, &outside), ("up", Symlink, &"../".repeat(40))])).expect("put");
-        fails(
-            root.engine.container_archive_stat(id, "/peek/file", None),
-            ErrorKind::NotFound,
-            "Could not find the file",
-        );
+        // One of that path was made inside by the attacks above.
+        assert_eq!(get(&root, id, "/peek/file")["file"].4, b"x");
         assert!(get(&root, id, "/up/bin/busybox").contains_key("busybox"));
     }
     // A mount point is not removed for an entry of its name.
