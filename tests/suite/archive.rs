@@ -391,8 +391,11 @@ fn archives_that_try_to_get_out() {
         }
         // Reading through such links finds the container's own files or none.
         put(&root, id, "/", tar_of(&[("peek", Symlink, &outside), ("up", Symlink, &"../".repeat(40))])).expect("put");
-        // One of that path was made inside by the attacks above.
-        assert_eq!(get(&root, id, "/peek/file")["file"].4, b"x");
+        // The attacks above may have made one of that path inside.
+        match root.engine.container_archive_stat(id, "/peek/file", None) {
+            Ok(_) => assert_eq!(get(&root, id, "/peek/file")["file"].4, b"x"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+        }
         assert!(get(&root, id, "/up/bin/busybox").contains_key("busybox"));
     }
     // A mount point is not removed for an entry of its name.
