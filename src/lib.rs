@@ -25,8 +25,8 @@ mod store;
 mod time;
 mod volume;
 
-pub use container::StatsStream;
 pub use container::Archive;
+pub use container::StatsStream;
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

@@ -33,7 +33,8 @@ fn listing(bytes: &[u8]) -> Listing {
 }
 
 fn get(root: &Root, id: &str, path: &str) -> Listing {
-    let archive = root.engine.container_archive_get(id, path, Some(&soon())).unwrap_or_else(|e| panic!("get {path}: {e}"));
+    let archive =
+        root.engine.container_archive_get(id, path, Some(&soon())).unwrap_or_else(|e| panic!("get {path}: {e}"));
     let mut bytes = Vec::new();
     archive.write_to(&mut bytes, Some(&soon())).expect("write");
     assert_eq!(bytes.len() % 512, 0);
@@ -131,7 +132,10 @@ fn stat_and_get() {
         assert_eq!(list["d/f"], (File, 0o4750, 5, String::new(), b"x\n".to_vec()));
         assert_eq!((list["d/hard"].0, list["d/hard"].3.as_str()), (Hard, "d/f"));
         assert_eq!(list["d/pipe"].0, EntryType::Fifo);
-        assert_eq!(names(&get(&root, &id, "/l/.")), ["./", &format!(".{}", &long[1..]), "./f", "./hard", "./pipe", "./sub/"]);
+        assert_eq!(
+            names(&get(&root, &id, "/l/.")),
+            ["./", &format!(".{}", &long[1..]), "./f", "./hard", "./pipe", "./sub/"]
+        );
         let link = get(&root, &id, "/l");
         assert_eq!((names(&link), link["l"].0, link["l"].3.as_str()), (vec!["l"], Symlink, "/d"));
         assert_eq!(names(&get(&root, &id, "/l/f")), ["f"]);
@@ -172,14 +176,26 @@ fn put_into_running_and_stopped() {
         // The other name of the file that was replaced keeps what it had.
         assert_eq!(get(&root, &id, "/d/hard")["hard"].4, b"x\n");
         fails(put(&root, &id, "/d/f", tar_of(&[("x", File, "")])), ErrorKind::Invalid, "not a directory");
-        fails(put(&root, &id, "/nope", tar_of(&[("x", File, "")])), ErrorKind::NotFound, "Could not find the file /nope");
+        fails(
+            put(&root, &id, "/nope", tar_of(&[("x", File, "")])),
+            ErrorKind::NotFound,
+            "Could not find the file /nope",
+        );
         fails(put(&root, &id, "", tar_of(&[])), ErrorKind::Invalid, "must specify path parameter");
         let strict = |entries: &[(&str, EntryType, &str)]| {
             let how = PutArchive { no_overwrite_dir_non_dir: true };
             root.engine.container_archive_put(&id, "/", &mut tar_of(entries).as_slice(), how, Some(&soon()))
         };
-        fails(strict(&[("d", File, "x")]), ErrorKind::Invalid, "unable to overwrite existing directory with non-directory");
-        fails(strict(&[("dang/", Dir, "")]), ErrorKind::Invalid, "unable to overwrite existing non-directory with directory");
+        fails(
+            strict(&[("d", File, "x")]),
+            ErrorKind::Invalid,
+            "unable to overwrite existing directory with non-directory",
+        );
+        fails(
+            strict(&[("dang/", Dir, "")]),
+            ErrorKind::Invalid,
+            "unable to overwrite existing non-directory with directory",
+        );
         put(&root, &id, "/", tar_of(&[("d", File, "a file now"), ("dang/", Dir, "")])).expect("put");
         assert_eq!((stat(&root, &id, "/d").size, stat(&root, &id, "/dang").mode), (10, 1 << 31 | 0o755));
     }
@@ -244,7 +260,11 @@ fn volumes_and_binds_inside() {
     let mut bytes = Vec::new();
     root.engine.container_export(&running, &mut bytes, Some(&soon())).expect("export");
     let list = listing(&bytes);
-    assert!(list.contains_key("bin/busybox") && list.contains_key("a/b/") && !list.contains_key("a/b/f"), "{:?}", names(&list));
+    assert!(
+        list.contains_key("bin/busybox") && list.contains_key("a/b/") && !list.contains_key("a/b/f"),
+        "{:?}",
+        names(&list)
+    );
     assert_eq!(list.keys().filter(|name| name.starts_with("proc/")).count(), 1);
     assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo"), table);
 }
@@ -278,8 +298,19 @@ fn changes_of_each_kind() {
     let seen: Vec<(String, u8)> =
         root.engine.container_changes(&id).expect("changes").into_iter().map(|c| (c.path, c.kind)).collect();
     let expected = [
-        ("/bin", 0), ("/bin/yes", 2), ("/d", 1), ("/d/f", 1), ("/d/sub", 1), ("/etc", 0), ("/etc/passwd", 0), ("/new", 1),
-        ("/new/a", 1), ("/proc-like", 1), ("/root", 0), ("/tmp", 0), ("/vol", 1),
+        ("/bin", 0),
+        ("/bin/yes", 2),
+        ("/d", 1),
+        ("/d/f", 1),
+        ("/d/sub", 1),
+        ("/etc", 0),
+        ("/etc/passwd", 0),
+        ("/new", 1),
+        ("/new/a", 1),
+        ("/proc-like", 1),
+        ("/root", 0),
+        ("/tmp", 0),
+        ("/vol", 1),
     ];
     assert_eq!(seen, expected.map(|(path, kind)| (path.to_owned(), kind)));
 }
@@ -305,11 +336,20 @@ fn commit_makes_an_image() {
     let seen = events_until(&mut events, |event| event.action == "commit");
     assert_eq!(actions(&seen), ["tag", "commit"]);
     assert_eq!(seen[1].actor.attributes["imageRef"], "made:by-hand");
-    assert_eq!((seen[1].actor.attributes["comment"].as_str(), &seen[1].actor.attributes["imageID"]), ("a comment", &image));
+    assert_eq!(
+        (seen[1].actor.attributes["comment"].as_str(), &seen[1].actor.attributes["imageID"]),
+        ("a comment", &image)
+    );
     let detail = root.engine.image_inspect("made:by-hand").expect("inspect");
-    assert_eq!((detail.id.as_str(), detail.author.as_str(), detail.comment.as_str()), (image.as_str(), "Ann", "a comment"));
+    assert_eq!(
+        (detail.id.as_str(), detail.author.as_str(), detail.comment.as_str()),
+        (image.as_str(), "Ann", "a comment")
+    );
     let config = detail.config.expect("a configuration");
-    assert_eq!(config.env.as_ref().map(|env| env.iter().any(|e| e == "A=1") && env.iter().any(|e| e == "B=2")), Some(true));
+    assert_eq!(
+        config.env.as_ref().map(|env| env.iter().any(|e| e == "A=1") && env.iter().any(|e| e == "B=2")),
+        Some(true)
+    );
     assert_eq!((config.labels["own"].as_str(), config.labels["more"].as_str()), ("1", "x"));
     assert!(config.exposed_ports.contains_key("80/tcp"));
     let out = root.sh_with(
@@ -446,7 +486,8 @@ fn links_swapped_while_it_runs() {
 #[test]
 fn a_file_that_shrinks_does_not_break_the_archive() {
     let root = Root::new();
-    let script = "echo ready; trap 'exit 0' TERM; while :; do dd if=/dev/zero of=/f bs=1k count=900 2>/dev/null; : >/f; done";
+    let script =
+        "echo ready; trap 'exit 0' TERM; while :; do dd if=/dev/zero of=/f bs=1k count=900 2>/dev/null; : >/f; done";
     let id = root.create("shrinker", body(&["sh", "-c", script], json!({})));
     root.start(&id);
     root.wait_for("the shrinker", || root.logs(&id).stdout.starts_with(b"ready"));

@@ -24,16 +24,20 @@ fn names(root: &Root, filters: Value) -> Vec<String> {
 fn image_with_volume(root: &Root) -> String {
     let id = root.create(
         "",
-        body(&["sh", "-c", "mkdir -p /seed/sub; echo data >/seed/f; ln /seed/f /seed/hard; ln -s f /seed/link; \
-              chown 12:34 /seed; chmod 1775 /seed; chmod 4755 /seed/f; mkfifo /seed/sub/pipe"], json!({})),
+        body(
+            &[
+                "sh",
+                "-c",
+                "mkdir -p /seed/sub; echo data >/seed/f; ln /seed/f /seed/hard; ln -s f /seed/link; \
+              chown 12:34 /seed; chmod 1775 /seed; chmod 4755 /seed/f; mkfifo /seed/sub/pipe",
+            ],
+            json!({}),
+        ),
     );
     root.start(&id);
     assert_eq!(root.wait(&id), 0);
-    let how = CommitContainer {
-        repo: "seeded".into(),
-        changes: vec!["VOLUME /seed".into()],
-        ..CommitContainer::default()
-    };
+    let how =
+        CommitContainer { repo: "seeded".into(), changes: vec!["VOLUME /seed".into()], ..CommitContainer::default() };
     root.engine.container_commit(&id, &how, Some(&soon())).expect("commit")
 }
 
@@ -54,7 +58,8 @@ fn data_outlives_its_container() {
 #[test]
 fn modes_of_binds() {
     let root = Root::new();
-    let output = root.sh_with("touch /ro/x 2>&1; touch /rw/x; ls /rw", host(json!({ "Binds": ["a1:/ro:ro", "a2:/rw:rw,z"] })));
+    let output =
+        root.sh_with("touch /ro/x 2>&1; touch /rw/x; ls /rw", host(json!({ "Binds": ["a1:/ro:ro", "a2:/rw:rw,z"] })));
     assert!(output.out().contains("Read-only file system") && output.out().ends_with('x'), "{}", output.out());
     let refused = |bind: &str, kind, text: &str| {
         fails(root.try_create("", body(&["true"], host(json!({ "Binds": [bind] })))), kind, text);
@@ -83,8 +88,12 @@ fn content_of_the_image_is_copied_up() {
     // Anonymous, because the image says so; named; and once more the same, which is not empty any more.
     assert_eq!(root.sh_with(look, of_image(json!({}))).ok(), seen);
     assert_eq!(root.sh_with(look, of_image(json!({ "Binds": ["seeded:/seed"] }))).ok(), seen);
-    root.sh_with("rm -r /seed/sub /seed/link; echo changed >/seed/f", of_image(json!({ "Binds": ["seeded:/seed"] }))).ok();
-    assert_eq!(root.sh_with("ls /seed; cat /seed/f", of_image(json!({ "Binds": ["seeded:/seed"] }))).ok(), "f\nhard\nchanged");
+    root.sh_with("rm -r /seed/sub /seed/link; echo changed >/seed/f", of_image(json!({ "Binds": ["seeded:/seed"] })))
+        .ok();
+    assert_eq!(
+        root.sh_with("ls /seed; cat /seed/f", of_image(json!({ "Binds": ["seeded:/seed"] }))).ok(),
+        "f\nhard\nchanged"
+    );
     // A volume that was made before and is empty is filled; not where that is not wanted.
     root.engine.volume_create(&named("before")).expect("create");
     assert_eq!(root.sh_with(look, of_image(json!({ "Binds": ["before:/seed"] }))).ok(), seen);
@@ -105,12 +114,18 @@ fn content_of_the_image_is_copied_up() {
 fn anonymous_volumes_go_with_their_container() {
     let root = Root::new();
     let make = |name: &str| {
-        root.create(name, body(&["true"], json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } })))
+        root.create(
+            name,
+            body(&["true"], json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } })),
+        )
     };
     let id = make("first");
     let mounts = root.inspect(&id).mounts;
     let of = |target: &str| mounts.iter().find(|m| m.destination == target).expect("a mount").clone();
-    assert_eq!((of("/data").name.len(), of("/data").kind.as_str(), of("/data").driver.as_str()), (64, "volume", "local"));
+    assert_eq!(
+        (of("/data").name.len(), of("/data").kind.as_str(), of("/data").driver.as_str()),
+        (64, "volume", "local")
+    );
     assert_eq!((of("/n").name.as_str(), of("/n").mode.as_str(), of("/n").propagation.as_str()), ("named", "", ""));
     assert!(of("/n").source.ends_with("/volumes/named/_data"));
     assert_eq!(names(&root, json!({ "dangling": ["false"] })).len(), 3);
@@ -130,7 +145,8 @@ fn volumes_from_another_container() {
     let dir = root.dir.join("shared");
     std::fs::create_dir(&dir).expect("mkdir");
     let binds = json!([format!("{}:/host", dir.display()), "named:/n:ro"]);
-    let giver = root.create("giver", body(&["true"], json!({ "Volumes": { "/anon": {} }, "HostConfig": { "Binds": binds } })));
+    let giver =
+        root.create("giver", body(&["true"], json!({ "Volumes": { "/anon": {} }, "HostConfig": { "Binds": binds } })));
     let from = |text: &str| host(json!({ "VolumesFrom": [text] }));
     root.sh_with("echo one >/anon/f; echo two >/host/f", from("giver")).ok();
     let script = "cat /anon/f /host/f; touch /anon/x 2>&1 | grep -c 'Read-only'; touch /n/x 2>&1 | grep -c Read-only";
@@ -177,7 +193,9 @@ fn listed_by_filters() {
     assert_eq!(names(&root, json!({ "driver": ["loc"] })), ["alpha", "beta"]);
     assert_eq!(names(&root, json!({ "driver": ["other"] })), [""; 0]);
     assert_eq!(names(&root, json!({ "label": ["tier=db"] })), ["alpha"]);
-    let list = |filters: Value| root.engine.volume_list(&ListVolumes { filters: serde_json::from_value(filters).expect("filters") });
+    let list = |filters: Value| {
+        root.engine.volume_list(&ListVolumes { filters: serde_json::from_value(filters).expect("filters") })
+    };
     fails(list(json!({ "dangling": ["zz"] })), ErrorKind::Invalid, "Invalid filter 'dangling=[zz]'");
     fails(list(json!({ "odd": ["x"] })), ErrorKind::Invalid, "Invalid filter 'odd'");
     let containers = ListContainers {
@@ -193,11 +211,16 @@ fn created_twice_is_the_same() {
     let root = Root::new();
     let first = root.engine.volume_create(&named("twice")).expect("create");
     let options = Some(StringMap::from([("type".into(), "tmpfs".into()), ("device".into(), "tmpfs".into())]));
-    let again = root.engine.volume_create(&CreateVolume { driver_opts: options, ..named("twice") }).expect("create again");
+    let again =
+        root.engine.volume_create(&CreateVolume { driver_opts: options, ..named("twice") }).expect("create again");
     assert_eq!(first, again);
     assert_eq!(root.engine.volume_create(&CreateVolume::default()).expect("create").name.len(), 64);
     let refused = |body: CreateVolume, kind, text: &str| fails(root.engine.volume_create(&body), kind, text);
-    refused(named("a b"), ErrorKind::Invalid, "create a b: \"a b\" includes invalid characters for a local volume name");
+    refused(
+        named("a b"),
+        ErrorKind::Invalid,
+        "create a b: \"a b\" includes invalid characters for a local volume name",
+    );
     refused(named("a"), ErrorKind::Invalid, "create a: volume name is too short");
     let other = CreateVolume { driver: "zz".into(), ..named("q1") };
     refused(other, ErrorKind::NotFound, "create q1: error looking up volume plugin zz: plugin \"zz\" not found");
@@ -215,7 +238,8 @@ fn driver_options_mount() {
         root.engine.volume_create(&CreateVolume { driver_opts: Some(options), ..named(name) }).expect("create");
     };
     with("memory", &[("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,uid=7")]);
-    let seen = root.sh_with("grep ' /m ' /proc/self/mountinfo; stat -c %u /m", host(json!({ "Binds": ["memory:/m"] }))).ok();
+    let seen =
+        root.sh_with("grep ' /m ' /proc/self/mountinfo; stat -c %u /m", host(json!({ "Binds": ["memory:/m"] }))).ok();
     assert!(seen.contains("tmpfs") && seen.contains("size=1024k") && seen.ends_with("\n7"), "{seen}");
     with("bound", &[("type", "none"), ("device", &dir.to_string_lossy()), ("o", "bind")]);
     root.sh_with("echo x >/b/file", host(json!({ "Binds": ["bound:/b"] }))).ok();
@@ -232,7 +256,8 @@ fn driver_options_mount() {
 #[test]
 fn events_of_volumes() {
     let root = Root::new();
-    let query = EventQuery { filters: Filters::from([("type".into(), vec!["volume".into()])]), ..EventQuery::default() };
+    let query =
+        EventQuery { filters: Filters::from([("type".into(), vec!["volume".into()])]), ..EventQuery::default() };
     let mut events = root.engine.events(&query).expect("events");
     root.engine.volume_create(&named("told")).expect("create");
     let id = root.create("teller", body(&["true"], host(json!({ "Binds": ["told:/t:ro", "new-one:/n"] }))));
@@ -272,7 +297,8 @@ fn many_programs_make_and_remove_one_volume() {
             });
         }
     });
-    let left: Vec<_> = std::fs::read_dir(root.dir.join("root/tmp")).expect("tmp").flatten().map(|e| e.file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(root.dir.join("root/tmp")).expect("tmp").flatten().map(|e| e.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("volume-")), "{left:?}");
     root.engine.volume_create(&named("contended")).expect("create");
     root.sh_with("touch /v/x", host(json!({ "Binds": ["contended:/v"] }))).ok();

@@ -13,17 +13,8 @@ const ADDED: u8 = 1;
 const DELETED: u8 = 2;
 
 /// What the engine makes in every container that its image does not have, as long as nothing is put in it.
-const ENGINE_MADE: [&str; 9] = [
-    "/dev",
-    "/proc",
-    "/sys",
-    "/etc",
-    "/etc/hosts",
-    "/etc/hostname",
-    "/etc/resolv.conf",
-    "/dev/shm",
-    "/dev/console",
-];
+const ENGINE_MADE: [&str; 9] =
+    ["/dev", "/proc", "/sys", "/etc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/console"];
 
 /// One change: path as bytes, absolute.
 pub(super) struct Change {
@@ -42,10 +33,8 @@ impl Containers {
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
         let found = self.find(reference)?;
         let (_, changes) = self.changed(&found.row.id, &found.row.image_id)?;
-        let shown = |change: Change| FileChange {
-            path: String::from_utf8_lossy(&change.path).into_owned(),
-            kind: change.kind,
-        };
+        let shown =
+            |change: Change| FileChange { path: String::from_utf8_lossy(&change.path).into_owned(), kind: change.kind };
         Ok(changes.into_iter().map(shown).collect())
     }
 
@@ -105,7 +94,8 @@ fn entry(
     let engine_made = before.is_none() && ENGINE_MADE.iter().any(|made| made.as_bytes() == path.as_slice());
     if !stat.is_dir() {
         let kind = if before.is_some() { MODIFIED } else { ADDED };
-        let same = before.is_some_and(|before| is_same(stat, &before) && stat.size == before.size && stat.mtime == before.mtime);
+        let same = before
+            .is_some_and(|before| is_same(stat, &before) && stat.size == before.size && stat.mtime == before.mtime);
         if !same && !(engine_made && stat.size == 0) {
             found.push(Change { path: path.clone(), kind });
         }

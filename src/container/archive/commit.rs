@@ -76,7 +76,8 @@ impl Containers {
             })?;
             let taken = take(&mut reader);
             drop(reader);
-            let written = write.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a commit failed"))?;
+            let written =
+                write.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a commit failed"))?;
             match (taken, written) {
                 (Ok(_), Err(error)) => Err(error),
                 // A reader that stopped early made the writer fail: the reader knows why.
@@ -93,9 +94,8 @@ impl Containers {
         let mut tar = TarWriter::new(out, op);
         for change in changes {
             let path = change.path.strip_prefix(b"/").unwrap_or(&change.path);
-            let (above, name) = path.iter().rposition(|&b| b == b'/').map_or((&b""[..], path), |at| {
-                (&path[..at], &path[at + 1..])
-            });
+            let (above, name) =
+                path.iter().rposition(|&b| b == b'/').map_or((&b""[..], path), |at| (&path[..at], &path[at + 1..]));
             if change.is_deletion() {
                 let separator: &[u8] = if above.is_empty() { b"" } else { b"/" };
                 tar.whiteout(&[above, separator, b".wh.", name].concat())?;

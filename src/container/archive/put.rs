@@ -42,8 +42,7 @@ impl Containers {
         })?;
         if mount::is_read_only(place.as_fd())? {
             let own = mount::mount_id(place.as_fd())? == mount::mount_id(view.root.as_fd())?;
-            let text =
-                if own { "container rootfs is marked read-only" } else { "mounted volume is marked read-only" };
+            let text = if own { "container rootfs is marked read-only" } else { "mounted volume is marked read-only" };
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
         self.volume_events(&found, "mount")?;
@@ -229,4 +228,3 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
         None => (&[], path),
     }
 }
-
