@@ -41,6 +41,9 @@ pub struct Monitor {
     pub init: i32,
     pub init_pidfd: i32,
     pub devpts: i32,
+    /// The container's root. It outlives the container's mount namespace until everybody knows of the end: letting an
+    /// overlay go writes out the whole file system below it, which takes a millisecond, or seconds where others write.
+    pub root: i32,
     pub master: i32,
     pub stdin: i32,
     pub streams: Streams,
@@ -214,6 +217,7 @@ impl Monitor {
         self.boot = BOOT;
         self.init = 0;
         (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
+        self.root = -1;
     }
 
     fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {

@@ -14,6 +14,7 @@ impl Monitor {
     /// Makes the directories, writes the limits, opens what a child joins through.
     pub fn make_cgroups(&mut self) -> Outcome {
         let Some((_, ops)) = Ops::of(self.limits) else { return Ok(()) };
+        let mut file = Kept { path: b"", fd: -1 };
         for mut op in ops {
             let failed = fails(op.index);
             match op.code {
@@ -28,7 +29,7 @@ impl Monitor {
                 OP_CGROUP_WRITE => {
                     let ignore = op.payload.u32() != 0;
                     let path = op.payload.cstr();
-                    let written = write_file(path, op.payload.bytes());
+                    let written = file.write(path, op.payload.bytes());
                     if !ignore {
                         written.map_err(&failed)?;
                     }
@@ -75,14 +76,18 @@ impl Monitor {
         Ok(())
     }
 
+    /// What a child joins the group through. A v2 group is joined in the clone itself: a write to its `cgroup.procs` waits
+    /// for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd tree is v2.
     fn open_group(&mut self, path: &[u8]) -> Result<()> {
         let dir = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?;
-        if self.header.flags & FLAG_CGROUP2 != 0 {
-            self.cgroup2 = dir;
-            return Ok(());
-        }
-        // `tasks` moves one thread without the lock that cgroup.procs takes.
-        let file = sys::openat(dir, b"tasks\0", O_WRONLY, 0).or_else(|_| sys::openat(dir, b"cgroup.procs\0", O_WRONLY, 0));
+        // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.
+        let file = match sys::openat(dir, b"tasks\0", O_WRONLY, 0) {
+            Err(ENOENT) => {
+                self.cgroup2 = dir;
+                return Ok(());
+            }
+            other => other,
+        };
         sys::close(dir);
         let slot = self.cgroups.get_mut(self.cgroup_count).ok_or(E2BIG)?;
         *slot = file?;
@@ -202,6 +207,40 @@ fn make_dirs(path: &[u8]) -> Result<()> {
     match sys::mkdirat(AT_FDCWD, path, 0o755) {
         Err(EEXIST) => Ok(()),
         other => other,
+    }
+}
+
+/// A control file that stays open while one value after the other goes into it.
+struct Kept<'a> {
+    path: &'a [u8],
+    fd: i32,
+}
+
+impl<'a> Kept<'a> {
+    fn write(&mut self, path: &'a [u8], value: &[u8]) -> Result<()> {
+        if self.path != path {
+            self.close();
+            self.fd = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
+            self.path = path;
+        }
+        // A control file takes a value in one write, wherever in the file.
+        match sys::write(self.fd, value)? {
+            length if length == value.len() => Ok(()),
+            _ => Err(EIO),
+        }
+    }
+
+    fn close(&mut self) {
+        if self.fd >= 0 {
+            sys::close(self.fd);
+        }
+        (self.path, self.fd) = (b"", -1);
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

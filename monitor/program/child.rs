@@ -42,6 +42,10 @@ struct Child<'a> {
     proc: i32,
     devpts: i32,
     null: i32,
+    /// An empty mount that hides a directory; more are copies of it.
+    empty: i32,
+    /// See [`SPECIAL_PLACE`]; also the working directory.
+    place: i32,
     home: [u8; 1024],
     home_length: usize,
 }
@@ -50,7 +54,7 @@ type Step = core::result::Result<(), Failure>;
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, home: [0; 1024], home_length: 0 };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, home: [0; 1024], home_length: 0 };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -108,6 +112,7 @@ impl<'a> Child<'a> {
             OP_ENTER => self.enter(p.u32()),
             OP_SHARED_SHM => self.shared_shm(p.u32()),
             OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
+            OP_MOUNT_HERE => self.mount_here(p),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
@@ -127,8 +132,20 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
+    /// The overlay of the run before may still hold the directories, where a monitor that was killed is letting it go.
+    fn overlay(&mut self, p: Payload) -> Step {
+        const TRIES: u32 = 1000;
+        for _ in 0..TRIES {
+            match self.try_overlay(p) {
+                Err(failure) if failure.errno == EBUSY => crate::cgroup::pause_ms(2),
+                other => return other,
+            }
+        }
+        self.try_overlay(p)
+    }
+
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
-    fn overlay(&mut self, mut p: Payload) -> Step {
+    fn try_overlay(&mut self, mut p: Payload) -> Step {
         let (upper, work) = (p.cstr(), p.cstr());
         let flags = p.u32();
         let count = p.u32();
@@ -139,7 +156,10 @@ impl<'a> Child<'a> {
         if flags & 1 != 0 {
             ok(sys::fsconfig(fs, b"volatile\0", b"\0"))?;
         }
-        ok(sys::fs_create(fs))?;
+        if let Err(error) = sys::fs_create(fs) {
+            sys::close(fs);
+            return Err(errno(error));
+        }
         let mount = os(sys::fsmount(fs, 0))?;
         sys::close(fs);
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
@@ -191,10 +211,20 @@ impl<'a> Child<'a> {
         ok(sys::fs_create(fs))?;
         let mount = os(sys::fsmount(fs, attributes))?;
         sys::close(fs);
-        let resolve = if special & SPECIAL_FIXED != 0 { RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS } else { IN_ROOT };
-        let at = self.make_dirs(self.root, target, 0o755, resolve)?;
-        ok(sys::move_mount(mount, at))?;
-        sys::close(at);
+        if self.is_here(target) {
+            ok(sys::mkdirat(self.place, target, 0o755))?;
+            ok(sys::move_mount_at(mount, self.place, target))?;
+        } else {
+            let resolve = if special & SPECIAL_FIXED != 0 { RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS } else { IN_ROOT };
+            let at = self.make_dirs(self.root, target, 0o755, resolve)?;
+            ok(sys::move_mount(mount, at))?;
+            sys::close(at);
+        }
+        if special & SPECIAL_PLACE != 0 {
+            ok(sys::fchdir(mount))?;
+            self.place = mount;
+            return Ok(());
+        }
         match special & !SPECIAL_FIXED {
             SPECIAL_PROC => self.proc = mount,
             SPECIAL_DEVPTS => {
@@ -204,6 +234,21 @@ impl<'a> Child<'a> {
             _ => sys::close(mount),
         }
         Ok(())
+    }
+
+    /// Whether a target is a name in the place.
+    fn is_here(&self, target: &[u8]) -> bool {
+        self.place >= 0 && !target.contains(&b'/')
+    }
+
+    fn mount_here(&mut self, mut p: Payload) -> Step {
+        let flags = p.u32();
+        let (kind, options, name) = (p.cstr(), p.cstr(), p.cstr());
+        if !self.is_here(name) {
+            return Err(errno(EINVAL));
+        }
+        ok(sys::mkdirat(self.place, name, 0o755))?;
+        ok(sys::mount(kind, name, flags, options))
     }
 
     fn bind(&mut self, mut p: Payload) -> Step {
@@ -245,6 +290,8 @@ impl<'a> Child<'a> {
         ok(sys::setns(own, CLONE_NEWNS))?;
         sys::close(own);
         let tree = os(tree)?;
+        // Entering a mount namespace left the place.
+        ok(sys::fchdir(self.place))?;
         let at = self.make_dirs(self.root, b"/dev/shm\0", 0o1777, FIXED)?;
         ok(sys::move_mount(tree, at))?;
         sys::close(at);
@@ -256,26 +303,38 @@ impl<'a> Child<'a> {
         let mode = p.u32();
         let (major, minor) = (u64::from(p.u32()), u64::from(p.u32()));
         let (uid, gid) = (p.u32(), p.u32());
-        let (parent, name) = self.parent_of(p.cstr())?;
+        let target = p.cstr();
+        let here = self.is_here(target);
+        let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
-        let _ = sys::unlinkat(parent, name.cstr(), 0);
-        ok(sys::mknodat(parent, name.cstr(), mode, device))?;
+        if let Err(error) = sys::mknodat(parent, name.cstr(), mode, device) {
+            if error != EEXIST {
+                return Err(errno(error));
+            }
+            ok(sys::unlinkat(parent, name.cstr(), 0))?;
+            ok(sys::mknodat(parent, name.cstr(), mode, device))?;
+        }
         ok(sys::fchmodat(parent, name.cstr(), mode & 0o7777))?;
         if uid | gid != 0 {
             ok(sys::fchownat(parent, name.cstr(), uid, gid, AT_SYMLINK_NOFOLLOW))?;
         }
-        sys::close(parent);
+        if !here {
+            sys::close(parent);
+        }
         Ok(())
     }
 
     fn symlink(&mut self, mut p: Payload) -> Step {
         let (target, text) = (p.cstr(), p.cstr());
-        let (parent, name) = self.parent_of(target)?;
+        let here = self.is_here(target);
+        let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let made = match sys::symlinkat(text, parent, name.cstr()) {
             Err(EEXIST) => Ok(()),
             other => ok(other),
         };
-        sys::close(parent);
+        if !here {
+            sys::close(parent);
+        }
         made
     }
 
@@ -312,11 +371,29 @@ impl<'a> Child<'a> {
             Err(ENOENT | ENOTDIR) => return Ok(()),
             other => os(other)?,
         };
-        let cover = if os(sys::fstat(at))?.mode & S_IFMT == S_IFDIR { empty_dir()? } else { self.null_file()? };
+        let directory = os(sys::fstat(at))?.mode & S_IFMT == S_IFDIR;
+        let cover = if directory { self.empty_dir()? } else { self.null_file()? };
         ok(sys::move_mount(cover, at))?;
-        sys::close(cover);
+        if cover != self.empty {
+            sys::close(cover);
+        }
         sys::close(at);
         Ok(())
+    }
+
+    /// An empty read-only directory: one file system for all that are hidden.
+    fn empty_dir(&mut self) -> core::result::Result<i32, Failure> {
+        if self.empty >= 0 {
+            // A copy of the first one, which stands in this mount namespace by now.
+            return os(sys::open_tree(self.empty, b"\0", AT_EMPTY_PATH | 1));
+        }
+        let fs = os(sys::fsopen(b"tmpfs\0"))?;
+        ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
+        ok(sys::fs_create(fs))?;
+        let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+        self.empty = os(sys::fsmount(fs, attributes as u32))?;
+        sys::close(fs);
+        Ok(self.empty)
     }
 
     /// A mount of the host's `/dev/null`, looked at before it is trusted.
@@ -475,7 +552,8 @@ impl<'a> Child<'a> {
         }
         // A monitor that ends takes its container along; one that ended before this line does not read the report any more.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
-        if sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), None).is_err() {
+        let root = (self.launch.init < 0).then_some(self.root);
+        if sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), root).is_err() {
             sys::exit(1);
         }
         ok(sys::close_range(3, u32::MAX, 4))?;
@@ -536,7 +614,9 @@ impl<'a> Child<'a> {
         for part in path[length..].split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".") {
             let name = Name::new(part).ok_or_else(|| errno(EINVAL))?;
             match sys::mkdirat(at, name.cstr(), mode) {
-                Ok(()) => ok(sys::fchmodat(at, name.cstr(), mode))?,
+                // The mask is 022: only the bits in it, and the sticky one, are not there yet.
+                Ok(()) if mode & !0o755 != 0 => ok(sys::fchmodat(at, name.cstr(), mode))?,
+                Ok(()) => {}
                 Err(EEXIST) => {}
                 Err(error) => return Err(errno(error)),
             }
@@ -555,6 +635,10 @@ struct Name {
 }
 
 impl Name {
+    /// Of a C string.
+    fn of(text: &[u8]) -> core::result::Result<Name, Failure> {
+        Name::new(text.strip_suffix(b"\0").unwrap_or(text)).ok_or_else(|| errno(EINVAL))
+    }
     fn new(text: &[u8]) -> Option<Name> {
         if text.is_empty() || text.len() > 255 || text == b"." || text == b".." {
             return None;
@@ -632,16 +716,6 @@ fn loopback_up() -> Step {
     os(sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize))?;
     sys::close(socket);
     Ok(())
-}
-
-fn empty_dir() -> core::result::Result<i32, Failure> {
-    let fs = os(sys::fsopen(b"tmpfs\0"))?;
-    ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
-    ok(sys::fs_create(fs))?;
-    let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-    let mount = os(sys::fsmount(fs, attributes as u32))?;
-    sys::close(fs);
-    Ok(mount)
 }
 
 fn rlimit(mut p: Payload) -> Step {

@@ -177,7 +177,10 @@ impl Monitor {
                 return if ready { Ok(()) } else { Err(Failure { step: STEP_LOST, ..Failure::default() }) };
             }
             match word(&message, 0) {
-                child::REPORT_READY => ready = true,
+                child::REPORT_READY => {
+                    ready = true;
+                    replace(&mut self.root, fds[0]);
+                }
                 child::REPORT_DEVPTS => replace(&mut self.devpts, fds[0]),
                 child::REPORT_TERMINAL => self.take_terminal(fds[0]),
                 _ => return Err(failure_of(&message)),
@@ -314,6 +317,8 @@ impl Monitor {
 
     fn restart(&mut self) {
         self.restart_at = 0;
+        // The next overlay wants the directories for itself.
+        replace(&mut self.root, -1);
         if let Err(failure) = self.start() {
             self.state.failure = failure;
             self.stop_streams();
@@ -355,6 +360,7 @@ impl Monitor {
 
     /// Only clients are left, with output that they have not taken yet.
     fn linger(&mut self) -> ! {
+        replace(&mut self.root, -1);
         let until = sys::monotonic() + i64::from(LINGER_MS) * 1_000_000;
         let mut events = [EpollEvent::default(); 16];
         while self.draining() && sys::monotonic() < until {

@@ -77,6 +77,7 @@ macro_rules! sys {
 pub const EINTR: i32 = 4;
 pub const ENOENT: i32 = 2;
 pub const ESRCH: i32 = 3;
+pub const EIO: i32 = 5;
 pub const E2BIG: i32 = 7;
 pub const EAGAIN: i32 = 11;
 pub const EACCES: i32 = 13;
@@ -646,6 +647,11 @@ pub fn mount_propagation(path: &[u8], flags: u32) -> Result<()> {
     sys!(MOUNT, 0, path.as_ptr(), 0, flags, 0).map(|_| ())
 }
 
+/// mount(2) of a new file system on `target`.
+pub fn mount(kind: &[u8], target: &[u8], flags: u32, options: &[u8]) -> Result<()> {
+    sys!(MOUNT, kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
+}
+
 pub fn umount_detach(path: &[u8]) -> Result<()> {
     sys!(UMOUNT2, path.as_ptr(), MNT_DETACH).map(|_| ())
 }
@@ -677,6 +683,12 @@ pub fn fsmount(fs: i32, attributes: u32) -> Result<i32> {
 
 pub fn open_tree(dir: i32, path: &[u8], flags: u32) -> Result<i32> {
     sys!(OPEN_TREE, dir, path.as_ptr(), flags | O_CLOEXEC).map(|fd| fd as i32)
+}
+
+/// Moves a detached mount onto the entry `name` of a directory.
+pub fn move_mount_at(mount: i32, dir: i32, name: &[u8]) -> Result<()> {
+    const F_EMPTY: usize = 0x4;
+    sys!(MOVE_MOUNT, mount, c"".as_ptr(), dir, name.as_ptr(), F_EMPTY).map(|_| ())
 }
 
 /// Moves a detached mount onto what `target` is open at.

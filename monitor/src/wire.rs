@@ -21,8 +21,6 @@ pub const FLAG_OPEN_STDIN: u32 = 1 << 1;
 pub const FLAG_STDIN_ONCE: u32 = 1 << 2;
 /// Output goes to the json-file log.
 pub const FLAG_LOG: u32 = 1 << 3;
-/// The cgroup to join is a v2 one: the child is cloned into it.
-pub const FLAG_CGROUP2: u32 = 1 << 4;
 /// Every process of the container is killed through its cgroups when the first one ends (it shares a pid namespace).
 pub const FLAG_SHARED_PIDS: u32 = 1 << 5;
 
@@ -136,6 +134,9 @@ pub const OP_ENTER: u16 = 26;
 
 /// u32 index of a mount namespace among the boot message's: its `/dev/shm` becomes this container's too.
 pub const OP_SHARED_SHM: u16 = 27;
+/// u32 flags (`MS_*`), str type, str options (with commas), str name: a new file system on a new directory of the place
+/// ([`SPECIAL_PLACE`]), by the one call that is enough there.
+pub const OP_MOUNT_HERE: u16 = 28;
 
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
@@ -200,6 +201,9 @@ pub const SPECIAL_PROC: u32 = 1;
 /// This is `/dev/pts`: terminals come from it.
 pub const SPECIAL_DEVPTS: u32 = 2;
 
+/// Bit of `special`: this fresh mount is the *place* of the operations that follow, where nobody else has written yet: a
+/// target without a slash is a name in it.
+pub const SPECIAL_PLACE: u32 = 1 << 30;
 /// Bit of `special`: no component of the target may be a symbolic link.
 pub const SPECIAL_FIXED: u32 = 1 << 31;
 

@@ -63,7 +63,51 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
+/// Where the engine mounts something in every container: `(path, is a directory)`, those above before those below.
+const MOUNT_POINTS: [(&str, bool); 7] = [
+    ("proc", true),
+    ("dev", true),
+    ("sys", true),
+    ("etc", true),
+    ("etc/hosts", false),
+    ("etc/hostname", false),
+    ("etc/resolv.conf", false),
+];
+
+/// Makes (where it is not there) the layer that lies below every image's: what an image lacks of mount points is seen
+/// from here, and the container's own layer stays as the container left it. It also saves each container from making and
+/// removing them (1 ms).
+pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
+    let base = root.join("base");
+    let failed = |path: &Path, e: std::io::Error| Error::io(format_args!("make {}", path.display()), &e);
+    // The last one is made last.
+    if base.join(MOUNT_POINTS[MOUNT_POINTS.len() - 1].0).exists() {
+        return Ok(base);
+    }
+    let dir = |path: &Path| DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(|e| failed(path, e));
+    let file = |path: &Path| {
+        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path);
+        made.map(drop).map_err(|e| failed(path, e))
+    };
+    dir(&base)?;
+    for (name, is_dir) in MOUNT_POINTS {
+        let path = base.join(name);
+        let mode = if is_dir { dir(&path).map(|()| 0o755) } else { file(&path).map(|()| 0o644) }?;
+        // Whatever the host program's umask is.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&path, mode).map_err(|e| failed(&path, e))?;
+    }
+    Ok(base)
+}
+
 impl Containers {
+    /// The read-only layers of a container's root, topmost first.
+    pub(super) fn lower(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        let mut layers = self.images.rootfs(image_id)?;
+        layers.push(self.base.clone());
+        Ok(layers)
+    }
+
     /// The durable directory.
     pub(super) fn dir(&self, id: &str) -> PathBuf {
         self.root.join("containers").join(id)

@@ -107,7 +107,7 @@ impl Containers {
     }
 
     fn graph_data(&self, found: &Found) -> Option<StringMap> {
-        let lower = self.images.rootfs(&found.row.image_id).ok()?;
+        let lower = self.lower(&found.row.image_id).ok()?;
         let dir = self.dir(&found.row.id);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let lower: Vec<String> = lower.iter().map(|path| text(path)).collect();

@@ -57,6 +57,8 @@ pub(crate) struct Containers {
     options: Options,
     db: Arc<Db>,
     images: Arc<Images>,
+    /// The layer below every image's.
+    base: PathBuf,
     journal: Arc<Journal>,
     volumes: Arc<Volumes>,
     states: Arc<States>,
@@ -90,6 +92,7 @@ impl Containers {
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
         }
+        let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, &run)?);
         let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &run)?);
         let hierarchies = Hierarchies::detect()?;
@@ -102,6 +105,7 @@ impl Containers {
             options,
             db,
             images,
+            base,
             journal,
             volumes,
             states,

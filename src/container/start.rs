@@ -11,7 +11,7 @@ use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody};
 use crate::network;
-use crate::op::Op;
+use crate::op::{Op, Ready, wait_fd};
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::*;
 use std::fs::File;
@@ -80,6 +80,7 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
+        self.let_go_of_root(found).map_err(early)?;
         let mut networks = self.join_networks(found).map_err(early)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
@@ -208,6 +209,21 @@ impl Containers {
         }
     }
 
+    /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
+    /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
+    fn let_go_of_root(&self, found: &Found) -> Result<()> {
+        let pid = found.now.state.monitor_pid;
+        if pid == 0 || found.now.rebooted {
+            return Ok(());
+        }
+        let Ok(monitor) = process::pidfd(pid) else { return Ok(()) };
+        // Its number may be another process's by now.
+        if process::name(pid).is_some_and(|name| name == "coracle-monitor") {
+            wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None)?;
+        }
+        Ok(())
+    }
+
     /// hosts, hostname and resolv.conf as they are to be now.
     fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
@@ -299,7 +315,7 @@ impl Containers {
             stdin_once: spec.config.stdin_once,
             rows: 0,
             cols: 0,
-            lower: self.images.rootfs(&row.image_id)?,
+            lower: self.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
             volatile: false,

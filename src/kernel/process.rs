@@ -163,6 +163,12 @@ pub(crate) fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     if sent < 0 { Err(Error::os("send a signal", errno())) } else { Ok(()) }
 }
 
+/// The name of a process (at most 15 bytes); `None` when it is gone.
+pub(crate) fn name(pid: i32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
 /// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); `None` when it is gone.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

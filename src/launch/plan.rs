@@ -250,7 +250,6 @@ fn header(c: &Container) -> Header {
     set(c.open_stdin, FLAG_OPEN_STDIN);
     set(c.stdin_once, FLAG_STDIN_ONCE);
     set(c.log.is_some(), FLAG_LOG);
-    set(c.cgroups.v2, FLAG_CGROUP2);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
     let kinds = [
         (c.pid, libc::CLONE_NEWPID),
@@ -301,8 +300,9 @@ pub(crate) fn json_inside(text: &str) -> String {
 
 fn cgroups(plan: &mut PlanWriter, cgroups: &cgroup::Plan) {
     for group in &cgroups.groups {
-        let above = group.dir.parent().unwrap_or(&group.mount);
-        make_group(plan, above, false);
+        if !group.parent_writes.is_empty() {
+            make_group(plan, group.dir.parent().unwrap_or(&group.mount), false);
+        }
         for write in &group.parent_writes {
             write_value(plan, &group.mount, write);
         }
@@ -441,16 +441,31 @@ fn proc(plan: &mut PlanWriter) {
     mount(plan, SPECIAL_PROC, "proc", "/proc", NOSUID | NODEV | NOEXEC, &[]);
 }
 
+/// A new file system in the place.
+fn mount_here(plan: &mut PlanWriter, kind: &str, place: &str, name: &str, flags: u64, options: &str) {
+    plan.op(OP_MOUNT_HERE, format!("mount {kind} on {place}/{name}"))
+        .u32(flags as u32)
+        .str(kind)
+        .str(options)
+        .str(name);
+}
+
+/// How a path is named: by its name alone where it lies directly in the place.
+fn in_place<'a>(path: &'a str, place: &str) -> &'a str {
+    let name = path.strip_prefix(place).and_then(|rest| rest.strip_prefix('/'));
+    name.filter(|name| !name.contains('/')).unwrap_or(path)
+}
+
 fn dev(plan: &mut PlanWriter, c: &Container) {
-    mount(plan, SPECIAL_NONE, "tmpfs", "/dev", NOSUID | STRICTATIME, &[("mode", "755"), ("size", "65536k")]);
+    mount(plan, SPECIAL_PLACE, "tmpfs", "/dev", NOSUID | STRICTATIME, &[("mode", "755"), ("size", "65536k")]);
     let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
-    mount(plan, SPECIAL_DEVPTS, "devpts", "/dev/pts", NOSUID | NOEXEC, &pts);
+    mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, &pts);
     shared_memory(plan, c);
-    mount(plan, SPECIAL_NONE, "mqueue", "/dev/mqueue", NOSUID | NODEV | NOEXEC, &[]);
+    mount_here(plan, "mqueue", "/dev", "mqueue", NOSUID | NODEV | NOEXEC, "");
     for node in &c.nodes {
         let mode = node.mode | node.kind.type_bits();
         plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
-        plan.u32(node.uid).u32(node.gid).str(&node.path);
+        plan.u32(node.uid).u32(node.gid).str(in_place(&node.path, "/dev"));
     }
     let links = [
         ("ptmx", "pts/ptmx"),
@@ -461,7 +476,7 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
         ("core", "/proc/kcore"),
     ];
     for (name, text) in links {
-        plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(format!("/dev/{name}")).str(text);
+        plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(name).str(text);
     }
 }
 
@@ -480,9 +495,8 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
             bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0)
         }
         _ => {
-            let size = c.shm_size.to_string();
-            let options = [("mode", "1777"), ("size", size.as_str())];
-            mount(plan, SPECIAL_NONE, "tmpfs", "/dev/shm", NOSUID | NODEV | NOEXEC, &options);
+            let options = format!("mode=1777,size={}", c.shm_size);
+            mount_here(plan, "tmpfs", "/dev", "shm", NOSUID | NODEV | NOEXEC, &options);
         }
     }
 }
@@ -495,15 +509,11 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     if c.cgroups.v2 {
         return mount(plan, SPECIAL_NONE, "cgroup2", BASE, attributes | access, &[]);
     }
-    mount(plan, SPECIAL_NONE, "tmpfs", BASE, attributes, &[("mode", "755")]);
+    mount(plan, SPECIAL_PLACE, "tmpfs", BASE, attributes, &[("mode", "755")]);
     for group in c.cgroups.groups.iter().filter(|group| !group.mount_name.is_empty()) {
-        let options: Vec<(&str, &str)> =
-            group.mount_options.split(',').map(|option| option.split_once('=').unwrap_or((option, ""))).collect();
-        mount(plan, SPECIAL_NONE, "cgroup", &format!("{BASE}/{}", group.mount_name), attributes | access, &options);
+        mount_here(plan, "cgroup", BASE, &group.mount_name, attributes | access, &group.mount_options);
         for link in &group.links {
-            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}"))
-                .str(format!("{BASE}/{link}"))
-                .str(&group.mount_name);
+            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}")).str(link).str(&group.mount_name);
         }
     }
     if !c.privileged {

@@ -293,6 +293,11 @@ fn pids_below(dir: &Path, pids: &mut Vec<i32>) -> Result<()> {
 }
 
 fn remove_tree(dir: &Path, deadline: Instant) -> io::Result<()> {
+    // Nearly always its monitor has removed it already.
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+        _ => return Ok(()),
+    }
     for below in subdirs(dir) {
         remove_tree(&below, deadline)?;
     }
