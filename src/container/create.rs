@@ -125,6 +125,6 @@ pub(super) fn id_head(id: &str) -> [u8; 8] {
     head
 }
 
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

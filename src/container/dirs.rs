@@ -127,13 +127,16 @@ impl Containers {
         })
     }
 
-    /// The json-file log.
+    /// The log's file.
     pub(super) fn log_path(&self, found: &Found) -> PathBuf {
-        self.dir(&found.row.id).join(log_name(&found.row.id))
+        self.dir(&found.row.id).join(log_name(found))
     }
 }
 
-/// File name of the json-file log in the durable directory.
-pub(super) fn log_name(id: &str) -> String {
-    format!("{id}-json.log")
+/// Name of the log's file in the durable directory.
+pub(super) fn log_name(found: &Found) -> String {
+    match found.spec.host_config.log_config.kind.as_str() {
+        "local" => "local.log".into(),
+        _ => format!("{}-json.log", found.row.id),
+    }
 }

@@ -78,7 +78,8 @@ impl Containers {
         let sizes = if size { Some(self.sizes(&found)?) } else { None };
         let dir = self.dir(&row.id);
         let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
-        let logs = spec::log_options(&spec.host_config.log_config)?.driver != LogDriver::None;
+        let driver = spec::log_options(&spec.host_config.log_config)?.driver;
+        let logs = matches!(driver, LogDriver::JsonFile { .. });
         let execs = self.running_execs(&row.id)?;
         Ok(ContainerDetail {
             id: row.id.clone(),

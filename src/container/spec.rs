@@ -17,6 +17,7 @@ mod restart;
 mod security;
 mod signal;
 mod sysctl;
+mod tag;
 
 pub(crate) use files::{hostname_file, hosts_file, resolv_conf};
 pub(crate) use health::{HealthCheck, health_check};
@@ -30,6 +31,7 @@ pub(crate) use restart::{RestartPolicy, restart_policy};
 pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
 pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
 pub(crate) use sysctl::sysctls;
+pub(crate) use tag::TagFacts;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};

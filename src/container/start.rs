@@ -1,7 +1,7 @@
 //! Starting a container: spec → plan → monitor.
 
 use super::network::{Mode, addresses, event_members, mode, requests};
-use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec};
+use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts};
 use super::{Containers, Found, dirs, failure};
 use crate::engine::Changed;
 use crate::error::{Error, Result};
@@ -347,7 +347,7 @@ impl Containers {
                 cwd: spec.config.working_dir.clone(),
             },
             hostname,
-            log: log(spec, &row.id)?,
+            log: log(found)?,
             restart: policy_words(spec)?,
             health: self.health_plan(found)?,
         })
@@ -449,18 +449,25 @@ pub(super) fn rlimits(host: &crate::model::HostConfig) -> Result<Vec<Rlimit>> {
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }
 
-fn log(spec: &Spec, id: &str) -> Result<Option<(String, String, u64, u32)>> {
-    let options = spec::log_options(&spec.host_config.log_config)?;
-    let LogDriver::JsonFile { max_size, max_file } = options.driver else { return Ok(None) };
-    let attributes = spec::log_attributes(spec)?;
-    let attrs = if attributes.is_empty() {
-        String::new()
-    } else {
-        let text =
-            serde_json::to_string(&attributes).map_err(|e| Error::internal(format!("write log attributes: {e}")))?;
-        format!("\"attrs\":{text},")
-    };
-    Ok(Some((dirs::log_name(id), attrs, max_size.unwrap_or(0), max_file)))
+/// The log as the plan has it: file name, attributes, bound, files.
+fn log(found: &Found) -> Result<Option<(String, String, u64, u32)>> {
+    let (row, spec) = (&found.row, &found.spec);
+    let name = dirs::log_name(found);
+    match spec::log_options(&spec.host_config.log_config)?.driver {
+        LogDriver::None => Ok(None),
+        LogDriver::Local { max_size, max_file } => Ok(Some((name, String::new(), max_size, max_file))),
+        LogDriver::JsonFile { max_size, max_file } => {
+            let host = super::create::host_name();
+            let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
+            let text = match attributes.is_empty() {
+                true => String::new(),
+                false => serde_json::to_string(&attributes)
+                    .map(|text| format!("\"attrs\":{text},"))
+                    .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
+            };
+            Ok(Some((name, text, max_size.unwrap_or(0), max_file)))
+        }
+    }
 }
 
 /// The restart policy and its bound as monitors know them.

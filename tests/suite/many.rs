@@ -196,7 +196,7 @@ fn a_killed_monitor_takes_its_container_along() {
 }
 
 /// The monitor of a running container.
-fn monitor_of(root: &Root, id: &str) -> i32 {
+pub(crate) fn monitor_of(root: &Root, id: &str) -> i32 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", root.pid(id))).expect("its status");
     proc_status(&status, "PPid").parse().expect("a pid")
 }

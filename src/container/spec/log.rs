@@ -1,6 +1,7 @@
 //! Where a container's output goes.
 
-use super::{Defaults, Spec};
+use super::Defaults;
+use super::tag::{TagFacts, tag_text};
 use crate::container::text::parse_decimal_size;
 use crate::error::{Error, Result};
 use crate::model::{LogConfig, StringMap};
@@ -14,6 +15,11 @@ pub(crate) enum LogDriver {
         max_size: Option<u64>,
         max_file: u32,
     },
+    /// The same in a file that is the engine's affair alone, always bounded.
+    Local {
+        max_size: u64,
+        max_file: u32,
+    },
     None,
 }
 
@@ -24,11 +30,14 @@ pub(crate) struct LogOptions {
 }
 
 /// Options of json-file that are understood.
-const KNOWN: [&str; 7] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress"];
+const KNOWN: [&str; 8] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag"];
+/// Options of local.
+const KNOWN_LOCAL: [&str; 3] = ["max-size", "max-file", "compress"];
+/// What local keeps where the request does not say: bytes of a file, files.
+const LOCAL: (u64, u32) = (20_000_000, 5);
 
 /// Drivers of the field's engines that this one does not have.
-const ELSEWHERE: [&str; 9] =
-    ["awslogs", "etwlogs", "fluentd", "gcplogs", "gelf", "journald", "local", "splunk", "syslog"];
+const ELSEWHERE: [&str; 8] = ["awslogs", "etwlogs", "fluentd", "gcplogs", "gelf", "journald", "splunk", "syslog"];
 
 /// The configuration that a new container gets: the engine's driver where the request names none, and that driver's
 /// engine-wide options under its own. Errors: unknown driver, unknown option, bad value.
@@ -51,6 +60,7 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
     match config.kind.as_str() {
         "none" => Ok(LogOptions { driver: LogDriver::None }),
         "json-file" => json_file(&config.config),
+        "local" => local(&config.config),
         kind if ELSEWHERE.contains(&kind) => {
             Err(Error::unsupported(format!("LogConfig: the log driver {kind} is not supported yet")))
         }
@@ -59,25 +69,38 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
 }
 
 fn json_file(options: &StringMap) -> Result<LogOptions> {
-    if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str()) && *key != "tag") {
+    if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for json-file log driver")));
     }
-    if options.contains_key("tag") {
-        return Err(Error::unsupported("LogConfig: the option tag is not supported yet"));
-    }
-    let max_size = options.get("max-size").map(|text| max_size(text)).transpose()?;
-    let max_file = options.get("max-file").map_or(Ok(1), |text| max_file(text))?;
-    match options.get("compress").map_or("false", String::as_str) {
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => {}
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => {
-            return Err(Error::unsupported("LogConfig: the option compress is not supported yet"));
-        }
-        text => return Err(bad(format!("strconv.ParseBool: parsing {text:?}: invalid syntax"))),
-    }
+    options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
+    let (max_size, max_file) = bounds(options)?;
     for key in ["labels-regex", "env-regex"] {
         pattern(options, key)?;
     }
-    Ok(LogOptions { driver: LogDriver::JsonFile { max_size, max_file } })
+    Ok(LogOptions { driver: LogDriver::JsonFile { max_size, max_file: max_file.unwrap_or(1) } })
+}
+
+fn local(options: &StringMap) -> Result<LogOptions> {
+    if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
+        return Err(Error::invalid(format!("unknown log opt '{key}' for log-driver local")));
+    }
+    let (max_size, max_file) = bounds(options)?;
+    let (size, files) = LOCAL;
+    let driver = LogDriver::Local { max_size: max_size.unwrap_or(size), max_file: max_file.unwrap_or(files) };
+    Ok(LogOptions { driver })
+}
+
+/// max-size and max-file; compress may be switched off.
+fn bounds(options: &StringMap) -> Result<(Option<u64>, Option<u32>)> {
+    let max_size = options.get("max-size").map(|text| max_size(text)).transpose()?;
+    let max_file = options.get("max-file").map(|text| max_file(text)).transpose()?;
+    match options.get("compress").map_or("false", String::as_str) {
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok((max_size, max_file)),
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => {
+            Err(Error::unsupported("LogConfig: the option compress is not supported yet"))
+        }
+        text => Err(bad(format!("strconv.ParseBool: parsing {text:?}: invalid syntax"))),
+    }
 }
 
 fn bad(message: impl std::fmt::Display) -> Error {
@@ -105,8 +128,10 @@ fn pattern(options: &StringMap, key: &str) -> Result<Option<Regex>> {
     Regex::new(text).map(Some).map_err(|error| bad(format!("error parsing regexp: {error}")))
 }
 
-/// The attributes that every line of the container's log carries: the labels and variables that its options name.
-pub(crate) fn log_attributes(spec: &Spec) -> Result<StringMap> {
+/// The attributes that every line of the container's log carries: the labels and variables that its options name, and
+/// its tag.
+pub(crate) fn log_attributes(facts: &TagFacts<'_>) -> Result<StringMap> {
+    let spec = facts.spec;
     let options = &spec.host_config.log_config.config;
     let listed = |key: &str| options.get(key).map_or_else(Vec::new, |list| list.split(',').collect());
     let chosen = |names: &[&str], regex: &Option<Regex>, key: &str| {
@@ -122,6 +147,10 @@ pub(crate) fn log_attributes(spec: &Spec) -> Result<StringMap> {
         if chosen(&names, &regex, key) {
             attributes.insert(key.to_owned(), value.to_owned());
         }
+    }
+    let tag = options.get("tag").map_or(Ok(String::new()), |tag| tag_text(tag, facts))?;
+    if !tag.is_empty() {
+        attributes.insert("tag".to_owned(), tag);
     }
     Ok(attributes)
 }

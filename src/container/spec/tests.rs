@@ -126,6 +126,11 @@ fn mistakes_in_the_host_configuration() {
             400,
             "unknown log opt 'zz' for json-file log driver",
         ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"tag": "1"}}}),
+            400,
+            "unknown log opt 'tag' for log-driver local",
+        ),
         (json!({"LogConfig": {"Config": {"zz": "1"}}}), 400, "unknown log opt 'zz' for json-file log driver"),
         (
             json!({"LogConfig": {"Config": {"max-size": "10kx"}}}),
@@ -300,7 +305,7 @@ fn what_is_not_built_is_refused_by_name() {
         (hosted(json!({"IpcMode": "none"})), "IpcMode"),
         (hosted(json!({"NetworkMode": "mine"})), "NetworkMode mine"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
-        (hosted(json!({"LogConfig": {"Config": {"tag": "x"}}})), "LogConfig"),
+        (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),
         (hosted(json!({"LxcConf": {"a": "b"}})), "LxcConf"),
         (hosted(json!({"Cgroup": "container:x"})), "Cgroup"),
@@ -884,6 +889,12 @@ fn log_configuration() {
         file(Some(1_500_000), 3)
     );
     assert_eq!(of(json!({"Type": "none"})), LogDriver::None);
+    let local = |max_size, max_file| LogDriver::Local { max_size, max_file };
+    assert_eq!(of(json!({"Type": "local"})), local(20_000_000, 5));
+    assert_eq!(
+        of(json!({"Type": "local", "Config": {"max-size": "1m", "max-file": "2", "compress": "false"}})),
+        local(1_000_000, 2)
+    );
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
     let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
@@ -894,8 +905,11 @@ fn log_configuration() {
 fn log_attributes_of_labels_and_variables() {
     let spec = create(json!({"Labels": {"a": "1", "b": "2", "c1": "3"}, "Env": ["E=x=y", "F=z", "G"],
         "HostConfig": {"LogConfig": {"Config": {"labels": "a,zz", "labels-regex": "^c", "env": "E,G"}}}}));
-    assert_eq!(json!(log_attributes(&spec).unwrap()), json!({"a": "1", "c1": "3", "E": "x=y"}));
-    assert!(log_attributes(&create(json!({"Labels": {"a": "1"}}))).unwrap().is_empty());
+    let of = |spec: &Spec| json!(log_attributes(&TagFacts { id: ID, name: "web", host: "h", spec }).unwrap());
+    assert_eq!(of(&spec), json!({"a": "1", "c1": "3", "E": "x=y"}));
+    assert_eq!(of(&create(json!({"Labels": {"a": "1"}}))), json!({}));
+    let tagged = create(json!({"HostConfig": {"LogConfig": {"Config": {"tag": "{{.Name}}/{{.ID}}"}}}}));
+    assert_eq!(of(&tagged), json!({"tag": format!("web/{}", &ID[..12])}));
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! A monitor among clients that behave badly: it serves the others, and costs nothing while it waits.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{AttachOptions, Io};
+use coracle_monitor::wire::*;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
+use serde_json::json;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// A connection to a container's control socket.
+fn control(root: &Root, id: &str) -> OwnedFd {
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+    let address = UnixAddr::new(&root.dir.join("run/c").join(id).join("ctl")).expect("an address");
+    connect(socket.as_raw_fd(), &address).expect("connect");
+    socket
+}
+
+fn ask(socket: &OwnedFd, what: u32) -> nix::Result<usize> {
+    let request = Request { magic: MESSAGE_MAGIC, version: VERSION, what, ..Request::default() };
+    send(socket.as_raw_fd(), &request.to_bytes(), MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT)
+}
+
+/// Seconds of processor time that a process has had.
+fn cpu_time(pid: i32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("its times");
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("a number") / 1e9
+}
+
+/// Fails unless the monitor rests.
+fn rests(monitor: i32) {
+    let before = cpu_time(monitor);
+    std::thread::sleep(Duration::from_millis(500));
+    let used = cpu_time(monitor) - before;
+    assert!(used < 0.05, "the monitor used {used} s in half a second of waiting");
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_let_go() {
+    let root = Root::new();
+    let id = root.sleeper("patient");
+    let client = control(&root, &id);
+    let begun = Instant::now();
+    // Until the monitor hangs up; it never waits for the client.
+    while begun.elapsed() < SOON {
+        match ask(&client, DO_HELLO) {
+            Ok(_) => {}
+            Err(nix::errno::Errno::EAGAIN) => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) => break,
+        }
+    }
+    assert!(begun.elapsed() < SOON, "the monitor kept a client that takes no answers");
+    assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
+    rests(super::many::monitor_of(&root, &id));
+}
+
+#[test]
+fn garbage_and_crowds_harm_nobody() {
+    let root = Root::new();
+    let id = root.sleeper("crowded");
+    for garbage in [&b""[..], b"x", &[0xff; 64], &[0; 4096]] {
+        let client = control(&root, &id);
+        let _ = send(client.as_raw_fd(), garbage, MsgFlags::MSG_NOSIGNAL);
+    }
+    let unknown = control(&root, &id);
+    ask(&unknown, 9999).expect("send");
+    let crowd: Vec<OwnedFd> = (0..200).map(|_| control(&root, &id)).collect();
+    crowd.iter().for_each(|client| drop(ask(client, DO_WAIT)));
+    assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
+    drop(crowd);
+    root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_no_time() {
+    let root = Root::new();
+    // More than a pipe and the monitor's buffer hold; then the output ends, the process does not.
+    let script = "head -c 4000000 /dev/zero; exec >&- 2>&-; while :; do sleep 0.05; done";
+    let id = root
+        .create("blocked", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": { "Type": "none" } } })));
+    let started = root.engine.container_start(&id, Some(Io::default()), Some(&soon())).expect("start");
+    let monitor = super::many::monitor_of(&root, &id);
+    std::thread::sleep(Duration::from_millis(100));
+    rests(monitor);
+    drop(started);
+    // Without its client the output flows off.
+    wait_for("the output's end", || !root.exec(&id, &["ls", "-l", "/proc/1/fd"]).out().contains("pipe:"));
+    rests(monitor);
+}
+
+#[test]
+fn a_process_that_does_not_read_costs_no_time() {
+    let root = Root::new();
+    let id = root.sleeper_with("deaf", json!({ "OpenStdin": true }));
+    let attached =
+        root.engine.container_attach(&id, Io::default(), AttachOptions::default(), Some(&soon())).expect("attach");
+    let op = coracle::Op::new().expect("an operation");
+    op.set_timeout(Some(Duration::from_millis(300)));
+    // Until nobody takes more.
+    while attached.write(&[b'x'; 65536], Some(&op)).is_ok() {}
+    let monitor = super::many::monitor_of(&root, &id);
+    rests(monitor);
+    drop(attached);
+    rests(monitor);
+    assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
+    root.engine
+        .container_remove(&id, RemoveContainer { force: true, ..RemoveContainer::default() }, Some(&soon()))
+        .expect("remove");
+}
