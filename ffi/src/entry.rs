@@ -155,12 +155,14 @@ fn quiet_panics() {
     if cfg!(test) {
         return;
     }
-    ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
-            let place = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
-            let _ = PLACE.try_with(|p| *p.borrow_mut() = place);
-        }));
-    });
+    ONCE.call_once(set_quiet_hook);
+}
+
+fn set_quiet_hook() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
+        let _ = PLACE.try_with(|p| *p.borrow_mut() = place);
+    }));
 }
 
 #[cfg(test)]
@@ -174,6 +176,27 @@ mod tests {
         let object = handle::get::<ErrorObject>(err, "err").unwrap();
         assert!(object.message.to_str().unwrap().contains("told to"));
         handle::free::<ErrorObject>(err);
+    }
+
+    #[test]
+    fn a_panic_prints_nothing() {
+        let program = std::env::current_exe().unwrap();
+        let name = "entry::tests::panics_with_the_hook_of_the_libraries";
+        let output = std::process::Command::new(program).args(["--exact", name, "--ignored", "--nocapture"]).output();
+        let output = output.unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+        assert!(!out.contains("told to") && err.is_empty(), "{out}{err}");
+    }
+
+    #[test]
+    #[ignore = "run in a process of its own, by the test above"]
+    fn panics_with_the_hook_of_the_libraries() {
+        set_quiet_hook();
+        let mut err = std::ptr::null_mut();
+        assert_eq!(enter(&mut err, || panic!("told to")), CORACLE_EPANIC);
+        let object = handle::get::<ErrorObject>(err, "err").unwrap();
+        assert!(object.detail.to_str().unwrap().contains("entry.rs:"));
     }
 
     #[test]

@@ -35,6 +35,10 @@ must ffi/check-symbols "$libdir"
 # What the library gives out: each is watched by the hygiene test.
 nm -D --defined-only "$libdir/libcoracle.so" | sed -n 's/.* \(coracle_[a-z0-9_]*\)$/\1/p;s/.* \(coracle_[a-z0-9_]*\)@@.*/\1/p' >"$work/functions"
 must test -s "$work/functions"
+# And each is misused by the misuse test.
+while read -r function; do
+  must grep -q "\b$function(" tests/c/misuse.c tests/c/check.h
+done <"$work/functions"
 
 build() {
   must "$cc" "${usual[@]}" -o "$work/$1-shared" "tests/c/$1.c" -L"$libdir" -Wl,-rpath,"$libdir" -lcoracle -lpthread -ldl
