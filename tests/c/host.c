@@ -232,6 +232,38 @@ static void closed_pipes(coracle *engine, const char *image) {
     runs(engine, image, "echo alive", "alive\n");
 }
 
+/* ---- small stacks ---- */
+
+struct small {
+    char **argv;
+    const char *image;
+};
+
+static void *on_a_small_stack(void *given) {
+    struct small *small = given;
+    char *json = NULL;
+    coracle *engine = open_root(small->argv);
+    OK(coracle_info(engine, &json, &err));
+    coracle_free(json);
+    free(load_image(engine, small->argv[3]));
+    runs(engine, small->image, "echo small", "small\n");
+    coracle_close(engine);
+    return NULL;
+}
+
+/* Other C libraries give a thread 128 KiB. A development build, which keeps every copy of a document in a place of its
+ * own, needs more. */
+static void small_stacks(char **argv, const char *image) {
+    struct small small = {argv, image};
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, has(coracle_build_info(), "\"debug\":true") ? 512 << 10 : 128 << 10);
+    CHECK(pthread_create(&thread, &attributes, on_a_small_stack, &small) == 0, "");
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
 /* ---- PID 1 ---- */
 
 static volatile sig_atomic_t child_signals;
@@ -301,6 +333,7 @@ int main(int argc, char **argv) {
     two_copies(engine, argv, image);
     unloading(argv);
     closed_pipes(engine, image);
+    small_stacks(argv, image);
     free(image);
     coracle_close(engine);
     return summary();

@@ -146,7 +146,87 @@ static void handles(coracle *engine, char **argv) {
     coracle_free(json);
 }
 
+/* Every place for a text that must be there, with this one: NULL or no UTF-8. */
+static void every_text(coracle *c, const char *bad) {
+    char *s = NULL;
+    coracle_session *session = NULL;
+    coracle_stream *stream = NULL;
+    int32_t number = 0;
+    coracle_op *op = NULL;
+    OK(coracle_op_new(&op));
+    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_inspect(c, bad, 0, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_start(c, bad, NULL, NULL, &session, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stop(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_restart(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_kill(c, bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_pause(c, bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_wait(c, bad, NULL, &number, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_pidfd(c, bad, &number, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_remove(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_rename(c, bad, "y", &err));
+    STATUS(CORACLE_EINVALID, coracle_container_rename(c, "x", bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_top(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, bad, "{}", &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stats(c, bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_logs(c, bad, NULL, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_attach(c, bad, NULL, NULL, NULL, &session, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_create(c, bad, "{}", &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_start(c, bad, NULL, NULL, &session, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_inspect(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_history(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_tag(c, bad, "y", &err));
+    STATUS(CORACLE_EINVALID, coracle_image_tag(c, "x", bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_remove(c, bad, 0, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_request(c, bad, "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_request(c, "GET", bad, NULL, NULL, 0, NULL, &number, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_submit(c, bad, "/_ping", NULL, NULL, 0, op, &err));
+    STATUS(CORACLE_EINVALID, coracle_submit(c, "GET", bad, NULL, NULL, 0, op, &err));
+    coracle_op_free(op);
+}
+
+/* Every place for a document, with one that is none. */
+static void every_document(coracle *c, const char *bad) {
+    char *s = NULL;
+    coracle_session *session = NULL;
+    coracle_stream *stream = NULL;
+    coracle_events *events = NULL;
+    int32_t number = 0;
+    coracle_op *op = NULL;
+    OK(coracle_op_new(&op));
+    STATUS(CORACLE_EINVALID, coracle_container_list(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stats(c, "x", bad, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_logs(c, "x", bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_attach(c, "x", NULL, bad, NULL, &session, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_events_open(c, bad, &events, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_list(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_import(c, bad, read_file, &number, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_request(c, "GET", "/_ping", bad, NULL, 0, NULL, &number, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_submit(c, "GET", "/_ping", bad, NULL, 0, op, &err));
+    coracle_op_free(op);
+}
+
 static void arguments(coracle *engine, char **argv) {
+    static const char *const none[] = {"{", "", "[1,", "{\"a\":1}x", "nul", "\"\\ud800\"", "\xff"};
+    every_text(engine, NULL);
+    every_text(engine, BAD);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) every_document(engine, none[i]);
+    /* Deeper than any stack. */
+    size_t depth = 200000;
+    char *deep = calloc(2 * depth + 1, 1);
+    memset(deep, '[', depth), memset(deep + depth, ']', depth);
+    every_document(engine, deep);
+    free(deep);
+
     char *s = NULL;
     int32_t number = 7;
     coracle_session *session = NULL;
@@ -409,7 +489,10 @@ static void freed_meanwhile(coracle *engine) {
     void *status = NULL;
     OK(coracle_events_open(engine, NULL, &events, &err));
     pthread_create(&thread, NULL, wait_for_event, events);
-    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    /* Until the thread waits there. */
+    int tries = 500;
+    while (tries-- && coracle_events_next(events, 0, &json, NULL) == CORACLE_AGAIN)
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
     STATUS(CORACLE_EMISUSE, coracle_events_next(events, 0, &json, &err));
     coracle_events_free(events);
     pthread_join(thread, &status);

@@ -35,8 +35,9 @@ must ffi/check-symbols "$libdir"
 # What the library gives out: each is watched by the hygiene test.
 nm -D --defined-only "$libdir/libcoracle.so" | sed -n 's/.* \(coracle_[a-z0-9_]*\)$/\1/p;s/.* \(coracle_[a-z0-9_]*\)@@.*/\1/p' >"$work/functions"
 must test -s "$work/functions"
-# And each is misused by the misuse test.
+# And each that takes something is misused by the misuse test.
 while read -r function; do
+  if grep -q "$function(void)" include/coracle.h; then continue; fi
   must grep -q "\b$function(" tests/c/misuse.c tests/c/check.h
 done <"$work/functions"
 
