@@ -89,10 +89,8 @@ impl<'a> Client<'a> {
             Ok((url, transport.send(ask)?))
         };
         let (base, answer) = match ping("https") {
-            Err(error) if error.kind() == ErrorKind::Unavailable && transport.is_insecure(host) => {
-                // Which of the two failures counts is whether somebody listens there at all.
-                ping("http")?
-            }
+            // Where an authority was given for it, it speaks TLS.
+            Err(error) if error.kind() == ErrorKind::Unavailable && transport.may_be_plain(host)? => ping("http")?,
             other => other?,
         };
         let challenge =

@@ -123,7 +123,12 @@ impl Transport {
         }
     }
 
-    pub(super) fn is_insecure(&self, authority: &str) -> bool {
+    /// Whether a registry is to be tried without TLS where it does not speak that.
+    pub(super) fn may_be_plain(&self, authority: &str) -> Result<bool> {
+        Ok(self.is_insecure(authority) && certificates(authority, &self.options)?.authorities.is_empty())
+    }
+
+    fn is_insecure(&self, authority: &str) -> bool {
         is_insecure(authority, &self.options)
     }
 

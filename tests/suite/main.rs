@@ -20,5 +20,6 @@ mod many;
 mod misuse;
 mod monitor;
 mod older;
+mod registry;
 mod restart;
 mod volumes;

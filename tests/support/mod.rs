@@ -2,6 +2,7 @@
 //! kernel.
 
 pub mod archive;
+pub mod registry;
 
 use coracle::model::*;
 use coracle::{Channel, Durability, Engine, EventStream, Io, LogStream, Op, Options, Session, SessionRead};

@@ -1,0 +1,214 @@
+//! Registries for tests: Debian's docker-registry, and one made by hand that can misbehave.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A docker-registry on a port of 127.0.0.1; it ends with the value.
+pub struct Registry {
+    dir: PathBuf,
+    pub port: u16,
+    child: Option<Child>,
+}
+
+impl Registry {
+    /// With its data in the new directory `dir`; `more` goes into its configuration.
+    pub fn start(dir: &Path, more: &str) -> Registry {
+        std::fs::create_dir_all(dir).expect("make the registry's directory");
+        let port = free_port();
+        let config = format!(
+            "version: 0.1\nlog: {{level: warn}}\nstorage:\n  filesystem: {{rootdirectory: {}/data}}\n  delete: {{enabled: true}}\n{}\n",
+            dir.display(),
+            more.replace("PORT", &port.to_string())
+        );
+        std::fs::write(dir.join("config.yml"), config).expect("write its configuration");
+        let mut registry = Registry { dir: dir.to_owned(), port, child: None };
+        registry.run();
+        registry
+    }
+
+    /// Without login and TLS.
+    pub fn plain(dir: &Path) -> Registry {
+        Registry::start(dir, "http: {addr: \"127.0.0.1:PORT\"}")
+    }
+
+    /// `127.0.0.1:PORT`, as it stands before a repository.
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Starts it (again), and waits until it listens.
+    pub fn run(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.join("log")).expect("its log");
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(self.dir.join("config.yml"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("its log"))
+            .stderr(log)
+            .spawn()
+            .expect("docker-registry (installed by tools/setup test)");
+        self.child = Some(child);
+        super::wait_for("the registry to listen", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// What it logged, its answers among it.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).expect("its log")
+    }
+
+    /// The file of a blob.
+    pub fn blob(&self, digest: &str) -> PathBuf {
+        let hex = digest.trim_start_matches("sha256:");
+        self.dir.join("data/docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// A request as the scripted server got it.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// What the scripted server answers.
+#[derive(Debug, Clone, Default)]
+pub struct Answered {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Say nothing more after so many bytes of the body: break the connection off, or wait until the test is over.
+    pub stop_after: Option<usize>,
+    pub stall: bool,
+}
+
+impl Answered {
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Answered {
+        Answered { status, body: body.into(), ..Answered::default() }
+    }
+
+    pub fn with(mut self, name: &str, value: &str) -> Answered {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// A small HTTP server whose answers a test writes.
+pub struct Scripted {
+    pub port: u16,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Scripted {
+    pub fn start(answer: impl Fn(&Asked) -> Answered + Send + Sync + 'static) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let port = listener.local_addr().expect("its address").port();
+        let (asked, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (all, end, answer) = (asked.clone(), over.clone(), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if end.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (all, end, answer) = (all.clone(), end.clone(), answer.clone());
+                std::thread::spawn(move || serve(&stream, &all, &end, &*answer));
+            }
+        });
+        Scripted { port, asked, over }
+    }
+
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Every request so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().expect("the requests").clone()
+    }
+
+    /// Every request whose target has `part` in it.
+    pub fn asked_for(&self, part: &str) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| asked.target.contains(part)).collect()
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn serve(stream: &TcpStream, all: &Mutex<Vec<Asked>>, over: &AtomicBool, answer: &dyn Fn(&Asked) -> Answered) {
+    let mut input = BufReader::new(stream);
+    while let Some(asked) = read_request(&mut input) {
+        all.lock().expect("the requests").push(asked.clone());
+        let answer = answer(&asked);
+        let mut head = format!("HTTP/1.1 {} Status\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
+        for (name, value) in &answer.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let mut bytes = (head + "\r\n").into_bytes();
+        if asked.method != "HEAD" {
+            bytes.extend(&answer.body[..answer.stop_after.unwrap_or(answer.body.len()).min(answer.body.len())]);
+        }
+        if (&*stream).write_all(&bytes).is_err() {
+            return;
+        }
+        while answer.stall && !over.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if answer.stop_after.is_some() || answer.stall {
+            return;
+        }
+    }
+}
+
+fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
+    let mut line = String::new();
+    input.read_line(&mut line).ok().filter(|&n| n > 0)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, target) = (words.next()?, words.next()?);
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line).ok().filter(|&n| n > 0)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length = headers.get("content-length").and_then(|l| l.parse().ok()).unwrap_or(0);
+    input.take(length).read_to_end(&mut Vec::new()).ok()?;
+    Some(Asked { method, target, headers })
+}
