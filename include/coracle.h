@@ -1122,6 +1122,55 @@ coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_re
  */
 coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags, char **out_json, coracle_error **err);
 
+/**
+ * Fetches an image from its registry.
+ *
+ * ref: repository[:tag] or repository@digest; the tag is "latest" where none is given. auth_json: NULL, or the
+ * credentials, an object with "username" and "password", or "identitytoken", or "registrytoken". *out_id: the image's
+ * id; free it with coracle_free. Progress records go to op. Nothing is visible before all of it is on disk.
+ *
+ * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref; content whose
+ * digest is wrong), EUNSUPPORTED (a library built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op. Since: 0.1.
+ */
+coracle_status coracle_image_pull(coracle *c,
+                                  const char *ref,
+                                  const char *auth_json,
+                                  coracle_op *op,
+                                  char **out_id,
+                                  coracle_error **err);
+
+/**
+ * Sends an image to the registry that its name says.
+ *
+ * ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an
+ * object with "Tag", "Digest" and "Size" of the manifest; free it with coracle_free. Progress records go to op.
+ *
+ * Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED, EFORBIDDEN (no access), EINVALID (ref), EUNSUPPORTED (a library
+ * built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT.
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op. Since: 0.1.
+ */
+coracle_status coracle_image_push(coracle *c,
+                                  const char *ref,
+                                  const char *auth_json,
+                                  coracle_op *op,
+                                  char **out_json,
+                                  coracle_error **err);
+
+/**
+ * Checks credentials against a registry.
+ *
+ * auth_json: the credentials, with "serveraddress" saying the registry. *out_json: the document of POST /auth; free it
+ * with coracle_free.
+ *
+ * Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+ *
+ * Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+ */
+coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
+
 /* Start values of the sized structs. */
 #define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }
 #define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }

@@ -39,9 +39,21 @@ fn header(ffi: &Path) -> Result<String, Box<dyn Error>> {
     let config = cbindgen::Config::from_file(ffi.join("cbindgen.toml"))?;
     let mut builder = cbindgen::Builder::new().with_config(config);
     // The order of the header is the order of this list.
-    for file in
-        ["types", "library", "error", "root", "http", "op", "container", "exec", "session", "stream", "event", "image"]
-    {
+    for file in [
+        "types",
+        "library",
+        "error",
+        "root",
+        "http",
+        "op",
+        "container",
+        "exec",
+        "session",
+        "stream",
+        "event",
+        "image",
+        "registry",
+    ] {
         let path = ffi.join(format!("src/{file}.rs"));
         if path.exists() {
             builder = builder.with_src(path);

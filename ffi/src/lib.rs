@@ -32,6 +32,7 @@ mod library;
 mod log;
 mod op;
 mod query;
+mod registry;
 mod root;
 mod session;
 mod stream;

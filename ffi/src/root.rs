@@ -164,6 +164,7 @@ struct Config {
     cgroup_parent: Option<String>,
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
+    insecure_registries: Option<Vec<String>>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -190,6 +191,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.log_options = config.log_opts.unwrap_or(options.log_options);
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
     options.labels = config.labels.unwrap_or(options.labels);
+    options.registry.insecure = config.insecure_registries.unwrap_or_default();
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

@@ -414,6 +414,12 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(OK(coracle_image_history(engine, *name, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_image_tag(engine, *name, "again:1", &err)));
+    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_auth(engine, "{\"serveraddress\":\"127.0.0.1:1\"}", NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
     HOLDS(OK(coracle_image_save(engine, "\"again:1\"", NULL, &stream, &err)));
     LEAVES(coracle_stream_fd(stream));
     HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));

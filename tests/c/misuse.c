@@ -59,6 +59,9 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_load(c, read_file, &number, NULL, &s, &err));
     STATUS(code, coracle_image_import(c, NULL, read_file, &number, NULL, &s, &err));
     STATUS(code, coracle_image_save(c, "[\"x\"]", NULL, &stream, &err));
+    STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));
+    STATUS(code, coracle_image_push(c, "x", NULL, NULL, &s, &err));
+    STATUS(code, coracle_auth(c, "{}", NULL, &s, &err));
     STATUS(code, coracle_image_inspect(c, "x", &s, &err));
     STATUS(code, coracle_image_history(c, "x", &s, &err));
     STATUS(code, coracle_image_tag(c, "x", "y", &err));
@@ -255,6 +258,12 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", NULL, &s, &err), "body_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_load(engine, NULL, NULL, NULL, &s, &err), "tar is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_import(engine, NULL, NULL, NULL, NULL, &s, &err), "rootfs_tar is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, NULL, NULL, NULL, &s, &err), "ref is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "no document of credentials");
+    MESSAGE(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "onnection refused");
+    MESSAGE(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "does not exist locally");
+    MESSAGE(CORACLE_EINVALID, coracle_auth(engine, NULL, NULL, &s, &err), "auth_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_auth(engine, "{\"serveraddress\":\"a b\"}", NULL, &s, &err), "is not a registry");
     MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "[]", NULL, &stream, &err), "names no image");
     MESSAGE(CORACLE_EINVALID, coracle_image_tag(engine, "x", NULL, &err), "new_ref is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_request(engine, NULL, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is NULL");
