@@ -16,8 +16,8 @@ pub(crate) struct Version {
 
 /// The newest version, which requests without a version get too.
 pub(crate) const NEWEST: &str = "1.24";
-/// The oldest version that is answered. Versions before 1.18, the first that is specified, get the shapes of 1.18.
-pub(crate) const OLDEST: &str = "1.12";
+/// The oldest version that is answered: the first that is specified.
+pub(crate) const OLDEST: &str = "1.18";
 
 impl Version {
     pub(crate) fn newest() -> Version {
@@ -244,15 +244,15 @@ mod tests {
 
     #[test]
     fn range() {
-        for good in ["1.12", "1.18", "1.24", "1.24.1", "01.018"] {
+        for good in ["1.18", "1.21", "1.24", "1.24.1", "01.018"] {
             assert_eq!(v(good).refusal(), None, "{good}");
         }
         assert_eq!(
             v("1.99").refusal().unwrap(),
             "client version 1.99 is too new. Maximum supported API version is 1.24"
         );
-        let old = "is too old. Minimum supported API version is 1.12, please upgrade your client to a newer version";
-        for bad in ["1", "1.11", "1..2", "0.99", "..."] {
+        let old = "is too old. Minimum supported API version is 1.18, please upgrade your client to a newer version";
+        for bad in ["1", "1.12", "1.17", "1..2", "0.99", "..."] {
             assert_eq!(v(bad).refusal().unwrap(), format!("client version {bad} {old}"));
         }
         assert!(v("99999999999999999999999.1").refusal().is_some());

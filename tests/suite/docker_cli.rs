@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// `coracle serve` on a root of its own, and the docker command that talks to it.
-struct Served {
-    root: Root,
+pub struct Served {
+    pub root: Root,
     server: Child,
-    socket: PathBuf,
+    pub socket: PathBuf,
 }
 
 impl Served {
     /// With the busybox image loaded.
-    fn new() -> Served {
+    pub fn new() -> Served {
         let served = Served::empty();
         served.root.load(&busybox_archive());
         served

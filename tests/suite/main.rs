@@ -11,6 +11,7 @@ mod crowd;
 mod docker_cli;
 mod faults;
 mod health;
+mod http;
 mod images;
 mod isolation;
 mod lifecycle;

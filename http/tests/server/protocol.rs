@@ -182,3 +182,19 @@ fn ending_waits_for_answers_and_cuts_streams() {
     drop(server);
     assert!(!path.exists());
 }
+
+#[test]
+fn five_hundred_clients() {
+    let server = serve();
+    let clients: Vec<_> = (0..500)
+        .map(|_| {
+            let mut client = server.connect();
+            client.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            client
+        })
+        .collect();
+    for mut client in clients {
+        assert!(until(&mut client, "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+    }
+    assert_eq!(server.get("GET", "/_ping").body, "OK");
+}

@@ -31,7 +31,7 @@ fn ping() {
 #[test]
 fn every_version_and_none() {
     let server = serve();
-    for prefix in ["", "/v1.12", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.24.1"] {
+    for prefix in ["", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.24.1"] {
         assert_eq!(server.get("GET", &format!("{prefix}/_ping")).body, "OK", "{prefix}");
     }
 }
@@ -39,14 +39,17 @@ fn every_version_and_none() {
 #[test]
 fn versions_out_of_range() {
     let server = serve();
-    let new = server.get("GET", "/v1.99/_ping");
-    assert_eq!(new.status, 400);
-    assert_eq!(new.body, "{\"message\":\"client version 1.99 is too new. Maximum supported API version is 1.24\"}\n");
-    assert_eq!(new.names(), ["Api-Version", "Content-Type", "Ostype", "Server"]);
-    for old in ["1", "1.11", "1..2"] {
+    for new in ["1.25", "1.99"] {
+        let answer = server.get("GET", &format!("/v{new}/_ping"));
+        assert_eq!(answer.status, 400);
+        let text = format!("client version {new} is too new. Maximum supported API version is 1.24");
+        assert_eq!(answer.body, format!("{{\"message\":\"{text}\"}}\n"));
+        assert_eq!(answer.names(), ["Api-Version", "Content-Type", "Ostype", "Server"]);
+    }
+    for old in ["1", "1.11", "1.17", "1..2"] {
         let answer = server.get("GET", &format!("/v{old}/info"));
         assert_eq!(answer.status, 400);
-        let text = "is too old. Minimum supported API version is 1.12, please upgrade your client to a newer version\n";
+        let text = "is too old. Minimum supported API version is 1.18, please upgrade your client to a newer version\n";
         assert_eq!(answer.body, format!("client version {old} {text}"));
         assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"));
     }
