@@ -273,8 +273,11 @@ fn exec_environment(found: &Found, config: &ExecConfig) -> Vec<String> {
     env
 }
 
+/// The command as events tell it: the program, a space, the arguments, as dockerd does also where there are none.
 fn words(config: &ExecConfig) -> String {
-    config.cmd.clone().unwrap_or_default().join(" ")
+    let (program, arguments) =
+        config.cmd.as_deref().and_then(<[String]>::split_first).map_or(("", [].as_slice()), |(p, a)| (p, a));
+    format!("{program} {}", arguments.join(" "))
 }
 
 fn is_paused(name: &str) -> Error {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::Duration;
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
@@ -129,4 +130,49 @@ fn an_exec_is_joined_both_ways_and_tells_its_code() {
     let (line, refused) = whole(&served, "POST", &start, &json!({ "Detach": true }));
     assert_eq!(line, "HTTP/1.1 409 Conflict");
     assert_eq!(refused["message"], format!("Error: Exec command {id} has already run"));
+}
+
+#[test]
+fn docker_py_does_the_main_job() {
+    // What dockerd tells docker-py of the second container.
+    let told = [
+        "create",
+        "start",
+        "exec_create: sh -c echo in; exit 4",
+        "exec_start: sh -c echo in; exit 4",
+        "exec_die",
+        "exec_create: sh -c echo o; echo e >&2",
+        "exec_start: sh -c echo o; echo e >&2",
+        "exec_die",
+        "exec_create: tty ",
+        "exec_start: tty ",
+        "exec_die",
+        "pause",
+        "unpause",
+        "top",
+        "rename",
+        "kill",
+        "kill",
+        "die",
+        "stop",
+        "start",
+        "restart",
+        "kill",
+        "die",
+        "destroy",
+    ];
+    for version in ["1.21", "1.24"] {
+        let served = Served::new();
+        // Debian's Python, which has Debian's docker-py (tools/setup).
+        let job = Command::new("/usr/bin/python3")
+            .arg(project().join("tests/support/docker-py-job.py"))
+            .arg(&served.socket)
+            .arg(version)
+            .arg(busybox_archive())
+            .output()
+            .expect("run python3");
+        let (out, err) = (String::from_utf8_lossy(&job.stdout), String::from_utf8_lossy(&job.stderr));
+        assert!(job.status.success(), "{version}: {err}");
+        assert_eq!(out.lines().collect::<Vec<_>>(), told, "{version}");
+    }
 }
