@@ -11,6 +11,7 @@
  *   start NAME BODY        create and start, not waited for; TEXT is the id
  *   exec ID BODY           a second process: create, start attached, wait
  *   list                   all containers; TEXT is how many bytes of JSON
+ *   stats ID COUNT         one sample COUNT times; NANOSECONDS of processor time for each
  *   remove ID              remove by force
  * BODY is JSON without spaces at its ends, to the end of the line.
  */
@@ -126,6 +127,34 @@ static void rmi(const char *name) {
     coracle_free(json);
 }
 
+static long long used(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int sample(const char *id) {
+    coracle_stream *stream = NULL;
+    coracle_frame frame = {.size = sizeof frame};
+    int ok = !bad(coracle_container_stats(engine, id, "{\"stream\":false,\"one-shot\":true}", &stream, &failure)) &&
+             coracle_stream_next(stream, &frame, NULL, &failure) == CORACLE_OK && frame.len > 0;
+    coracle_stream_free(stream);
+    return ok;
+}
+
+static void stats(char *words) {
+    char *number = strchr(words, ' ');
+    int count = number ? atoi(number + 1) : 0;
+    if (count <= 0) return answer(0, 1, "stats ID COUNT");
+    *number = 0;
+    long long started = used();
+    for (int i = 0; i < count; i++) {
+        if (!sample(words)) return answer(0, 1, "no sample");
+    }
+    printf("ok %lld\n", (used() - started) / count);
+    fflush(stdout);
+}
+
 static void list(void) {
     char *json = NULL, size[32] = "";
     long long started = now();
@@ -177,6 +206,7 @@ int main(int argc, char **argv) {
         else if (!strcmp(line, "load")) load(rest);
         else if (!strcmp(line, "rmi")) rmi(rest);
         else if (!strcmp(line, "list")) list();
+        else if (!strcmp(line, "stats")) stats(rest);
         else if (!strcmp(line, "spawn")) spawn(rest);
         else if (!strcmp(line, "remove")) {
             long long started = now();

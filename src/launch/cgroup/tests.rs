@@ -325,3 +325,67 @@ fn real_oom() {
     assert_ne!(kills.as_deref(), Some("0"));
     assert!(real.live.stats().memory_max_usage > 4 << 20);
 }
+
+/// A container's groups among fake files.
+fn fake_live(fake: &Fake, list: Vec<Hierarchy>) -> Live {
+    fs::create_dir_all(fake.0.join("up")).unwrap();
+    Live::locate(&Hierarchies { list }, "/up", ID).unwrap()
+}
+
+#[test]
+fn less_memory_than_v2_can_take_back_is_refused_before_it_kills() {
+    let fake = Fake::new("below");
+    let live = fake_live(&fake, vec![fake.v2("", &["memory", "pids"])]);
+    let (limit, high) = (format!("up/{ID}/memory.max"), format!("up/{ID}/memory.high"));
+    fake.file(&limit, "90000000");
+    fake.file(&high, "max");
+    fake.file(&format!("up/{ID}/memory.current"), "80000000\n");
+    fake.file(&format!("up/{ID}/memory.peak"), "85000000\n");
+    let to = |bytes: i64| [Write::must("memory.max", bytes)];
+    let error = live.update(&to(70_000_000)).unwrap_err();
+    let said = "unable to set memory limit to 70000000 (current usage: 80000000, peak usage: 85000000)";
+    assert_eq!(error.message(), said);
+    assert_eq!(fs::read_to_string(fake.0.join(&limit)).unwrap(), "90000000");
+    assert!(fs::read_to_string(fake.0.join(&high)).unwrap().starts_with("max"));
+    live.update(&to(81_000_000)).unwrap();
+    assert_eq!(fs::read_to_string(fake.0.join(&limit)).unwrap(), "81000000");
+}
+
+#[test]
+fn a_refused_update_is_taken_back() {
+    let fake = Fake::new("back");
+    let live = fake_live(&fake, vec![fake.v2("", &["cpu", "pids"])]);
+    let file = format!("up/{ID}/pids.max");
+    fake.file(&file, "50");
+    // There is no cpu.weight.
+    assert!(live.update(&[Write::must("pids.max", 70), Write::must("cpu.weight", 5)]).is_err());
+    assert_eq!(fs::read_to_string(fake.0.join(&file)).unwrap(), "50");
+    live.update(&[Write::must("pids.max", 70), Write::may("cpu.weight", 5)]).unwrap();
+    assert_eq!(fs::read_to_string(fake.0.join(&file)).unwrap(), "70");
+}
+
+#[test]
+fn stats_of_v2() {
+    let fake = Fake::new("stats");
+    let live = fake_live(&fake, vec![fake.v2("", &["cpu", "io", "memory", "pids"])]);
+    for (file, text) in [
+        ("cpu.stat", "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n"),
+        ("memory.current", "4096\n"),
+        ("memory.max", "max\n"),
+        ("memory.stat", "anon 1\ninactive_file 2\n"),
+        ("memory.events", "low 0\nmax 7\noom_kill 1\n"),
+        ("io.stat", "8:0 rbytes=1 wbytes=2 rios=3 wios=4\n"),
+        ("pids.current", "5\n"),
+        ("pids.max", "max\n"),
+    ] {
+        fake.file(&format!("up/{ID}/{file}"), text);
+    }
+    let stats = live.stats();
+    assert_eq!((stats.cpu_total, stats.cpu_user, stats.cpu_kernel), (30_000, 20_000, 10_000));
+    assert_eq!((stats.cpu_periods, stats.cpu_throttled_periods, stats.cpu_throttled), (4, 3, 2000));
+    assert_eq!((stats.memory_usage, stats.memory_limit, stats.memory_fail_count), (4096, u64::MAX, 7));
+    assert_eq!(stats.memory["inactive_file"], 2);
+    assert_eq!((stats.io_bytes[1].op.as_str(), stats.io_bytes[1].value), ("Write", 2));
+    assert_eq!((stats.pids, stats.pids_limit), (5, 0));
+    assert!(stats.cpu_each.is_empty());
+}
