@@ -1,10 +1,11 @@
 # make demo    the main job on a real image, shown (fresh Debian machine: installs what is missing; needs root)
 # make test    every test, and the check that nothing was left behind (needs root)
-# make bench   the table beside crun, runc and dockerd (needs root)
+# make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
 
 CARGO ?= cargo
+BENCH ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 RELEASE = target/release
@@ -27,7 +28,7 @@ test:
 bench:
 	tools/setup bench
 	ffi/dist
-	bench/run
+	bench/run $(BENCH)
 
 lint:
 	tests/run lint

@@ -4,22 +4,33 @@
  *   driver ROOT RUN
  *
  * It reads one order a line and answers `ok NANOSECONDS [TEXT]` or `error TEXT`:
- *   spawn PROGRAM ARG...   posix_spawn of a program and its wait: the peers, and the machine's own speed
- *   load FILE              load an archive
- *   rmi NAME               remove an image
- *   life BODY              create, start, wait, remove
- *   start NAME BODY        create and start, not waited for; TEXT is the id
- *   exec ID BODY           a second process: create, start attached, wait
- *   list                   all containers; TEXT is how many bytes of JSON
- *   stats ID COUNT         one sample COUNT times; NANOSECONDS of processor time for each
- *   remove ID              remove by force
+ *   spawn PROGRAM ARG...          posix_spawn of a program and its wait: the peers, and the machine's own speed
+ *   spawns FIRST COUNT THREADS PROGRAM ARG...   so many of them at once, `%` in an argument being the number
+ *   pipe PROGRAM ARG...           spawn with its output read from a pipe
+ *   load FILE, rmi NAME           load an archive; remove an image
+ *   life BODY                     create, start, wait, remove
+ *   start NAME BODY               create and start, not waited for; TEXT is the id
+ *   run NAME BODY                 create, start and wait; the time is that from the start on; TEXT is the id
+ *   attach BODY                   create, start attached, read the output through the session, wait, remove
+ *   attach-own BODY               the same with the output in the driver's own pipe
+ *   logs ID                       read a log, record by record; TEXT is how many bytes
+ *   exec ID BODY                  a second process: create, start attached, wait
+ *   list                          all containers; TEXT is how many bytes of JSON
+ *   stats ID COUNT                one sample COUNT times; NANOSECONDS of processor time for each
+ *   create COUNT BODY             create so many, which stay
+ *   crowd COUNT THREADS BODY      create and start so many, which stay
+ *   clear THREADS                 remove by force all that stayed
+ *   remove ID                     remove by force
+ *   open                          open the root once more, and close that
  * BODY is JSON without spaces at its ends, to the end of the line.
  */
 #define _GNU_SOURCE
 #include "coracle.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +40,15 @@
 
 extern char **environ;
 
+enum { MOST_KEPT = 4096, MOST_THREADS = 64, BUFFER = 1 << 20 };
+
 static coracle *engine;
-static coracle_error *failure;
+static const char *root;
+static coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
+static _Thread_local coracle_error *failure;
+static char kept[MOST_KEPT][65];
+static atomic_int kept_count;
+static char buffer[BUFFER];
 
 static long long now(void) {
     struct timespec t;
@@ -41,15 +59,24 @@ static long long now(void) {
 /* Whether a status is an error; positive ones (done, unchanged) are not. */
 static int bad(coracle_status status) { return status < 0; }
 
-static void answer(long long started, int failed, const char *text) {
+static void answer_took(long long took, int failed, const char *text) {
     if (failed) {
         printf("error %s\n", failure ? coracle_error_message(failure) : text ? text : "failed");
     } else {
-        printf("ok %lld %s\n", now() - started, text ? text : "");
+        printf("ok %lld %s\n", took, text ? text : "");
     }
     coracle_error_free(failure);
     failure = NULL;
     fflush(stdout);
+}
+
+static void answer(long long started, int failed, const char *text) { answer_took(now() - started, failed, text); }
+
+/* The next word of an order; the rest stays in *words. */
+static char *word(char **words) {
+    char *first = strsep(words, " ");
+    if (!*words) *words = "";
+    return first ? first : "";
 }
 
 /* The id in `{"Id":"...",...}`. */
@@ -69,36 +96,92 @@ static int create(const char *name, const char *body, char id[65]) {
     return found;
 }
 
-static void life(const char *body) {
-    char id[65];
+static int start(const char *id) { return !bad(coracle_container_start(engine, id, NULL, NULL, NULL, &failure)); }
+
+static int wait_end(const char *id) {
     int32_t code = -1;
-    long long started = now();
-    int ok = create(NULL, body, id) && !bad(coracle_container_start(engine, id, NULL, NULL, NULL, &failure)) &&
-             !bad(coracle_container_wait(engine, id, NULL, &code, &failure)) &&
-             !bad(coracle_container_remove(engine, id, 0, NULL, &failure));
-    answer(started, !ok || code != 0, "the exit code is not 0");
+    return !bad(coracle_container_wait(engine, id, NULL, &code, &failure)) && code == 0;
 }
 
-static void start(char *words) {
-    char id[65] = "";
-    char *body = strchr(words, ' ');
-    if (!body) return answer(0, 1, "start NAME BODY");
-    *body++ = 0;
+static int remove_it(const char *id, uint64_t flags) {
+    return !bad(coracle_container_remove(engine, id, flags, NULL, &failure));
+}
+
+static void life(char *body) {
+    char id[65];
     long long started = now();
-    int ok = create(words, body, id) && !bad(coracle_container_start(engine, id, NULL, NULL, NULL, &failure));
+    int ok = create(NULL, body, id) && start(id) && wait_end(id) && remove_it(id, 0);
+    answer(started, !ok, "the exit code is not 0");
+}
+
+static void start_one(char *words) {
+    char id[65] = "", *name = word(&words);
+    long long started = now();
+    int ok = create(name, words, id) && start(id);
     answer(started, !ok, ok ? id : NULL);
 }
 
+static void run(char *words) {
+    char id[65] = "", *name = word(&words);
+    int ok = create(name, words, id);
+    long long started = now();
+    ok = ok && start(id) && wait_end(id);
+    answer(started, !ok, ok ? id : "the exit code is not 0");
+}
+
+/* Reads a descriptor to its end; how many bytes came. */
+static long long drain(int fd) {
+    long long sum = 0;
+    ssize_t got;
+    while ((got = read(fd, buffer, sizeof buffer)) > 0) sum += got;
+    return sum;
+}
+
+static void attach(char *body, int own) {
+    char id[65], text[32];
+    coracle_session *session = NULL;
+    coracle_io io = CORACLE_IO_INIT;
+    int pipes[2] = {-1, -1};
+    if (own && pipe2(pipes, O_CLOEXEC)) return answer(0, 1, "pipe2");
+    io.fd_out = pipes[1];
+    int ok = create(NULL, body, id);
+    long long started = now(), sum = 0;
+    ok = ok && !bad(coracle_container_start(engine, id, &io, NULL, &session, &failure));
+    if (own) close(pipes[1]);
+    if (ok && own) {
+        sum = drain(pipes[0]);
+    } else if (ok) {
+        int64_t got;
+        while ((got = coracle_session_read(session, NULL, buffer, sizeof buffer, NULL, &failure)) > 0) sum += got;
+        ok = got == 0;
+    }
+    long long took = now() - started;
+    if (own) close(pipes[0]);
+    coracle_session_free(session);
+    ok = ok && wait_end(id) && remove_it(id, 0);
+    snprintf(text, sizeof text, "%lld", sum);
+    answer_took(took, !ok, text);
+}
+
+static void logs(char *id) {
+    coracle_stream *stream = NULL;
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    char text[32];
+    long long sum = 0, started = now();
+    coracle_status status = coracle_container_logs(engine, id, NULL, NULL, &stream, &failure);
+    while (!bad(status) && (status = coracle_stream_next(stream, &frame, NULL, &failure)) == CORACLE_OK) sum += frame.len;
+    coracle_stream_free(stream);
+    snprintf(text, sizeof text, "%lld", sum);
+    answer(started, bad(status), text);
+}
+
 static void exec(char *words) {
-    char *body = strchr(words, ' ');
-    if (!body) return answer(0, 1, "exec ID BODY");
-    *body++ = 0;
-    char *id = NULL;
+    char *container = word(&words), *id = NULL;
     int32_t code = -1;
     coracle_session *session = NULL;
-    coracle_io io = {.size = sizeof io, .fd_in = -1, .fd_out = -1, .fd_err = -1};
+    coracle_io io = CORACLE_IO_INIT;
     long long started = now();
-    int ok = !bad(coracle_exec_create(engine, words, body, &id, &failure)) &&
+    int ok = !bad(coracle_exec_create(engine, container, words, &id, &failure)) &&
              !bad(coracle_exec_start(engine, id, &io, NULL, &session, &failure)) &&
              !bad(coracle_session_wait(session, NULL, &code, &failure));
     coracle_session_free(session);
@@ -106,7 +189,7 @@ static void exec(char *words) {
     coracle_free(id);
 }
 
-static int64_t read_file(void *user, void *buffer, size_t length) { return read(*(int *)user, buffer, length); }
+static int64_t read_file(void *user, void *into, size_t length) { return read(*(int *)user, into, length); }
 
 static void load(const char *path) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -159,28 +242,179 @@ static void list(void) {
     char *json = NULL, size[32] = "";
     long long started = now();
     coracle_status status = coracle_container_list(engine, "{\"all\":true}", &json, &failure);
+    long long took = now() - started;
     if (!bad(status)) snprintf(size, sizeof size, "%zu", strlen(json));
-    answer(started, bad(status), size);
+    answer_took(took, bad(status), size);
     coracle_free(json);
 }
 
+static void open_again(void) {
+    coracle *other = NULL;
+    long long started = now();
+    coracle_status status = coracle_open(root, &options, &other, &failure);
+    answer(started, bad(status), NULL);
+    coracle_close(other);
+}
+
+/* Work that several threads share: number after number until all are taken, or one failed. */
+struct crowd {
+    int (*work)(int number, void *with);
+    void *with;
+    atomic_int next, failed;
+    int end;
+    char text[512];
+};
+
+static void *member(void *with) {
+    struct crowd *crowd = with;
+    int number;
+    while (!crowd->failed && (number = crowd->next++) < crowd->end) {
+        if (crowd->work(number, crowd->with)) continue;
+        if (!crowd->failed++) {
+            snprintf(crowd->text, sizeof crowd->text, "%s", failure ? coracle_error_message(failure) : "failed");
+        }
+        coracle_error_free(failure);
+        failure = NULL;
+    }
+    return NULL;
+}
+
+static void crowd(int from, int end, int threads, int (*work)(int, void *), void *with) {
+    struct crowd crowd = {.work = work, .with = with, .next = from, .end = end};
+    pthread_t ids[MOST_THREADS];
+    if (threads < 1 || threads > MOST_THREADS) return answer(0, 1, "so many threads are not possible");
+    long long started = now();
+    for (int i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, member, &crowd)) abort();
+    }
+    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+    answer(started, crowd.failed, crowd.failed ? crowd.text : NULL);
+}
+
+static int keep_created(int number, void *body) {
+    char id[65];
+    if (!create(NULL, body, id)) return 0;
+    (void)number;
+    int place = kept_count++;
+    if (place >= MOST_KEPT) return 0;
+    memcpy(kept[place], id, sizeof id);
+    return 1;
+}
+
+static int keep_started(int number, void *body) {
+    char id[65];
+    (void)number;
+    if (!create(NULL, body, id)) return 0;
+    int place = kept_count++;
+    if (place >= MOST_KEPT) return 0;
+    memcpy(kept[place], id, sizeof id);
+    return start(id);
+}
+
+static int remove_kept(int number, void *with) {
+    (void)with;
+    return remove_it(kept[number], CORACLE_REMOVE_FORCE);
+}
+
 /* Python's own start of a program takes longer than some of what is measured here: so the peers are started here. */
-static void spawn(char *words) {
-    enum { MOST = 32 };
-    char *arguments[MOST + 1], *rest = words;
-    int count = 0;
-    while (count < MOST && (arguments[count] = strsep(&rest, " ")) != NULL) count++;
-    arguments[count] = NULL;
+static int spawn(char **arguments, int out) {
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+    if (out >= 0) posix_spawn_file_actions_adddup2(&quiet, out, 1);
+    else posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
     pid_t pid;
-    int status = -1;
-    long long started = now();
-    int failed = posix_spawnp(&pid, arguments[0], &quiet, NULL, arguments, environ) || waitpid(pid, &status, 0) < 0;
-    answer(started, failed || status != 0, "the program failed");
+    int failed = posix_spawnp(&pid, arguments[0], &quiet, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&quiet);
+    return failed ? -1 : pid;
+}
+
+static int ended_well(pid_t pid) {
+    int status = -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+enum { MOST_WORDS = 32 };
+
+static void split(char *words, char *arguments[MOST_WORDS + 1]) {
+    int count = 0;
+    while (count < MOST_WORDS && (arguments[count] = strsep(&words, " ")) != NULL) count++;
+    arguments[count] = NULL;
+}
+
+static void spawn_one(char *words) {
+    char *arguments[MOST_WORDS + 1];
+    split(words, arguments);
+    long long started = now();
+    int ok = ended_well(spawn(arguments, -1));
+    answer(started, !ok, "the program failed");
+}
+
+static void spawn_pipe(char *words) {
+    char *arguments[MOST_WORDS + 1], text[32];
+    int pipes[2];
+    split(words, arguments);
+    if (pipe2(pipes, O_CLOEXEC)) return answer(0, 1, "pipe2");
+    long long started = now();
+    pid_t pid = spawn(arguments, pipes[1]);
+    close(pipes[1]);
+    long long sum = drain(pipes[0]), took = now() - started;
+    close(pipes[0]);
+    snprintf(text, sizeof text, "%lld", sum);
+    answer_took(took, !ended_well(pid), text);
+}
+
+static int spawn_number(int number, void *with) {
+    char **words = with, *arguments[MOST_WORDS + 1], texts[MOST_WORDS][512];
+    int count = 0;
+    for (; words[count]; count++) {
+        char *mark = strchr(words[count], '%');
+        arguments[count] = words[count];
+        if (!mark) continue;
+        snprintf(texts[count], sizeof texts[count], "%.*s%d%s", (int)(mark - words[count]), words[count], number, mark + 1);
+        arguments[count] = texts[count];
+    }
+    arguments[count] = NULL;
+    return ended_well(spawn(arguments, -1));
+}
+
+static void spawns(char *words) {
+    char *arguments[MOST_WORDS + 1];
+    int first = atoi(word(&words)), count = atoi(word(&words)), threads = atoi(word(&words));
+    split(words, arguments);
+    crowd(first, first + count, threads, spawn_number, arguments);
+}
+
+static void order(char *what, char *words) {
+    if (!strcmp(what, "life")) life(words);
+    else if (!strcmp(what, "exec")) exec(words);
+    else if (!strcmp(what, "start")) start_one(words);
+    else if (!strcmp(what, "run")) run(words);
+    else if (!strcmp(what, "attach")) attach(words, 0);
+    else if (!strcmp(what, "attach-own")) attach(words, 1);
+    else if (!strcmp(what, "logs")) logs(words);
+    else if (!strcmp(what, "load")) load(words);
+    else if (!strcmp(what, "rmi")) rmi(words);
+    else if (!strcmp(what, "list")) list();
+    else if (!strcmp(what, "stats")) stats(words);
+    else if (!strcmp(what, "open")) open_again();
+    else if (!strcmp(what, "spawn")) spawn_one(words);
+    else if (!strcmp(what, "spawns")) spawns(words);
+    else if (!strcmp(what, "pipe")) spawn_pipe(words);
+    else if (!strcmp(what, "create")) {
+        int count = atoi(word(&words));
+        crowd(0, count, 1, keep_created, words);
+    } else if (!strcmp(what, "crowd")) {
+        int count = atoi(word(&words)), threads = atoi(word(&words));
+        crowd(0, count, threads, keep_started, words);
+    } else if (!strcmp(what, "clear")) {
+        crowd(0, kept_count, atoi(words), remove_kept, NULL);
+        kept_count = 0;
+    } else if (!strcmp(what, "remove")) {
+        long long started = now();
+        int ok = remove_it(words, CORACLE_REMOVE_FORCE);
+        answer(started, !ok, NULL);
+    } else answer(0, 1, "unknown order");
 }
 
 int main(int argc, char **argv) {
@@ -188,8 +422,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: driver ROOT RUN\n");
         return 2;
     }
-    coracle_open_options options = {.size = sizeof options, .run_dir = argv[2]};
-    if (bad(coracle_open(argv[1], &options, &engine, &failure))) {
+    root = argv[1];
+    options.run_dir = argv[2];
+    if (bad(coracle_open(root, &options, &engine, &failure))) {
         fprintf(stderr, "driver: %s\n", failure ? coracle_error_message(failure) : "open failed");
         return 1;
     }
@@ -198,20 +433,8 @@ int main(int argc, char **argv) {
     ssize_t length;
     while ((length = getline(&line, &size, stdin)) > 0) {
         if (line[length - 1] == '\n') line[length - 1] = 0;
-        char *rest = strchr(line, ' ');
-        rest = rest ? (*rest = 0, rest + 1) : line + strlen(line);
-        if (!strcmp(line, "life")) life(rest);
-        else if (!strcmp(line, "exec")) exec(rest);
-        else if (!strcmp(line, "start")) start(rest);
-        else if (!strcmp(line, "load")) load(rest);
-        else if (!strcmp(line, "rmi")) rmi(rest);
-        else if (!strcmp(line, "list")) list();
-        else if (!strcmp(line, "stats")) stats(rest);
-        else if (!strcmp(line, "spawn")) spawn(rest);
-        else if (!strcmp(line, "remove")) {
-            long long started = now();
-            answer(started, bad(coracle_container_remove(engine, rest, CORACLE_REMOVE_FORCE, NULL, &failure)), NULL);
-        } else answer(0, 1, "unknown order");
+        char *rest = line, *what = word(&rest);
+        order(what, rest);
     }
     free(line);
     coracle_close(engine);

@@ -1,0 +1,40 @@
+/*
+ * Writes TOTAL bytes in lines of LENGTH (newline included) to its standard output, in pieces of 64 KiB, and how many
+ * nanoseconds that took to the file TIME.
+ *
+ *   flood LENGTH TOTAL [TIME]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PIECE = 64 << 10 };
+
+static long long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    long length = atol(argv[1]), total = atol(argv[2]);
+    if (length < 1 || length > PIECE) return 2;
+    static char piece[2 * PIECE];
+    for (int i = 0; i < 2 * PIECE; i++) piece[i] = (i + 1) % length == 0 ? '\n' : 'a' + i % 26;
+    long long started = now();
+    for (long sent = 0; sent < total;) {
+        long want = total - sent < PIECE ? total - sent : PIECE;
+        long wrote = write(1, piece + sent % length, want);
+        if (wrote < 0) return 1;
+        sent += wrote;
+    }
+    long long took = now() - started;
+    if (argc > 3) {
+        FILE *file = fopen(argv[3], "w");
+        if (!file || fprintf(file, "%lld\n", took) < 0 || fclose(file)) return 1;
+    }
+    return 0;
+}
