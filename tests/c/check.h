@@ -76,7 +76,11 @@ static const char *member(const char *json, const char *key) {
     return value;
 }
 
-static int64_t read_file(void *user, void *buffer, size_t length) { return read(*(int *)user, buffer, length); }
+static int64_t read_file(void *user, void *buffer, size_t length) {
+    ssize_t count;
+    while ((count = read(*(int *)user, buffer, length)) < 0 && errno == EINTR) {}
+    return count;
+}
 
 /* Opens the root. */
 static coracle *open_root(char **argv) {

@@ -251,14 +251,13 @@ static void *on_a_small_stack(void *given) {
     return NULL;
 }
 
-/* Other C libraries give a thread 128 KiB. A development build, which keeps every copy of a document in a place of its
- * own, needs more. */
+/* What a runtime gives its threads at the least. */
 static void small_stacks(char **argv, const char *image) {
     struct small small = {argv, image};
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, has(coracle_build_info(), "\"debug\":true") ? 512 << 10 : 128 << 10);
+    pthread_attr_setstacksize(&attributes, 512 << 10);
     CHECK(pthread_create(&thread, &attributes, on_a_small_stack, &small) == 0, "");
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);

@@ -4,6 +4,14 @@
 
 #include <poll.h>
 
+/* Whether it is readable within the time; the host's own signals may interrupt. */
+static int readable(int fd, int ms) {
+    struct pollfd set = {fd, POLLIN, 0};
+    int count;
+    while ((count = poll(&set, 1, ms)) < 0 && errno == EINTR) {}
+    return count;
+}
+
 /* Reads output until a stream has this text. */
 static void expect(coracle_session *session, int32_t wanted, const char *text) {
     static char seen[3][8192];
@@ -131,6 +139,7 @@ static void execs(coracle *engine, const char *id) {
     close(ends[1]);
     OK(coracle_session_wait(session, NULL, &code, &err));
     coracle_session_free(session);
+    CHECK(readable(ends[0], 10000) == 1, "");
     ssize_t count = read(ends[0], out, sizeof out);
     CHECK(code == 0 && count == 5 && !memcmp(out, "mine\n", 5), "");
     close(ends[0]);
@@ -191,10 +200,9 @@ static void life(coracle *engine, const char *id) {
 
     int32_t pidfd = -1;
     OK(coracle_container_pidfd(engine, id, &pidfd, &err));
-    struct pollfd set = {pidfd, POLLIN, 0};
-    CHECK(poll(&set, 1, 0) == 0, "its process runs");
+    CHECK(readable(pidfd, 0) == 0, "its process runs");
     OK(coracle_container_stop(engine, id, 10000, NULL, &err));
-    CHECK(poll(&set, 1, 5000) == 1, "its process ended");
+    CHECK(readable(pidfd, 5000) == 1, "its process ended");
     close(pidfd);
     STATUS(CORACLE_UNCHANGED, coracle_container_stop(engine, id, 10000, NULL, &err));
     OK(coracle_container_wait(engine, id, NULL, &code, &err));
@@ -263,10 +271,9 @@ static void http(coracle *engine) {
 
     OK(coracle_op_new(&op));
     OK(coracle_submit(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, &err));
-    struct pollfd set = {coracle_op_fd(op), POLLIN, 0};
-    CHECK(poll(&set, 1, 10000) == 1, "");
+    CHECK(readable(coracle_op_fd(op), 10000) == 1, "");
     OK(coracle_op_result(op, &status, &stream, &err));
-    CHECK(status == 200 && poll(&set, 1, 0) == 0, "");
+    CHECK(status == 200 && readable(coracle_op_fd(op), 0) == 0, "");
     coracle_stream_free(stream);
     STATUS(CORACLE_AGAIN, coracle_op_result(op, &status, &stream, &err));
     coracle_op_free(op);
@@ -276,7 +283,8 @@ static void http(coracle *engine) {
     CHECK(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1, "");
     size_t used = 0;
     ssize_t count;
-    while (used < sizeof text - 1 && (count = read(fd, text + used, sizeof text - 1 - used)) > 0) used += (size_t)count;
+    while (used < sizeof text - 1 && ((count = read(fd, text + used, sizeof text - 1 - used)) > 0 || (count < 0 && errno == EINTR)))
+        used += count > 0 ? (size_t)count : 0;
     text[used] = 0;
     CHECK(!strncmp(text, "HTTP/1.1 200 OK\r\n", 17) && has(text, "\r\n\r\nOK"), text);
     close(fd);
