@@ -43,8 +43,8 @@ pub(super) fn read<'a>(place: &dyn Fn(&str) -> Option<(Version, &'a Path)>, unif
         (None, None) => {}
     }
     if let Some((version, dir)) = place("cpu") {
-        let file = dir.join("cpu.stat");
-        let number = |word| field(&file, word).unwrap_or(0);
+        let found = pairs(&dir.join("cpu.stat"));
+        let number = |word| found.get(word).copied().unwrap_or(0);
         stats.cpu_periods = number("nr_periods");
         stats.cpu_throttled_periods = number("nr_throttled");
         stats.cpu_throttled = match version {
@@ -81,8 +81,8 @@ fn cpu_v1(dir: &Path, stats: &mut CgroupStats) {
 }
 
 fn cpu_v2(dir: &Path, stats: &mut CgroupStats) {
-    let file = dir.join("cpu.stat");
-    let nanoseconds = |word| field(&file, word).unwrap_or(0) * 1000;
+    let found = pairs(&dir.join("cpu.stat"));
+    let nanoseconds = |word| found.get(word).copied().unwrap_or(0) * 1000;
     stats.cpu_total = nanoseconds("usage_usec");
     stats.cpu_user = nanoseconds("user_usec");
     stats.cpu_kernel = nanoseconds("system_usec");
@@ -146,6 +146,7 @@ fn device(word: &str) -> Option<(u64, u64)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
+/// The lines `word number` of a file.
 fn pairs(file: &Path) -> BTreeMap<String, u64> {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines()
