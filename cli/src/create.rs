@@ -63,7 +63,10 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["security-opt"], "OPTION", "no-new-privileges, seccomp=unconfined, seccomp=FILE"),
     Flag::value(&["sysctl"], "NAME=VALUE", "a kernel setting of its namespaces"),
     Flag::value(&["ulimit"], "NAME=SOFT[:HARD]", "a resource limit"),
-    Flag::value(&["network", "net"], "MODE", "bridge (the default), none, host, container:NAME"),
+    Flag::value(&["network", "net"], "MODE", "bridge (the default), a network, none, host, container:NAME"),
+    Flag::value(&["ip"], "ADDRESS", "its IPv4 address on that network"),
+    Flag::value(&["ip6"], "ADDRESS", "its IPv6 address on that network"),
+    Flag::value(&["network-alias", "net-alias"], "NAME", "a further name on that network"),
     Flag::value(&["publish", "p"], "[[ADDRESS:]PORT:]PORT", "publish a port on the host"),
     Flag::switch(&["publish-all", "P"], "publish all exposed ports on free ones of the host"),
     Flag::value(&["expose"], "PORT", "a port that it serves"),
@@ -189,7 +192,9 @@ fn body(parsed: &Parsed) -> Result<CreateBody, Failure> {
     };
     let config = config(parsed, image, command)?;
     let host_config = host_config(parsed).map_err(usage)?;
-    Ok(CreateBody { config, host_config, networking_config: NetworkingConfig::default() })
+    let endpoint = crate::networks::endpoint(parsed, "network-alias");
+    let endpoints_config = endpoint.map(|end| (host_config.network_mode.clone(), Some(end))).into_iter().collect();
+    Ok(CreateBody { config, host_config, networking_config: NetworkingConfig { endpoints_config } })
 }
 
 fn usage(text: String) -> Failure {

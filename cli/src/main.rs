@@ -8,6 +8,7 @@ mod create;
 mod exec;
 mod format;
 mod images;
+mod networks;
 mod ports;
 mod registry;
 mod resources;
@@ -76,6 +77,7 @@ fn entries() -> Vec<&'static Entry> {
         resources::ENTRIES,
         exec::ENTRIES,
         images::ENTRIES,
+        networks::ENTRIES,
         registry::ENTRIES,
         system::ENTRIES,
         serve::ENTRIES,
@@ -167,7 +169,13 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     if global.help || name == "help" {
         return (String::new(), emit(&overview()).map(|()| 0));
     }
-    let Some(entry) = entries().into_iter().find(|e| e.command.name == name) else {
+    // A command may be two words (`network ls`).
+    let two = rest.split_first().map(|(second, rest)| (format!("{name} {second}"), rest));
+    let (name, rest) = match two {
+        Some((two, rest)) if entries().iter().any(|entry| entry.command.name == two) => (two, rest),
+        _ => (name.clone(), rest),
+    };
+    let Some(entry) = entries().into_iter().find(|entry| entry.command.name == name) else {
         let text = format!("'{name}' is not a command");
         return (String::new(), Err(Failure::Usage(text)));
     };
@@ -181,14 +189,14 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         Ok(parsed) if parsed.help => emit(&entry.command.help()).map(|()| 0),
         Ok(parsed) => (entry.run)(&globals, &parsed),
     };
-    (name.clone(), outcome)
+    (name, outcome)
 }
 
 fn overview() -> String {
     let mut text = GLOBAL.help();
     text.push_str("\nCommands:\n");
     for entry in entries() {
-        text.push_str(&format!("  {:<10} {}\n", entry.command.name, entry.command.about));
+        text.push_str(&format!("  {:<19} {}\n", entry.command.name, entry.command.about));
     }
     text
 }

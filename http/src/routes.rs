@@ -1,6 +1,6 @@
 //! The table of routes: what is answered, and by whom.
 
-use crate::api::{Handler, containers, exec, images, registry, system, unbuilt};
+use crate::api::{Handler, containers, exec, images, networks, registry, system, unbuilt};
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
 /// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
@@ -74,12 +74,12 @@ static ROUTES: &[Route] = &[
     route("GET", "/volumes/{name}", unbuilt::volumes),
     route("DELETE", "/volumes/{name}", unbuilt::volumes),
     // Networks.
-    route("GET", "/networks", unbuilt::networks),
-    route("POST", "/networks/create", unbuilt::networks),
-    route("POST", "/networks/{name}/connect", unbuilt::networks),
-    route("POST", "/networks/{name}/disconnect", unbuilt::networks),
-    route("GET", "/networks/{name}", unbuilt::networks),
-    route("DELETE", "/networks/{name}", unbuilt::networks),
+    route("GET", "/networks", networks::list),
+    route("POST", "/networks/create", networks::create),
+    route("POST", "/networks/{name}/connect", networks::connect),
+    route("POST", "/networks/{name}/disconnect", networks::disconnect),
+    route("GET", "/networks/{name}", networks::inspect),
+    route("DELETE", "/networks/{name}", networks::remove),
     // Plugins.
     route("GET", "/plugins", unbuilt::plugins),
     route("POST", "/plugins/pull", unbuilt::plugins),

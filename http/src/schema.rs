@@ -93,6 +93,50 @@ pub(crate) static EXEC_START: Table =
     Table { name: "ExecStartCheck", package: "types", parts: &[&[("Detach", Flag), ("Tty", Flag)]] };
 
 /// The container's own configuration inside the create body.
+/// Body of network create.
+pub(crate) static NETWORK_CREATE: Table = Table {
+    name: "NetworkCreateRequest",
+    package: "types",
+    parts: &[&[
+        ("Name", Text),
+        ("CheckDuplicate", Flag),
+        ("Driver", Text),
+        ("EnableIPv6", Flag),
+        ("IPAM", Struct(&IPAM)),
+        ("Internal", Flag),
+        ("Attachable", Flag),
+        ("Options", TEXT_MAP),
+        ("Labels", TEXT_MAP),
+    ]],
+};
+/// Body of network connect.
+pub(crate) static NETWORK_CONNECT: Table = Table {
+    name: "NetworkConnect",
+    package: "types",
+    parts: &[&[("Container", Text), ("EndpointConfig", Struct(&ENDPOINT_SETTINGS))]],
+};
+/// Body of network disconnect.
+pub(crate) static NETWORK_DISCONNECT: Table =
+    Table { name: "NetworkDisconnect", package: "types", parts: &[&[("Container", Text), ("Force", Flag)]] };
+
+static IPAM: Table = Table {
+    name: "IPAM",
+    package: "network",
+    parts: &[&[("Driver", Text), ("Options", TEXT_MAP), ("Config", List(&Struct(&IPAM_CONFIG)))]],
+};
+
+static IPAM_CONFIG: Table = Table {
+    name: "IPAMConfig",
+    package: "network",
+    parts: &[&[
+        ("Subnet", Text),
+        ("IPRange", Text),
+        ("Gateway", Text),
+        ("AuxiliaryAddresses", TEXT_MAP),
+        ("AuxAddress", TEXT_MAP),
+    ]],
+};
+
 pub(crate) const CONFIG: &[Field] = &[
     ("Hostname", Text),
     ("Domainname", Text),

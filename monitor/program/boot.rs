@@ -52,6 +52,7 @@ pub struct Monitor {
     /// The last one is the health check's.
     pub execs: [crate::exec::Exec; MAX_EXECS + 1],
     pub health: crate::health::Health,
+    pub dns: crate::dns::Dns,
     pub id: &'static [u8],
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
@@ -86,6 +87,7 @@ pub extern "C" fn main() -> ! {
         (&raw mut (*place).from).write(b"");
         Streams::init(&raw mut (*place).streams);
         crate::jsonlog::Log::init(&raw mut (*place).log);
+        crate::dns::init(&raw mut (*place).dns);
         crate::exec::init(&raw mut (*place).execs);
         &mut *place
     };
@@ -243,6 +245,9 @@ impl Monitor {
         }
         if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_HEALTH)) {
             self.health.configure(op.payload);
+        }
+        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RESOLVER)) {
+            self.read_resolver(op.payload);
         }
         if header.flags & FLAG_LOG != 0 {
             self.log

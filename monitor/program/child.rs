@@ -111,12 +111,19 @@ impl<'a> Child<'a> {
             OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
             OP_ENTER => self.enter(p.u32()),
             OP_SHARED_SHM => self.shared_shm(p.u32()),
+            OP_DNS => crate::dns::open(p, self.launch.report),
+            OP_DONE => self.done(),
             OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
             OP_MOUNT_HERE => self.mount_here(p),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
         }
+    }
+
+    fn done(&self) -> Step {
+        let _ = sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), None);
+        sys::exit(0)
     }
 
     fn join(&mut self, mut p: Payload) -> Step {

@@ -51,13 +51,14 @@ pub fn run(monitor: &mut Monitor) -> ! {
             monitor.restart();
         }
         monitor.health_due(now);
+        monitor.dns_tick();
     }
 }
 
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        let due = [self.restart_at, self.health.due()].into_iter().filter(|&at| at > 0).min();
+        let due = [self.restart_at, self.health.due(), self.dns_due()].into_iter().filter(|&at| at > 0).min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 
@@ -72,6 +73,7 @@ impl Monitor {
             TARGET => self.target_ready(index as u32),
             REPORT => drop(self.exec_report(index)),
             OOM => self.check_oom(),
+            crate::dns::DNS => self.dns_ready(index),
             _ => {}
         }
     }
@@ -181,6 +183,7 @@ impl Monitor {
                     ready = true;
                     replace(&mut self.root, fds[0]);
                 }
+                crate::dns::REPORT_DNS => self.take_dns(word(&message, 1) as usize, fds[0]),
                 child::REPORT_DEVPTS => replace(&mut self.devpts, fds[0]),
                 child::REPORT_TERMINAL => self.take_terminal(fds[0]),
                 _ => return Err(failure_of(&message)),
@@ -241,6 +244,7 @@ impl Monitor {
     }
 
     fn stop_streams(&mut self) {
+        self.end_dns();
         self.drain_container();
         self.drop_inputs(CONTAINER);
         self.master = -1;

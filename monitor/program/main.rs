@@ -6,7 +6,7 @@
 //! outside a confined walk.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`,
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`, `dns`,
 //! `child` (the plan, between clone and exec), `user` (passwd and group), `text`, `sys` (the kernel).
 
 #![no_std]
@@ -19,6 +19,7 @@ mod boot;
 mod cgroup;
 mod child;
 mod control;
+mod dns;
 mod exec;
 mod health;
 mod jsonlog;

@@ -342,6 +342,60 @@ pub fn netlink(protocol: usize) -> Result<i32> {
     sys!(SOCKET, AF_NETLINK, 3 | 0o2000000, protocol).map(|fd| fd as i32)
 }
 
+/// An IPv4 socket that never blocks: TCP or UDP.
+pub fn internet(tcp: bool) -> Result<i32> {
+    const AF_INET: usize = 2;
+    let kind = if tcp { 1 } else { 2 };
+    sys!(SOCKET, AF_INET, kind | 0o2000000 | 0o4000, 0).map(|fd| fd as i32)
+}
+
+/// Binds to a `sockaddr_in`.
+pub fn bind(fd: i32, address: &[u8; 16]) -> Result<()> {
+    sys!(BIND, fd, address.as_ptr(), address.len()).map(|_| ())
+}
+
+pub fn listen(fd: i32, backlog: i32) -> Result<()> {
+    sys!(LISTEN, fd, backlog).map(|_| ())
+}
+
+/// Sends one datagram to a `sockaddr_in`, or nothing.
+pub fn send_to(fd: i32, data: &[u8], to: &[u8; 16]) -> Result<usize> {
+    sys!(SENDTO, fd, data.as_ptr(), data.len(), 0x4000 | 0x40, to.as_ptr(), to.len())
+}
+
+/// Takes one datagram and its sender's `sockaddr_in`, if one is there.
+pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8; 16]) -> Result<usize> {
+    let mut length = from.len() as u32;
+    sys!(RECVFROM, fd, data.as_mut_ptr(), data.len(), 0x40, from.as_mut_ptr(), &raw mut length)
+}
+
+/// Two bytes that nobody foresees.
+pub fn random_pair() -> [u8; 2] {
+    let mut bytes = [0u8; 2];
+    // A kernel that has none to give has the clock's.
+    if sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), 1).is_err() {
+        bytes = (monotonic() as u16).to_ne_bytes();
+    }
+    bytes
+}
+
+/// Whether another open file description holds a byte of the file locked for writing.
+pub fn byte_is_locked(fd: i32, at: u64) -> bool {
+    #[repr(C)]
+    struct Lock {
+        kind: i16,
+        whence: i16,
+        start: i64,
+        length: i64,
+        pid: i32,
+    }
+    const F_OFD_GETLK: usize = 36;
+    const F_WRLCK: i16 = 1;
+    const F_UNLCK: i16 = 2;
+    let mut lock = Lock { kind: F_WRLCK, whence: 0, start: at as i64, length: 1, pid: 0 };
+    sys!(FCNTL, fd, F_OFD_GETLK, &raw mut lock).is_ok() && lock.kind != F_UNLCK
+}
+
 /// A listening SOCK_SEQPACKET socket at `name` in the working directory.
 pub fn listen_at(name: &[u8]) -> Result<i32> {
     const AF_UNIX: u16 = 1;

@@ -141,6 +141,10 @@ pub const OP_MOUNT_HERE: u16 = 28;
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;
+/// u32 port: makes the sockets of the resolver at 127.0.0.11, and hands them to the monitor.
+pub const OP_DNS: u16 = 41;
+/// Ends the process well: of a plan that runs no program.
+pub const OP_DONE: u16 = 42;
 /// Over a socket in the monitor's network namespace, of the route family.
 pub const NET_HOST: u32 = 0;
 /// Over a socket in the container's network namespace, of the route family.
@@ -178,6 +182,17 @@ pub const OP_NETWORK: u16 = 0x120;
 pub const OP_FIREWALL_END: u16 = 0x121;
 /// u32 index of the boot message's namespace descriptors: one that is closed when the container has ended for good.
 pub const OP_HOLD: u16 = 0x122;
+
+/// u32 n, n × (u32 IPv4 address as its bytes lie, u32 whether only the host reaches it), u32 n, n × str file of names below
+/// the run directory: what the resolver answers, and whom it asks. Without resolvers it passes nothing on.
+pub const OP_RESOLVER: u16 = 0x123;
+
+/// First four bytes of a file of names. A u8 length and the network's name follow, then entries: u32 slot, eight bytes of
+/// the container's id, four of an IPv4 address, sixteen of an IPv6 address, u8 flags (1: has IPv4, 2: has IPv6, 4: is the
+/// container's own name), u8 length and the name in small letters.
+pub const NAMES_MAGIC: u32 = u32::from_le_bytes(*b"CNAM");
+/// Bytes of an entry before its name.
+pub const NAMES_ENTRY: usize = 34;
 
 /// The container's id.
 pub const STRING_ID: u32 = 1;

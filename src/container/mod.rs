@@ -62,7 +62,7 @@ pub(crate) struct Containers {
     journal: Arc<Journal>,
     volumes: Arc<Volumes>,
     states: Arc<States>,
-    networks: Arc<Networks>,
+    pub(crate) networks: Arc<Networks>,
     program: MonitorProgram,
     hierarchies: Hierarchies,
     host: cgroup::HostFacts,

@@ -1,14 +1,17 @@
 //! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
 
-use super::spec::Spec;
+use super::spec::{Spec, asked_for};
 use super::{Containers, Found};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch::plan::NetRequest;
-use crate::model::{EndpointSettings, NetworkSettings, PortBinding, PortSummary};
-use crate::network::{EndpointDoc, Joined, Joining, Network, Published, Script, Want, key};
+use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortBinding, PortSummary};
+use crate::network::{EndpointDoc, Joined, Joining, Network, Published, Script, Want, check_settings, key};
+use crate::op::Op;
+use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 /// Where a container's network namespace comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,4 +233,95 @@ pub(super) fn event_members(joined: &Joined) -> Vec<(String, String)> {
 pub(super) fn addresses(joined: &Joined) -> Vec<String> {
     let of = |doc: &EndpointDoc| [doc.v4, doc.v6].into_iter().flatten().map(|ip| ip.to_string()).collect::<Vec<_>>();
     joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
+}
+
+impl Containers {
+    /// Puts a container that does not run on a network: its next start finds it there.
+    pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
+        let network = self.networks.find(reference)?;
+        let (_busy, found) = self.take(&asked.container, op)?;
+        check_connect(&found, &network)?;
+        let settings = asked_for(&asked.endpoint_config);
+        check_settings(&network, &settings)?;
+        if self.network_key(&found, &network).is_some() {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!("endpoint with name {} already exists in network {}", found.row.name, network.name),
+            ));
+        }
+        if found.now.is_live() {
+            return Err(Error::unsupported(
+                "connecting a running container to a network is not supported yet: stop it first",
+            ));
+        }
+        let mut spec = found.spec.clone();
+        spec.networks.insert(network.name, settings);
+        self.set_spec(&found, &spec)
+    }
+
+    /// Takes a container that does not run off a network.
+    pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
+        let network = self.networks.find(reference)?;
+        let (_busy, found) = self.take(&asked.container, op)?;
+        if network.name == "host" || mode(&found.spec) == Mode::Host {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                "container cannot be disconnected from host network or connected to host network",
+            ));
+        }
+        let key = self.network_key(&found, &network).ok_or_else(|| {
+            let text = format!("container {} is not connected to network {}", found.row.id, network.name);
+            Error::new(ErrorKind::Internal, text).in_area("network")
+        })?;
+        if found.now.is_live() {
+            return Err(Error::unsupported(
+                "disconnecting a running container from a network is not supported yet: stop it first",
+            ));
+        }
+        let mut spec = found.spec.clone();
+        spec.networks.remove(&key);
+        self.set_spec(&found, &spec)?;
+        self.networks.forget(&network, &found.row.id)
+    }
+
+    /// Under which name a container has a network, if it is on it.
+    fn network_key(&self, found: &Found, network: &Network) -> Option<String> {
+        let same = |key: &&String| {
+            **key == network.name
+                || **key == network.id
+                || self.networks.find(key).is_ok_and(|other| other.id == network.id)
+        };
+        found.spec.networks.keys().find(same).cloned()
+    }
+
+    fn set_spec(&self, found: &Found, spec: &Spec) -> Result<()> {
+        let text = serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
+    }
+}
+
+fn check_connect(found: &Found, network: &Network) -> Result<()> {
+    let refused = |text: &str| Err(Error::new(ErrorKind::Forbidden, text).in_area("network"));
+    match (mode(&found.spec), network.name.as_str()) {
+        (Mode::Container(_), _) => refused(
+            "container sharing network namespace with another container or host cannot be connected to any other network",
+        ),
+        (Mode::Host, _) | (_, "host") => {
+            refused("container cannot be disconnected from host network or connected to host network")
+        }
+        (Mode::None, _) | (_, "none") => refused(
+            "container cannot be connected to multiple networks with one of the networks in private (none) mode",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Whom a container's resolver asks: the servers of the request, or the host's; those that only the host reaches are
+/// marked. IPv4 alone.
+pub(super) fn servers(spec: &Spec, host_text: &str) -> Vec<(Ipv4Addr, bool)> {
+    let asked: Vec<&str> = spec.host_config.dns.iter().flatten().map(String::as_str).collect();
+    let of_host = host_text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")).map(str::trim);
+    let texts: Vec<&str> = if asked.is_empty() { of_host.collect() } else { asked.clone() };
+    let parsed = texts.iter().filter_map(|text| text.parse::<Ipv4Addr>().ok());
+    parsed.map(|ip| (ip, ip.is_loopback())).collect()
 }

@@ -30,6 +30,8 @@ impl Containers {
     /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
+        // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
+        let _ = self.networks.heal();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
         for row in self.db.read(table::all)? {

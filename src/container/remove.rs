@@ -76,6 +76,7 @@ impl Containers {
         let mut renamed = found;
         renamed.row.name = name.to_owned();
         if renamed.now.is_live() {
+            self.networks.rename(&renamed.row.id, name)?;
             // Its monitor tells events under the new name from now on. One that just ended tells none.
             if let Ok(control) = self.control(&renamed) {
                 let _ = control.tell(request(DO_ATTRIBUTES), start::attributes(&renamed).as_bytes());

@@ -1,6 +1,6 @@
 //! Starting a container: spec → plan → monitor.
 
-use super::network::{Mode, addresses, event_members, mode, requests};
+use super::network::{Mode, addresses, event_members, mode, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts};
 use super::{Containers, Found, dirs, failure};
 use crate::engine::Changed;
@@ -237,7 +237,21 @@ impl Containers {
         let hosts = if host_network { host("/etc/hosts") } else { String::new() };
         dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &addresses(networks)))?;
         dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
-        dirs::write(&dir.join("resolv.conf"), &spec::resolv_conf(&host("/etc/resolv.conf"), &spec.host_config))
+        let resolvers = host("/etc/resolv.conf");
+        let named = networks.endpoints.iter().any(|end| !end.network.is_predefined());
+        let text = match named {
+            true => spec::embedded_resolv_conf(&resolvers, &spec.host_config),
+            false => spec::resolv_conf(&resolvers, &spec.host_config),
+        };
+        dirs::write(&dir.join("resolv.conf"), &text)
+    }
+
+    fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
+        let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
+        let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
+        let network::Resolver { port, redirect, names, .. } = resolver;
+        Ok(Some(plan::Resolver { port, redirect, servers, names }))
     }
 
     /// Opens the namespaces of `container:` modes. Errors: that container does not run.
@@ -335,6 +349,7 @@ impl Containers {
             uts: if host_uts { Namespace::Host } else { Namespace::New },
             net: joined.net,
             net_requests: requests(networks),
+            resolver: self.resolver(found, networks)?,
             networks: event_members(networks),
             firewall_end: networks.firewall_end.clone(),
             hold: joined.hold,

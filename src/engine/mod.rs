@@ -6,6 +6,7 @@ mod dirs;
 mod events;
 mod exec;
 mod images;
+mod networks;
 mod session;
 mod system;
 mod volumes;

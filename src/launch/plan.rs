@@ -63,6 +63,17 @@ pub(crate) struct NetRequest {
     pub sentence: String,
 }
 
+/// What the container's resolver is: see [`OP_DNS`] and [`OP_RESOLVER`].
+pub(crate) struct Resolver {
+    pub port: u16,
+    /// netfilter requests for the container's network namespace.
+    pub redirect: Vec<u8>,
+    /// Whom it asks, and whether only the host reaches that one.
+    pub servers: Vec<(std::net::Ipv4Addr, bool)>,
+    /// Files of names below the container's run directory.
+    pub names: Vec<String>,
+}
+
 /// Who a process runs as and what it may do.
 pub(crate) struct Rights {
     pub user: String,
@@ -121,6 +132,8 @@ pub(crate) struct Container {
     pub net: Namespace,
     /// What makes the interfaces of a network namespace of its own.
     pub net_requests: Vec<NetRequest>,
+    /// Answers names in the container.
+    pub resolver: Option<Resolver>,
     /// The networks that events tell of: id, JSON members without braces.
     pub networks: Vec<(String, String)>,
     /// Netfilter requests for the monitor to send at the end; empty: none.
@@ -384,6 +397,15 @@ fn networks(plan: &mut PlanWriter, c: &Container) {
         }
         plan.str(&request.messages);
     }
+    if let Some(dns) = &c.resolver {
+        resolver(plan, dns);
+    }
+}
+
+fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {
+    plan.op(OP_DNS, "make the sockets of the resolver").u32(u32::from(resolver.port));
+    plan.op(OP_NET, "lead questions to the resolver").u32(NET_INSIDE_FILTER).u32(1).str("").u32(0);
+    plan.str(&resolver.redirect);
 }
 
 /// What the monitor reads, and its child never comes to: it stands last, so that the steps before are the same for every
@@ -391,6 +413,16 @@ fn networks(plan: &mut PlanWriter, c: &Container) {
 fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     for (id, members) in &c.networks {
         plan.op(OP_NETWORK, "read the plan").str(id).str(members);
+    }
+    if let Some(resolver) = &c.resolver {
+        plan.op(OP_RESOLVER, "read the plan").u32(resolver.servers.len() as u32);
+        for (ip, outside) in &resolver.servers {
+            plan.u32(u32::from_le_bytes(ip.octets())).u32(u32::from(*outside));
+        }
+        plan.u32(resolver.names.len() as u32);
+        for path in &resolver.names {
+            plan.str(path);
+        }
     }
     if !c.firewall_end.is_empty() {
         plan.op(OP_FIREWALL_END, "read the plan").str(&c.firewall_end);

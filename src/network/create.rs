@@ -101,6 +101,7 @@ impl Networks {
             table::delete(tx, &network.id)
         })?;
         self.down(&network)?;
+        self.remove_names(&network);
         self.event(&network, "destroy", None)
     }
 }

@@ -128,6 +128,9 @@ impl Networks {
             let (host, inside) = scripts(&network, parent, &doc, leads == Some(at))?;
             joined.endpoints.push(Endpoint { network, doc, host, inside });
         }
+        for end in &joined.endpoints {
+            self.write_names(&end.network)?;
+        }
         let ports = joined.ports();
         if !ports.is_empty() {
             joined.hold = Some(port::bundle(&sockets)?);
@@ -307,6 +310,12 @@ impl Networks {
             }
         }
         Ok(ports)
+    }
+
+    /// Forgets a container's end on a network that it is not to be on any more.
+    pub(crate) fn forget(&self, network: &Network, container: &str) -> Result<()> {
+        self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, container))?;
+        self.write_names(network)
     }
 
     /// The ports of running containers.

@@ -7,7 +7,7 @@
 use super::netlink::nft::{Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_table};
 use super::ports::Published;
 use super::subnet::Subnet;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, Socket};
 use std::net::IpAddr;
 
@@ -88,14 +88,6 @@ impl Firewall {
         }
         write_ports(&mut batch, ports, Batch::add_elements);
         send("make the firewall table", &batch.finish())
-    }
-
-    /// Removes the table.
-    pub(crate) fn remove(&self) -> Result<()> {
-        let mut batch = Batch::new(&self.table);
-        batch.add_table();
-        batch.delete_table();
-        send("remove the firewall table", &batch.finish_without_table())
     }
 
     /// Adds a network.
@@ -295,9 +287,4 @@ fn octets(ip: IpAddr) -> Vec<u8> {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
     }
-}
-
-/// The error of a kernel without what the firewall needs.
-pub(crate) fn unsupported(error: &Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EPROTONOSUPPORT | libc::EOPNOTSUPP))
 }

@@ -10,12 +10,14 @@ mod create;
 mod endpoint;
 mod firewall;
 mod list;
+mod names;
 mod netlink;
 mod options;
 mod ports;
 mod subnet;
 
-pub(crate) use endpoint::{Endpoint, EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
+pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
+pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
 pub(crate) use ports::{Published, check as check_ports, parse as parse_port};
 
@@ -38,7 +40,8 @@ pub(crate) struct Networks {
     db: Arc<Db>,
     states: Arc<States>,
     journal: Arc<Journal>,
-    lock_path: PathBuf,
+    /// The root's run directory.
+    run: PathBuf,
     firewall: Firewall,
     ports: Ports,
     /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
@@ -109,7 +112,7 @@ impl Networks {
             db,
             states,
             journal,
-            lock_path: run.join("net.lock"),
+            run: run.to_owned(),
             // The default network's id is the root's own, and lasts as long.
             firewall: Firewall::new(&default.id[..8]),
             ports: Ports::default(),
@@ -141,8 +144,9 @@ impl Networks {
         use crate::kernel::file::{Contended, lock_byte};
         use std::os::unix::fs::OpenOptionsExt;
         let mut open = File::options();
-        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.lock_path);
-        let file = file.map_err(|e| Error::io(format_args!("open {}", self.lock_path.display()), &e))?;
+        let path = self.run.join("net.lock");
+        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
         lock_byte(&file, 0, Contended::Wait)?;
         Ok(file)
     }
@@ -166,6 +170,11 @@ fn predefine(db: &Db) -> Result<Network> {
             if network.is_default() {
                 network.spec.options = options::of_default_bridge();
                 network.spec.automatic = true;
+                // Where none is free now, the first start looks again.
+                let host = bridge::host_subnets().unwrap_or_default();
+                if let Ok((pools, _)) = address::decide(&Ipam::default(), false, &[], &host) {
+                    network.spec.ipam.config = pools;
+                }
             }
             table::insert(tx, &network.row()?)?;
         }

@@ -20,6 +20,7 @@ mod logs;
 mod many;
 mod misuse;
 mod monitor;
+mod network;
 mod older;
 mod registry;
 mod restart;

@@ -3,6 +3,7 @@
 pub(crate) mod containers;
 pub(crate) mod exec;
 pub(crate) mod images;
+pub(crate) mod networks;
 pub(crate) mod registry;
 pub(crate) mod system;
 pub(crate) mod unbuilt;

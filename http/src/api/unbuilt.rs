@@ -26,7 +26,6 @@ unbuilt! {
     commit: "committing a container is",
     build: "building images is",
     volumes: "volumes are",
-    networks: "networks are",
     plugins: "plugins are",
     swarm: "swarm mode is",
 }

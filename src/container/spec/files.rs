@@ -64,6 +64,23 @@ pub(crate) fn resolv_conf(host_text: &str, host: &HostConfig) -> String {
     text
 }
 
+/// The same for a container with a resolver of its own: that is the server, whoever it asks in turn.
+pub(crate) fn embedded_resolv_conf(host_text: &str, host: &HostConfig) -> String {
+    let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
+    let search = some(&host.dns_search).unwrap_or_else(|| last(host_text, "search"));
+    let mut options = some(&host.dns_options).unwrap_or_else(|| last(host_text, "options"));
+    if !options.iter().any(|option| option.starts_with("ndots:")) {
+        // Names of containers have no dot, and are to be asked for as they are.
+        options.push("ndots:0".into());
+    }
+    let mut text = String::new();
+    if !search.is_empty() && search != ["."] {
+        text += &format!("search {}\n", search.join(" "));
+    }
+    text += &format!("nameserver {}\noptions {}\n", crate::network::RESOLVER, options.join(" "));
+    text
+}
+
 fn reachable(text: &str) -> String {
     let loopback = |line: &&str| {
         let mut words = line.split_whitespace();

@@ -1,7 +1,7 @@
 //! What this version does not do: refused by name, never ignored. A feature that lands deletes its lines here.
 
 use crate::error::{Error, Result};
-use crate::model::{CreateBody, EndpointSettings, HostConfig};
+use crate::model::{CreateBody, EndpointSettings};
 
 /// Refuses a request that needs what is not built.
 pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     if let Some((_, what)) = asked.iter().find(|(found, _)| *found) {
         return Err(Error::unsupported(format!("{what} is not supported yet")));
     }
-    networks(request, host)
+    networks(request)
 }
 
 /// `label=disable` and `apparmor=unconfined` ask for what is: no label, no profile.
@@ -34,20 +34,14 @@ fn labelled(option: &str) -> bool {
     }
 }
 
-fn networks(request: &CreateBody, host: &HostConfig) -> Result<()> {
-    let mode = host.network_mode.as_str();
-    let built =
-        |name: &str| matches!(name, "" | "default" | "bridge" | "none" | "host") || name.starts_with("container:");
-    if !built(mode) && !request.config.network_disabled {
-        return Err(Error::unsupported(format!("NetworkMode {mode}: user-defined networks are not supported yet")));
-    }
+fn networks(request: &CreateBody) -> Result<()> {
     let links = |settings: &Option<EndpointSettings>| {
         settings.as_ref().and_then(|settings| settings.links.as_ref()).is_some_and(|links| !links.is_empty())
     };
-    match request.networking_config.endpoints_config.iter().find(|(name, is)| !built(name) || links(is)) {
-        Some((name, _)) => Err(Error::unsupported(format!(
-            "NetworkingConfig: endpoint {name}: user-defined networks and links are not supported yet"
-        ))),
+    match request.networking_config.endpoints_config.iter().find(|(_, settings)| links(settings)) {
+        Some((name, _)) => {
+            Err(Error::unsupported(format!("NetworkingConfig: endpoint {name}: Links is not supported yet")))
+        }
         None => Ok(()),
     }
 }

@@ -297,13 +297,11 @@ fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
         (json!({"Image": ""}), "Image"),
-        (json!({"NetworkingConfig": {"EndpointsConfig": {"n1": {}}}}), "NetworkingConfig"),
-        (json!({"NetworkingConfig": {"EndpointsConfig": {"none": {"Aliases": ["a"]}}}}), "NetworkingConfig"),
+        (json!({"NetworkingConfig": {"EndpointsConfig": {"n1": {"Links": ["a"]}}}}), "NetworkingConfig"),
         (hosted(json!({"Links": ["a"]})), "Links"),
         (hosted(json!({"StorageOpt": {"size": "1G"}})), "StorageOpt"),
         (hosted(json!({"UsernsMode": "zz"})), "UsernsMode"),
         (hosted(json!({"IpcMode": "none"})), "IpcMode"),
-        (hosted(json!({"NetworkMode": "mine"})), "NetworkMode mine"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),

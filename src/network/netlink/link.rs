@@ -8,10 +8,8 @@ const NEW_LINK: u16 = 16;
 const DEL_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
 const NEW_ADDR: u16 = 20;
-const DEL_ADDR: u16 = 21;
 const GET_ADDR: u16 = 22;
 const NEW_ROUTE: u16 = 24;
-const DEL_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 
 const IFLA_ADDRESS: u16 = 1;
@@ -93,16 +91,6 @@ pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, a
 /// Removes a link.
 pub(crate) fn delete_link(m: &mut Messages, index: u32) {
     m.begin(DEL_LINK, ACK, &link_head(0, index, 0, 0));
-}
-
-/// Removes a link by its name.
-pub(crate) fn delete_named(m: &mut Messages, name: &str) {
-    m.begin(DEL_LINK, ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name);
-}
-
-/// Brings a link up.
-pub(crate) fn set_up(m: &mut Messages, index: u32) {
-    m.begin(NEW_LINK, ACK, &link_head(0, index, UP, UP));
 }
 
 /// A pair of which one end is a bridge's port here and the other an interface elsewhere.
@@ -246,11 +234,6 @@ pub(crate) fn add_address(m: &mut Messages, index: u32, address: Address) {
     write_address(m, NEW_ADDR, CREATE | REPLACE | ACK, index, address);
 }
 
-/// Takes an address from a link.
-pub(crate) fn delete_address(m: &mut Messages, index: u32, address: Address) {
-    write_address(m, DEL_ADDR, ACK, index, address);
-}
-
 /// Adds an address to the interface whose index is patched in.
 pub(crate) fn address_inside(s: &mut Script, address: Address, index: u32) {
     let at = write_address(&mut s.messages, NEW_ADDR, CREATE | EXCLUSIVE | ACK, 0, address);
@@ -289,21 +272,12 @@ pub(crate) fn default_route_inside(s: &mut Script, through: Through, index: u32)
     s.hole(index, at);
 }
 
-/// Removes the default route of one family, whatever it goes through.
-pub(crate) fn delete_default_route(m: &mut Messages, v6: bool) {
-    m.begin(DEL_ROUTE, ACK, &route_head(v6, 255));
-}
-
 /// A link of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub index: u32,
     pub name: String,
     pub alias: String,
-    pub master: u32,
-    pub up: bool,
-    /// `bridge`, `veth`, ...; empty for hardware.
-    pub kind: String,
 }
 
 /// Asks for all links.
@@ -327,16 +301,11 @@ pub(crate) fn read_link(kind: u16, body: &[u8]) -> Option<Link> {
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
     let number = |at: usize| body.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
-    let mut link = Link { index: number(4)?, up: number(8)? & UP != 0, ..Link::default() };
+    let mut link = Link { index: number(4)?, ..Link::default() };
     for (kind, payload) in attributes(body.get(16..)?) {
         match kind {
             IFLA_NAME => link.name = text(payload),
             IFLA_ALIAS => link.alias = text(payload),
-            IFLA_MASTER => link.master = payload.try_into().map(u32::from_ne_bytes).unwrap_or(0),
-            IFLA_LINKINFO => {
-                link.kind =
-                    attributes(payload).find(|(kind, _)| *kind == INFO_KIND).map(|(_, t)| text(t)).unwrap_or_default()
-            }
             _ => {}
         }
     }

@@ -271,6 +271,15 @@ impl Rule {
         rule.compare(register, false, &[0; 4])
     }
 
+    /// Puts bytes into a register.
+    pub(crate) fn set(self, register: u32, data: &[u8]) -> Rule {
+        self.expression("immediate", |m| {
+            m.be32(1, register).nest(2, |m| {
+                m.attr(1, data);
+            });
+        })
+    }
+
     /// Connection tracking's state (0) or status (2).
     pub(crate) fn ct(self, key: u32, register: u32) -> Rule {
         self.expression("ct", |m| {

@@ -1,0 +1,160 @@
+//! `network`: commands on networks.
+
+use crate::args::{Command, Flag, Parsed};
+use crate::format::{short, table};
+use crate::{Entry, Failure, Globals, Outcome, each, emit};
+use coracle::model::*;
+use serde_json::json;
+
+pub const ENTRIES: &[Entry] = &[
+    entry("network ls", "[FLAGS]", "List networks", LIST, list),
+    entry("network create", "[FLAGS] NAME", "Make a network", CREATE, create),
+    entry("network inspect", "NETWORK...", "Everything about networks, as JSON", &[], inspect),
+    entry("network connect", "[FLAGS] NETWORK CONTAINER", "Put a container on a network", CONNECT, connect),
+    entry("network disconnect", "[FLAGS] NETWORK CONTAINER", "Take a container off a network", DISCONNECT, disconnect),
+    entry("network rm", "NETWORK...", "Remove networks", &[], remove),
+];
+
+const fn entry(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    flags: &'static [Flag],
+    run: fn(&Globals, &Parsed) -> Outcome,
+) -> Entry {
+    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
+}
+
+const LIST: &[Flag] = &[
+    Flag::value(&["filter", "f"], "NAME=VALUE", "only those: name, id, driver, label, type"),
+    Flag::switch(&["quiet", "q"], "ids only"),
+    Flag::switch(&["no-trunc"], "whole ids"),
+];
+
+const CREATE: &[Flag] = &[
+    Flag::value(&["driver", "d"], "NAME", "bridge (the default), macvlan, ipvlan"),
+    Flag::value(&["subnet"], "CIDR", "its addresses"),
+    Flag::value(&["ip-range"], "CIDR", "the part of them that is given out"),
+    Flag::value(&["gateway"], "ADDRESS", "the host's own"),
+    Flag::value(&["aux-address"], "NAME=ADDRESS", "one that is not given out"),
+    Flag::switch(&["internal"], "nothing leads outside"),
+    Flag::switch(&["ipv6"], "IPv6 addresses too"),
+    Flag::value(&["opt", "o"], "NAME=VALUE", "an option of the driver"),
+    Flag::value(&["label"], "NAME=VALUE", "a label"),
+];
+
+const CONNECT: &[Flag] = &[
+    Flag::value(&["ip"], "ADDRESS", "its IPv4 address there"),
+    Flag::value(&["ip6"], "ADDRESS", "its IPv6 address there"),
+    Flag::value(&["alias"], "NAME", "a further name there"),
+];
+
+const DISCONNECT: &[Flag] = &[Flag::switch(&["force", "f"], "also where the container is gone")];
+
+fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let mut filters = Filters::new();
+    for text in parsed.all("filter") {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| Failure::Usage(format!("bad filter {text:?}: NAME=VALUE")))?;
+        filters.entry(name.to_owned()).or_default().push(value.to_owned());
+    }
+    let networks = globals.engine()?.network_list(&ListNetworks { filters })?;
+    let id = |network: &NetworkDetail| {
+        if parsed.has("no-trunc") { network.id.clone() } else { short(&network.id) }
+    };
+    if parsed.has("quiet") {
+        return emit(&networks.iter().map(|network| id(network) + "\n").collect::<String>()).map(|()| 0);
+    }
+    let row = |n: &NetworkDetail| vec![id(n), n.name.clone(), n.driver.clone(), n.scope.clone()];
+    let rows: Vec<Vec<String>> = networks.iter().map(row).collect();
+    emit(&table(&["NETWORK ID", "NAME", "DRIVER", "SCOPE"], &rows))?;
+    Ok(0)
+}
+
+fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let [name] = parsed.rest.as_slice() else { return Err(Failure::Usage("one name is needed".into())) };
+    let (subnets, ranges, gateways) = (parsed.all("subnet"), parsed.all("ip-range"), parsed.all("gateway"));
+    if subnets.is_empty() && !(ranges.is_empty() && gateways.is_empty() && parsed.some("aux-address").is_none()) {
+        return Err(Failure::Usage("--ip-range, --gateway and --aux-address need --subnet".into()));
+    }
+    let at = |list: &[String], index: usize| list.get(index).cloned().unwrap_or_default();
+    let pool = |(index, subnet): (usize, &String)| IpamPool {
+        subnet: subnet.clone(),
+        ip_range: at(&ranges, index),
+        gateway: at(&gateways, index),
+        auxiliary_addresses: if index == 0 { pairs(parsed, "aux-address") } else { StringMap::new() },
+    };
+    let created = globals.engine()?.network_create(&CreateNetwork {
+        name: name.clone(),
+        check_duplicate: true,
+        driver: parsed.last("driver").unwrap_or_default().to_owned(),
+        enable_ipv6: parsed.has("ipv6"),
+        ipam: Ipam { config: subnets.iter().enumerate().map(pool).collect(), ..Ipam::default() },
+        internal: parsed.has("internal"),
+        options: pairs(parsed, "opt"),
+        labels: pairs(parsed, "label"),
+        ..CreateNetwork::default()
+    })?;
+    emit(&format!("{}\n", created.id))?;
+    Ok(0)
+}
+
+fn pairs(parsed: &Parsed, key: &str) -> StringMap {
+    let pair = |text: String| {
+        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        (name.to_owned(), value.to_owned())
+    };
+    parsed.all(key).into_iter().map(pair).collect()
+}
+
+fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let engine = globals.engine()?;
+    let mut all = Vec::new();
+    for name in &parsed.rest {
+        all.push(json!(engine.network_inspect(name)?));
+    }
+    emit(&format!("{:#}\n", json!(all)))?;
+    Ok(0)
+}
+
+fn both(parsed: &Parsed) -> Result<(&str, &str), Failure> {
+    match parsed.rest.as_slice() {
+        [network, container] => Ok((network, container)),
+        _ => Err(Failure::Usage("a network and a container are needed".into())),
+    }
+}
+
+/// What `--ip`, `--ip6` and the aliases of a command line ask for.
+pub fn endpoint(parsed: &Parsed, alias: &str) -> Option<EndpointSettings> {
+    let text = |key: &str| parsed.last(key).unwrap_or_default().to_owned();
+    let ipam = EndpointIpamConfig { ipv4_address: text("ip"), ipv6_address: text("ip6"), ..Default::default() };
+    let aliases = parsed.some(alias);
+    let ipam_config = Some(ipam).filter(|ipam| *ipam != EndpointIpamConfig::default());
+    (ipam_config.is_some() || aliases.is_some()).then(|| EndpointSettings {
+        ipam_config,
+        aliases,
+        ..EndpointSettings::default()
+    })
+}
+
+fn connect(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (network, container) = both(parsed)?;
+    let body = ConnectNetwork { container: container.to_owned(), endpoint_config: endpoint(parsed, "alias") };
+    globals.engine()?.network_connect(network, &body, None)?;
+    Ok(0)
+}
+
+fn disconnect(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (network, container) = both(parsed)?;
+    let body = DisconnectNetwork { container: container.to_owned(), force: parsed.has("force") };
+    globals.engine()?.network_disconnect(network, &body, None)?;
+    Ok(0)
+}
+
+fn remove(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let engine = globals.engine()?;
+    each(&parsed.rest, |name| {
+        engine.network_remove(name)?;
+        Ok(name.to_owned())
+    })
+}

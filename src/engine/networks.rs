@@ -1,0 +1,38 @@
+//! Networks: list, create, inspect, connect, disconnect, remove.
+
+use super::Engine;
+use crate::error::Result;
+use crate::model::*;
+use crate::op::Op;
+
+impl Engine {
+    /// Lists networks by name. Errors: a filter is unknown or says what it cannot.
+    pub fn network_list(&self, query: &ListNetworks) -> Result<Vec<NetworkDetail>> {
+        self.0.containers.networks.list(query)
+    }
+    /// Everything about one network, by name, id or unique prefix of an id.
+    pub fn network_inspect(&self, reference: &str) -> Result<NetworkDetail> {
+        self.0.containers.networks.inspect(reference)
+    }
+    /// Makes a network.
+    ///
+    /// Errors: its name is reserved (`Forbidden`), or taken where `CheckDuplicate` asks for that (`Conflict`); its subnets
+    /// overlap others (`Forbidden`); there is no such driver (`NotFound`).
+    pub fn network_create(&self, body: &CreateNetwork) -> Result<NetworkCreated> {
+        self.0.containers.networks.create(body)
+    }
+    /// Removes a network. Errors: it is predefined, or running containers are on it (`Forbidden`).
+    pub fn network_remove(&self, reference: &str) -> Result<()> {
+        self.0.containers.networks.remove(reference)
+    }
+    /// Puts a container on a network.
+    ///
+    /// Errors: it is on it already (`Forbidden`); its mode shares no network of its own; an address is taken.
+    pub fn network_connect(&self, reference: &str, body: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
+        self.0.containers.connect(reference, body, op)
+    }
+    /// Takes a container off a network. Errors: it is not on it.
+    pub fn network_disconnect(&self, reference: &str, body: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
+        self.0.containers.disconnect(reference, body, op)
+    }
+}

@@ -1,0 +1,161 @@
+//! Names: the files that monitors answer from, one for each user-defined network, and what a container's resolver needs.
+
+use super::endpoint::{EndpointDoc, read};
+use super::netlink::nft::{Batch, Hook, Meta, R0, Rule};
+use super::{Joined, Network, Networks, random};
+use crate::error::{Error, Result};
+use crate::store::Flush;
+use crate::store::networks::{self as table, EndpointRow};
+use coracle_monitor::wire::{NAMES_ENTRY, NAMES_MAGIC};
+use std::fs::DirBuilder;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+/// Where containers of user-defined networks ask.
+pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 11);
+
+/// What a container's resolver needs.
+pub(crate) struct Resolver {
+    /// The port that it listens at; questions to port 53 come there.
+    pub port: u16,
+    /// netfilter requests that see to that, in the container's network namespace.
+    pub redirect: Vec<u8>,
+    /// Files of names, below the container's run directory.
+    pub names: Vec<String>,
+    /// Whether questions may leave: not where all its networks are internal.
+    pub forwards: bool,
+}
+
+impl Networks {
+    /// The resolver of a container that is on a user-defined network; others have none.
+    pub(crate) fn resolver(&self, joined: &Joined) -> Result<Option<Resolver>> {
+        let own: Vec<&Network> =
+            joined.endpoints.iter().map(|end| &end.network).filter(|network| !network.is_predefined()).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        // High, so that it is not in the way of a server in the container.
+        let port = 40_000 + u16::from_ne_bytes(random()?) % 20_000;
+        Ok(Some(Resolver {
+            port,
+            redirect: redirect(port),
+            names: own.iter().map(|network| format!("../../net/{}", network.id)).collect(),
+            forwards: joined.endpoints.iter().any(|end| !end.network.spec.internal),
+        }))
+    }
+
+    /// Writes the names of a network, as the database has them.
+    pub(super) fn write_names(&self, network: &Network) -> Result<()> {
+        if network.is_predefined() {
+            return Ok(());
+        }
+        let path = self.names_path(&network.id);
+        let failed = |e: &std::io::Error| Error::io(format_args!("write {}", path.display()), e);
+        if let Some(dir) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
+        }
+        // Two programs that write must do so in the order in which they looked.
+        let _order = self.lock()?;
+        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let mut bytes = NAMES_MAGIC.to_le_bytes().to_vec();
+        text(&mut bytes, &network.name);
+        for row in rows.iter().filter(|row| row.left_ns == 0) {
+            entries(&mut bytes, row, &read(row)?);
+        }
+        let staged = path.with_extension("new");
+        std::fs::write(&staged, bytes).and_then(|()| std::fs::rename(&staged, &path)).map_err(|e| failed(&e))
+    }
+
+    pub(super) fn remove_names(&self, network: &Network) {
+        // One that stays names containers that are not on it any more; no resolver reads it.
+        let _ = std::fs::remove_file(self.names_path(&network.id));
+    }
+
+    fn names_path(&self, id: &str) -> PathBuf {
+        self.run.join("net").join(id)
+    }
+
+    /// A container has another name from now on.
+    pub(crate) fn rename(&self, container: &str, name: &str) -> Result<()> {
+        let rows = self.db.write(Flush::Lazy, |tx| {
+            let rows = table::of_container(tx, container)?;
+            for row in &rows {
+                let doc = EndpointDoc { name: name.to_owned(), ..read(row)? };
+                let renamed = super::endpoint::row(&row.network_id, container, row.slot, &doc)?;
+                table::put_endpoint(tx, &EndpointRow { left_ns: row.left_ns, ..renamed })?;
+            }
+            Ok(rows)
+        })?;
+        for row in rows {
+            self.write_names(&self.find(&row.network_id)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn entries(bytes: &mut Vec<u8>, row: &EndpointRow, doc: &EndpointDoc) {
+    let aliases = doc.aliases.iter().map(|alias| (alias, false));
+    for (name, own) in std::iter::once((&doc.name, true)).chain(aliases) {
+        let mut entry = row.slot.to_le_bytes().to_vec();
+        entry.extend(row.container_id.bytes().take(8));
+        let mut flags = if own { 4 } else { 0 };
+        match doc.v4 {
+            Some(IpAddr::V4(ip)) => {
+                flags |= 1;
+                entry.extend(ip.octets());
+            }
+            _ => entry.extend([0; 4]),
+        }
+        match doc.v6 {
+            Some(IpAddr::V6(ip)) => {
+                flags |= 2;
+                entry.extend(ip.octets());
+            }
+            _ => entry.extend([0; 16]),
+        }
+        entry.push(flags);
+        debug_assert_eq!(entry.len(), NAMES_ENTRY - 1);
+        bytes.extend(entry);
+        text(bytes, name);
+    }
+}
+
+/// A length and the text in small letters; no name is longer than a length can say.
+fn text(bytes: &mut Vec<u8>, text: &str) {
+    let short: String = text
+        .to_ascii_lowercase()
+        .chars()
+        .scan(0, |used, c| {
+            *used += c.len_utf8();
+            (*used <= 255).then_some(c)
+        })
+        .collect();
+    bytes.push(short.len() as u8);
+    bytes.extend(short.bytes());
+}
+
+/// Questions to 127.0.0.11 port 53 go to another port of it: a server of the container's own may have port 53.
+fn redirect(port: u16) -> Vec<u8> {
+    const OUTPUT: u32 = 3;
+    const DESTINATION: u32 = 16;
+    let mut batch = Batch::new("coracle-names");
+    batch.add_table();
+    batch.add_chain("ask", Hook { kind: "nat", hook: OUTPUT, priority: -100 });
+    for protocol in [libc::IPPROTO_UDP as u8, libc::IPPROTO_TCP as u8] {
+        let rule = Rule::new()
+            .load(Meta::Family, R0)
+            .compare(R0, true, &[libc::NFPROTO_IPV4 as u8])
+            .payload(1, DESTINATION, 4, R0)
+            .compare(R0, true, &RESOLVER.octets())
+            .load(Meta::Protocol, R0)
+            .compare(R0, true, &[protocol])
+            .payload(2, 2, 2, R0)
+            .compare(R0, true, &53u16.to_be_bytes())
+            .set(R0, &RESOLVER.octets())
+            .set(R0 + 1, &port.to_be_bytes())
+            .dnat(false, R0, R0 + 1);
+        batch.add_rule("ask", rule);
+    }
+    batch.finish()
+}

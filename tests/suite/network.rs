@@ -1,0 +1,441 @@
+//! Networks, with namespaces as hosts: each test has a host of its own, with another one beside it.
+
+use crate::support::*;
+use coracle::model::*;
+use nix::sched::{CloneFlags, setns, unshare};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const HOST: &str = "10.77.0.1";
+const OUTSIDE: &str = "10.77.0.2";
+
+/// An engine on a host of its own (a network namespace that this test's thread is in), and a neighbour of that host.
+struct World {
+    root: Root,
+    outside: String,
+}
+
+impl World {
+    fn new() -> World {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let outside = format!("coracle-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+        sh(&format!(
+            "ip link set lo up; ip netns add {outside}; ip link add up0 type veth peer name eth0 netns {outside};
+             ip addr add {HOST}/24 dev up0; ip link set up0 up; ip -n {outside} link set lo up;
+             ip -n {outside} addr add {OUTSIDE}/24 dev eth0; ip -n {outside} link set eth0 up"
+        ));
+        World { root: Root::new(), outside }
+    }
+
+    /// Runs something as the neighbour.
+    fn outside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.outside);
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                setns(File::open(path).expect("the neighbour"), CloneFlags::CLONE_NEWNET).expect("go there");
+                work()
+            });
+            there.join().expect("the neighbour's work")
+        })
+    }
+
+    /// A container that answers `hi` on a TCP port, for ever.
+    fn server(&self, name: &str, more: Value) -> String {
+        let script = "mkdir -p /w; echo hi > /w/index.html; trap 'exit 0' TERM; httpd -f -p 80 -h /w & wait";
+        let id = self.root.create(name, body(&["sh", "-c", script], networked(more)));
+        self.root.start(&id);
+        let ip = self.ip(&id);
+        self.root.wait_for("the server", || get(&format!("{ip}:80")).is_some());
+        id
+    }
+
+    fn sleeper(&self, name: &str, more: Value) -> String {
+        self.root.sleeper_with(name, networked(more))
+    }
+
+    fn run(&self, script: &str, more: Value) -> Output {
+        self.root.sh_with(script, networked(more))
+    }
+
+    fn network(&self, body: Value) -> coracle::Result<NetworkCreated> {
+        self.root.engine.network_create(&serde_json::from_value(body).expect("a network create body"))
+    }
+
+    /// Its address on whatever network it is on first.
+    fn ip(&self, id: &str) -> String {
+        let settings = self.root.inspect(id).network_settings;
+        settings.networks.values().next().expect("a network").ip_address.clone()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        sh(&format!("ip netns del {}", self.outside));
+    }
+}
+
+fn sh(script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).output().expect("sh");
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// `body` with the default network in place of none.
+fn networked(mut more: Value) -> Value {
+    if more["HostConfig"]["NetworkMode"].is_null() {
+        more["HostConfig"]["NetworkMode"] = json!("default");
+    }
+    more
+}
+
+/// What a small HTTP server says at this address.
+fn get(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(2)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    text.lines().last().map(str::to_owned)
+}
+
+/// The same from a container.
+fn get_inside(address: &str) -> String {
+    let (host, port) = address.split_once(':').expect("host and port");
+    format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 {host} {port} | tail -n 1")
+}
+
+fn published(port: &str, host_ip: &str, host_port: &str) -> Value {
+    json!({
+        "ExposedPorts": { port: {} },
+        "HostConfig": { "PortBindings": { port: [{ "HostIp": host_ip, "HostPort": host_port }] } },
+    })
+}
+
+#[test]
+fn the_default_network() {
+    let world = World::new();
+    let id = world.sleeper("one", json!({}));
+    let settings = world.root.inspect(&id).network_settings;
+    let end = &settings.networks["bridge"];
+    assert_eq!((end.ip_address.as_str(), end.gateway.as_str()), ("172.17.0.2", "172.17.0.1"));
+    assert_eq!((settings.ip_address.as_str(), settings.ip_prefix_len), ("172.17.0.2", 16));
+    assert_eq!(end.mac_address, "02:42:ac:11:00:02");
+    let inside = world.root.exec(&id, &["sh", "-c", "ip -o addr show eth0; ip route; tail -n 1 /etc/hosts"]).ok();
+    assert!(inside.contains("inet 172.17.0.2/16 brd 172.17.255.255"), "{inside}");
+    assert!(inside.contains("default via 172.17.0.1 dev eth0"), "{inside}");
+    assert!(inside.contains(&format!("172.17.0.2\t{}", &id[..12])), "{inside}");
+    assert!(!inside.contains("inet6"), "{inside}");
+    let two = world.run("ping -c 1 -w 2 172.17.0.2 >/dev/null && echo reached", json!({})).ok();
+    assert_eq!(two, "reached");
+    // Packets leave under the host's address: the neighbour knows no other.
+    let out = world.run(&format!("ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), json!({})).ok();
+    assert_eq!(out, "reached");
+    world.root.engine.container_stop(&id, Some(1000), None).expect("stop");
+    let after = world.root.inspect(&id).network_settings;
+    assert_eq!((after.ip_address.as_str(), after.ports.len()), ("", 0));
+    wait_for("its interface to go", || !sh("ip -br link").contains("veth"));
+}
+
+#[test]
+fn modes_without_an_interface_of_their_own() {
+    let world = World::new();
+    let id = world.server("owner", json!({}));
+    let mode = format!("container:{id}");
+    let shared = world.root.sh_with(
+        &format!("hostname; cat /etc/hostname; {}", get_inside("127.0.0.1:80")),
+        json!({ "HostConfig": { "NetworkMode": mode } }),
+    );
+    assert_eq!(shared.ok(), format!("{0}\n{0}\nhi", &id[..12]));
+    world.root.engine.container_kill(&id, None, None).expect("kill");
+    let late = world.root.create("late", body(&["true"], json!({ "HostConfig": { "NetworkMode": mode } })));
+    let error = world.root.engine.container_start(&late, None, None).expect_err("nobody to join");
+    assert_eq!(error.message(), format!("cannot join network of a non running container: {id}"));
+    assert_eq!(error.http_status(), 409);
+    let disabled = world
+        .root
+        .sh_with("ls /sys/class/net", json!({ "NetworkDisabled": true, "HostConfig": { "NetworkMode": "" } }));
+    assert_eq!(disabled.ok(), "lo");
+}
+
+#[test]
+fn published_ports_are_reached_from_everywhere() {
+    let world = World::new();
+    let id = world.server("web", published("80/tcp", "", "8080"));
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))).as_deref(), Some("hi"), "from the neighbour");
+    for address in [format!("{HOST}:8080"), "127.0.0.1:8080".into(), "172.17.0.1:8080".into()] {
+        assert_eq!(get(&address).as_deref(), Some("hi"), "from the host at {address}");
+    }
+    let own = world.root.exec(&id, &["sh", "-c", &get_inside(&format!("{HOST}:8080"))]);
+    assert_eq!(own.out(), "hi", "from itself: {}", own.err());
+    assert_eq!(world.run(&get_inside(&format!("{HOST}:8080")), json!({})).out(), "hi", "from a container beside it");
+    world.network(json!({ "Name": "other" })).expect("a network");
+    let other = json!({ "HostConfig": { "NetworkMode": "other" } });
+    assert_eq!(world.run(&get_inside(&format!("{HOST}:8080")), other.clone()).out(), "hi", "from another network");
+    assert_eq!(world.run(&get_inside("172.17.0.2:80"), other).out(), "", "another network, past the port");
+    let past = format!("ip route add 172.17.0.0/16 via {HOST}");
+    world.outside(|| sh(&past));
+    assert_eq!(world.outside(|| get("172.17.0.2:80")), None, "the neighbour, past the port");
+    let ports = world.root.inspect(&id).network_settings.ports;
+    let bindings = ports["80/tcp"].as_ref().expect("published");
+    assert_eq!((bindings[0].host_ip.as_str(), bindings[0].host_port.as_str()), ("0.0.0.0", "8080"));
+    // Others are kept from the port as long as the container runs.
+    assert!(TcpListener::bind("0.0.0.0:8080").is_err());
+    world.root.engine.container_kill(&id, None, None).expect("kill");
+    assert_eq!(get("127.0.0.1:8080"), None);
+    drop(TcpListener::bind("0.0.0.0:8080").expect("a free port"));
+}
+
+#[test]
+fn a_port_on_one_address_and_udp() {
+    let world = World::new();
+    let local = world.server("local", published("80/tcp", "127.0.0.1", "8081"));
+    assert_eq!(get("127.0.0.1:8081").as_deref(), Some("hi"));
+    assert_eq!(get(&format!("{HOST}:8081")), None);
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))), None);
+    world.root.engine.container_kill(&local, None, None).expect("kill");
+    // The image has no UDP server: this test is one, in the container's network namespace.
+    let id = world.sleeper("udp", published("53/udp", "", "5353"));
+    let path = format!("/proc/{}/ns/net", world.root.pid(&id));
+    std::thread::spawn(move || {
+        setns(File::open(path).expect("the container"), CloneFlags::CLONE_NEWNET).expect("go there");
+        let socket = UdpSocket::bind("0.0.0.0:53").expect("port 53");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+        let mut buffer = [0; 16];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..length], from);
+        }
+    });
+    let echo = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+        socket.set_read_timeout(Some(Duration::from_millis(300))).ok()?;
+        socket.send_to(b"ping", (HOST, 5353)).ok()?;
+        let mut buffer = [0; 16];
+        let (length, from) = socket.recv_from(&mut buffer).ok()?;
+        (from.port() == 5353).then(|| buffer[..length].to_vec())
+    };
+    let mut got = None;
+    wait_for("an echo", || {
+        got = world.outside(echo);
+        got.is_some()
+    });
+    assert_eq!(got.as_deref(), Some(&b"ping"[..]));
+}
+
+#[test]
+fn taken_ports_and_free_ones() {
+    let world = World::new();
+    let id = world.sleeper("first", published("80/tcp", "", "8080"));
+    let second = world.root.create("second", body(&["true"], networked(published("80/tcp", "", "8080"))));
+    let error = world.root.engine.container_start(&second, None, None).expect_err("taken");
+    assert!(error.message().starts_with("driver failed programming external connectivity on endpoint second ("));
+    assert!(error.message().ends_with("Bind for 0.0.0.0:8080 failed: port is already allocated"), "{error}");
+    assert_eq!(world.root.status(&second), "created");
+    let listener = TcpListener::bind("0.0.0.0:8090").expect("a port");
+    let third = world.root.create("third", body(&["true"], networked(published("80/tcp", "", "8090"))));
+    let error = world.root.engine.container_start(&third, None, None).expect_err("taken");
+    assert!(error.message().ends_with("listen tcp4 0.0.0.0:8090: bind: address already in use"), "{error}");
+    drop(listener);
+    world.root.start(&third);
+    let all = json!({ "ExposedPorts": { "80/tcp": {}, "90/udp": {} }, "HostConfig": { "PublishAllPorts": true } });
+    let fourth = world.sleeper("fourth", all);
+    let ports = world.root.inspect(&fourth).network_settings.ports;
+    assert!(ports.values().flatten().flatten().all(|binding| binding.host_port.parse::<u16>().is_ok_and(|p| p > 1024)));
+    assert_eq!(ports.values().flatten().count(), 2);
+    let range = world.sleeper("range", published("80/tcp", "", "8080-8085"));
+    assert_eq!(world.root.inspect(&range).network_settings.ports["80/tcp"].as_ref().expect("it")[0].host_port, "8081");
+    let unexposed = json!({ "HostConfig": { "PortBindings": { "80/tcp": [{ "HostPort": "9999" }] } } });
+    let silent = world.sleeper("silent", unexposed);
+    assert!(world.root.inspect(&silent).network_settings.ports.is_empty());
+    let bad = world.root.try_create("bad", body(&["true"], networked(published("99999/tcp", "", "1"))));
+    assert_eq!(bad.expect_err("no port").message(), "invalid port specification: \"99999/tcp\"");
+    drop(id);
+}
+
+#[test]
+fn names_on_networks_of_ones_own() {
+    let world = World::new();
+    world.network(json!({ "Name": "net1", "IPAM": { "Config": [{ "Subnet": "10.55.0.0/24" }] } })).expect("net1");
+    world.network(json!({ "Name": "net2" })).expect("net2");
+    let on = |network: &str, settings: Value| json!({ "HostConfig": { "NetworkMode": network }, "NetworkingConfig": { "EndpointsConfig": { network: settings } } });
+    let fixed = json!({ "IPAMConfig": { "IPv4Address": "10.55.0.9" }, "Aliases": ["db"] });
+    let first = world.sleeper("first", on("net1", fixed));
+    world.sleeper("second", on("net1", json!({ "Aliases": ["db"] })));
+    world.sleeper("stranger", on("net2", json!({})));
+    let asked = |name: &str| {
+        let text = world.root.exec(&first, &["sh", "-c", &format!("nslookup {name} | grep '^Address: '; true")]).ok();
+        let mut ips: Vec<String> = text.lines().map(|line| line.trim_start_matches("Address: ").to_owned()).collect();
+        ips.sort();
+        ips
+    };
+    assert_eq!(asked("first"), ["10.55.0.9"]);
+    assert_eq!(asked("SECOND"), ["10.55.0.2"]);
+    assert_eq!(asked("second.net1"), ["10.55.0.2"]);
+    assert_eq!(asked("db"), ["10.55.0.2", "10.55.0.9"]);
+    assert_eq!(asked(&first[..12]), ["10.55.0.9"]);
+    assert!(asked("stranger").is_empty());
+    let pointer = world.root.exec(&first, &["nslookup", "-type=ptr", "2.0.55.10.in-addr.arpa"]).out();
+    assert!(pointer.contains("name = second.net1"), "{pointer}");
+    assert!(world.root.exec(&first, &["ping", "-c", "1", "-w", "2", "10.55.0.2"]).code == 0);
+    let resolv = world.root.exec(&first, &["cat", "/etc/resolv.conf"]).ok();
+    assert!(resolv.ends_with("nameserver 127.0.0.11\noptions ndots:0"), "{resolv}");
+    world.root.engine.container_rename("second", "renamed").expect("rename");
+    assert_eq!(asked("renamed"), ["10.55.0.2"]);
+    world.root.engine.container_kill("renamed", None, None).expect("kill");
+    assert!(asked("renamed").is_empty());
+    assert_eq!(asked("db"), ["10.55.0.9"]);
+    let stranger = world.ip("stranger");
+    let ping = world.root.exec(&first, &["ping", "-c", "1", "-w", "1", &stranger]);
+    assert_ne!(ping.code, 0, "networks are closed to each other");
+    let detail = world.root.engine.network_inspect("net1").expect("inspect");
+    assert_eq!(detail.containers.len(), 1);
+    assert_eq!(detail.containers[&first].ipv4_address, "10.55.0.9/24");
+    let error = world.root.engine.network_remove("net1").expect_err("in use");
+    assert!(error.message().contains("has active endpoints") && error.http_status() == 403, "{error}");
+}
+
+#[test]
+fn other_names_are_passed_on_but_not_from_internal_networks() {
+    let world = World::new();
+    let path = format!("/run/netns/{}", world.outside);
+    // Says 5.6.7.8 to everything, until the test's process ends.
+    std::thread::spawn(move || {
+        setns(File::open(path).expect("the neighbour"), CloneFlags::CLONE_NEWNET).expect("go there");
+        let socket = UdpSocket::bind((OUTSIDE, 53)).expect("port 53");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+        let mut query = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut query) {
+            let mut answer = query[..length].to_vec();
+            answer[2..4].copy_from_slice(&[0x81, 0x80]);
+            answer[6..8].copy_from_slice(&[0, 1]);
+            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 5, 6, 7, 8]);
+            let _ = socket.send_to(&answer, from);
+        }
+    });
+    world.network(json!({ "Name": "open" })).expect("a network");
+    world.network(json!({ "Name": "closed", "Internal": true })).expect("a network");
+    let ask = |network: &str| {
+        let host = json!({ "NetworkMode": network, "Dns": [OUTSIDE] });
+        let script = format!("nslookup -type=a far.example; ping -c 1 -w 1 {OUTSIDE} >/dev/null && echo reached");
+        world.run(&script, json!({ "HostConfig": host })).out()
+    };
+    let open = ask("open");
+    assert!(open.contains("Address: 5.6.7.8") && open.contains("reached"), "{open}");
+    let closed = ask("closed");
+    assert!(closed.contains("SERVFAIL") && !closed.contains("reached"), "{closed}");
+}
+
+#[test]
+fn networks_come_and_go() {
+    let world = World::new();
+    let refused = |body: Value| {
+        let error = world.network(body).expect_err("refused");
+        (error.http_status(), error.message().to_owned())
+    };
+    assert_eq!(refused(json!({ "Name": "" })), (500, "invalid name: ".into()));
+    let predefined = (403, "operation is not permitted on predefined bridge network ".into());
+    assert_eq!(refused(json!({ "Name": "bridge" })), predefined);
+    assert_eq!(refused(json!({ "Name": "n", "Driver": "nope" })), (404, "plugin \"nope\" not found".into()));
+    let pool = |subnet: &str| json!({ "Config": [{ "Subnet": subnet }] });
+    let bad = (500, "Invalid subnet bad : invalid CIDR address: bad".into());
+    assert_eq!(refused(json!({ "Name": "n", "IPAM": pool("bad") })), bad);
+    let id =
+        world.network(json!({ "Name": "n1", "IPAM": pool("10.9.0.0/30"), "Labels": { "a": "b" } })).expect("n1").id;
+    let overlap = (403, "Pool overlaps with other one on this address space".into());
+    assert_eq!(refused(json!({ "Name": "n2", "IPAM": pool("10.9.0.0/16") })), overlap);
+    let double = (409, "network with name n1 already exists".into());
+    assert_eq!(refused(json!({ "Name": "n1", "CheckDuplicate": true })), double);
+    let names = |filters: Value| -> Vec<String> {
+        let query = ListNetworks { filters: serde_json::from_value(filters).expect("filters") };
+        world.root.engine.network_list(&query).expect("list").into_iter().map(|n| n.name).collect()
+    };
+    assert_eq!(names(json!({})), ["bridge", "host", "n1", "none"]);
+    assert_eq!(names(json!({ "type": ["custom"] })), ["n1"]);
+    assert_eq!(names(json!({ "label": ["a=b"] })), ["n1"]);
+    assert_eq!(names(json!({ "driver": ["null"] })), ["none"]);
+    // One address, one container.
+    let mode = json!({ "HostConfig": { "NetworkMode": "n1" } });
+    world.sleeper("fits", mode.clone());
+    let full = world.root.create("full", body(&["true"], mode.clone()));
+    let error = world.root.engine.container_start(&full, None, None).expect_err("full");
+    assert!(error.message().starts_with("no available IPv4 addresses on this network's address pools"), "{error}");
+    world.root.engine.container_kill("fits", None, None).expect("kill");
+    world.root.start(&full);
+    world.root.wait(&full);
+    let bridge = format!("br-{}", &id[..12]);
+    assert!(sh("ip -br link").contains(&bridge));
+    world.root.engine.network_remove("n1").expect("remove");
+    assert!(!sh("ip -br link").contains(&bridge));
+    let error = world.root.engine.container_start(&full, None, None).expect_err("gone");
+    assert_eq!((error.http_status(), error.message()), (404, "network n1 not found"));
+}
+
+#[test]
+fn a_stopped_container_is_connected_and_disconnected() {
+    let world = World::new();
+    world.network(json!({ "Name": "aaa" })).expect("a network");
+    let id = world.root.create("c1", body(&["ip", "-o", "-4", "addr"], networked(json!({}))));
+    let connect = |network: &str| {
+        let body = ConnectNetwork { container: id.clone(), endpoint_config: None };
+        world.root.engine.network_connect(network, &body, None)
+    };
+    connect("aaa").expect("connect");
+    assert_eq!(connect("aaa").expect_err("twice").message(), "endpoint with name c1 already exists in network aaa");
+    assert_eq!(connect("nope").expect_err("none").http_status(), 404);
+    assert_eq!(connect("host").expect_err("host").http_status(), 403);
+    world.root.start(&id);
+    world.root.wait(&id);
+    let text = world.root.logs(&id).out();
+    assert!(text.contains("eth0") && text.contains("eth1"), "{text}");
+    let body = DisconnectNetwork { container: id.clone(), force: false };
+    world.root.engine.network_disconnect("aaa", &body, None).expect("disconnect");
+    let error = world.root.engine.network_disconnect("aaa", &body, None).expect_err("not on it");
+    assert_eq!(error.message(), format!("container {id} is not connected to network aaa"));
+    assert_eq!(world.root.inspect(&id).network_settings.networks.len(), 1);
+}
+
+#[test]
+fn what_others_destroy_comes_back() {
+    let world = World::new();
+    let id = world.server("web", published("80/tcp", "", "8080"));
+    sh("nft flush ruleset");
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))), None);
+    // Any start, and any open.
+    world.reopen_heals();
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))).as_deref(), Some("hi"));
+    // A killed monitor takes its container along, and cannot clear up.
+    let monitor = world.monitor(&id);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(monitor), nix::sys::signal::SIGKILL).expect("kill the monitor");
+    world.root.wait_for("its burial", || world.root.status(&id) == "exited");
+    assert!(!sh("nft list ruleset").contains("8080"));
+}
+
+impl World {
+    fn reopen_heals(&self) {
+        drop(self.root.reopen());
+    }
+
+    /// The parent of a container's first process.
+    fn monitor(&self, id: &str) -> i32 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.root.pid(id))).expect("its stat");
+        let after = stat.rsplit(')').next().expect("fields");
+        after.split_whitespace().nth(1).expect("the parent").parse().expect("a number")
+    }
+}
+
+#[test]
+fn a_restarted_container_has_its_network_again() {
+    let world = World::new();
+    let script = "ip -4 -o addr show eth0 >> /log; [ $(wc -l < /log) -gt 2 ] && cat /log; exit 1";
+    let more = json!({ "HostConfig": { "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 3 } } });
+    let id = world.root.create("again", body(&["sh", "-c", script], networked(more)));
+    world.root.start(&id);
+    wait_for("three runs", || world.root.logs(&id).out().lines().count() >= 3);
+    let text = world.root.logs(&id).out();
+    assert!(text.lines().all(|line| line.contains("172.17.0.2/16")), "{text}");
+}
