@@ -6,6 +6,7 @@ mod args;
 mod containers;
 mod create;
 mod exec;
+mod files;
 mod format;
 mod images;
 mod networks;
@@ -17,6 +18,7 @@ mod session;
 mod system;
 mod terminal;
 mod time;
+mod volumes;
 
 use args::{Command, Flag, Parsed};
 use coracle::{Engine, Options};
@@ -76,8 +78,10 @@ fn entries() -> Vec<&'static Entry> {
         containers::ENTRIES,
         resources::ENTRIES,
         exec::ENTRIES,
+        files::ENTRIES,
         images::ENTRIES,
         networks::ENTRIES,
+        volumes::ENTRIES,
         registry::ENTRIES,
         system::ENTRIES,
         serve::ENTRIES,

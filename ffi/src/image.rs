@@ -232,7 +232,7 @@ pub unsafe extern "C" fn coracle_image_remove(
 }
 
 /// The caller's read function. Its operation is asked before each call: a slow source ends as soon as it gave something.
-struct Source<'a> {
+pub(crate) struct Source<'a> {
     call: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> i64,
     user: *mut c_void,
     argument: &'static str,
@@ -247,7 +247,7 @@ enum Ended {
 }
 
 impl<'a> Source<'a> {
-    fn new(
+    pub(crate) fn new(
         function: coracle_read_fn,
         user: *mut c_void,
         argument: &'static str,
@@ -258,7 +258,7 @@ impl<'a> Source<'a> {
     }
 
     /// The outcome, with what ended the reading in place of what the engine made of it.
-    fn done<T>(self, result: engine::Result<T>) -> Outcome<T> {
+    pub(crate) fn done<T>(self, result: engine::Result<T>) -> Outcome<T> {
         match (result, self.ended) {
             (Err(_), Some(Ended::Refused(number))) => Err(Failure::callback(self.argument, number)),
             (Err(_), Some(Ended::Operation(error))) => self.using.done(Err(error)),
@@ -288,7 +288,7 @@ impl Read for Source<'_> {
 }
 
 /// A socket that raises no SIGPIPE, whatever the host does with that signal.
-struct Sink(UnixStream);
+pub(crate) struct Sink(pub(crate) UnixStream);
 
 impl Write for Sink {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {

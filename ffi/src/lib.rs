@@ -19,6 +19,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("handles are 64-bit tokens");
 
+mod archive;
 mod arg;
 mod container;
 mod entry;
@@ -38,3 +39,4 @@ mod session;
 mod stream;
 mod thread;
 pub mod types;
+mod volume;

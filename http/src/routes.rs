@@ -1,6 +1,6 @@
 //! The table of routes: what is answered, and by whom.
 
-use crate::api::{Handler, containers, exec, images, networks, registry, system, unbuilt};
+use crate::api::{Handler, archive, containers, exec, images, networks, registry, system, unbuilt, volumes};
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
 /// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
@@ -40,14 +40,14 @@ static ROUTES: &[Route] = &[
     route("POST", "/containers/{name}/resize", containers::resize),
     route("POST", "/containers/{name}/attach", containers::attach),
     route("GET", "/containers/{name}/attach/ws", unbuilt::attach_ws),
-    route("GET", "/containers/{name}/changes", unbuilt::changes),
-    route("GET", "/containers/{name}/export", unbuilt::export),
+    route("GET", "/containers/{name}/changes", archive::changes),
+    route("GET", "/containers/{name}/export", archive::export),
     route("GET", "/containers/{name}/stats", containers::stats),
     route("POST", "/containers/{name}/update", containers::update),
-    route("POST", "/containers/{name}/copy", unbuilt::copy),
-    route("HEAD", "/containers/{name}/archive", unbuilt::archive),
-    route("GET", "/containers/{name}/archive", unbuilt::archive),
-    route("PUT", "/containers/{name}/archive", unbuilt::archive),
+    route("POST", "/containers/{name}/copy", archive::copy),
+    route("HEAD", "/containers/{name}/archive", archive::stat),
+    route("GET", "/containers/{name}/archive", archive::get),
+    route("PUT", "/containers/{name}/archive", archive::put),
     route("POST", "/containers/{name}/exec", exec::create),
     route("DELETE", "/containers/{name}", containers::remove),
     // Exec instances.
@@ -66,13 +66,13 @@ static ROUTES: &[Route] = &[
     route("POST", "/images/{name}/push", registry::push),
     route("POST", "/images/{name}/tag", images::tag),
     route("DELETE", "/images/{name}", images::remove),
-    route("POST", "/commit", unbuilt::commit),
+    route("POST", "/commit", archive::commit),
     route("POST", "/build", unbuilt::build),
     // Volumes.
-    route("GET", "/volumes", unbuilt::volumes),
-    route("POST", "/volumes/create", unbuilt::volumes),
-    route("GET", "/volumes/{name}", unbuilt::volumes),
-    route("DELETE", "/volumes/{name}", unbuilt::volumes),
+    route("GET", "/volumes", volumes::list),
+    route("POST", "/volumes/create", volumes::create),
+    route("GET", "/volumes/{name}", volumes::inspect),
+    route("DELETE", "/volumes/{name}", volumes::remove),
     // Networks.
     route("GET", "/networks", networks::list),
     route("POST", "/networks/create", networks::create),

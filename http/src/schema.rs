@@ -88,6 +88,16 @@ pub(crate) static EXEC_CONFIG: Table = Table {
         ("Cmd", Words),
     ]],
 };
+/// Body of commit: a configuration.
+pub(crate) static COMMIT: Table = Table { name: "ContainerConfigWrapper", package: "runconfig", parts: &[CONFIG] };
+/// Body of volume create.
+pub(crate) static CREATE_VOLUME: Table = Table {
+    name: "VolumeCreateBody",
+    package: "volume",
+    parts: &[&[("Name", Text), ("Driver", Text), ("DriverOpts", TEXT_MAP), ("Labels", TEXT_MAP)]],
+};
+/// Body of copy.
+pub(crate) static COPY: Table = Table { name: "CopyConfig", package: "types", parts: &[&[("Resource", Text)]] };
 /// Body of exec start.
 pub(crate) static EXEC_START: Table =
     Table { name: "ExecStartCheck", package: "types", parts: &[&[("Detach", Flag), ("Tty", Flag)]] };

@@ -62,7 +62,7 @@ impl Served {
 
     /// Its standard output; fails the test if it failed.
     #[track_caller]
-    fn ok(&self, words: &[&str]) -> String {
+    pub fn ok(&self, words: &[&str]) -> String {
         let output = self.docker(words);
         assert_eq!((output.code, output.err().as_str()), (0, ""), "{words:?}: {}", output.out());
         output.out()
@@ -70,7 +70,7 @@ impl Served {
 
     /// Fails with this code, and these words on standard error.
     #[track_caller]
-    fn fails(&self, words: &[&str], code: i32, text: &str) {
+    pub fn fails(&self, words: &[&str], code: i32, text: &str) {
         let output = self.docker(words);
         assert_eq!(output.code, code, "{words:?}: {}", output.err());
         assert!(output.err().contains(text), "{words:?}: {:?} lacks {text:?}", output.err());

@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod crowd;
 mod docker_cli;
+mod docker_files;
 mod faults;
 mod health;
 mod http;

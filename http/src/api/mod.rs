@@ -1,5 +1,6 @@
 //! What each route does: the request's words become calls of the engine, its answers become bodies.
 
+pub(crate) mod archive;
 pub(crate) mod containers;
 pub(crate) mod exec;
 pub(crate) mod images;
@@ -7,6 +8,7 @@ pub(crate) mod networks;
 pub(crate) mod registry;
 pub(crate) mod system;
 pub(crate) mod unbuilt;
+pub(crate) mod volumes;
 
 use crate::json;
 use crate::message::{BodyOut, Produce, Request, Response, Sink};

@@ -1,0 +1,204 @@
+//! Files in and out of containers.
+
+use crate::arg::{self, Out};
+use crate::entry::Outcome;
+use crate::handle;
+use crate::image::{Sink, Source};
+use crate::op::Using;
+use crate::query::Query;
+use crate::root::{Access, with_root};
+use crate::stream::{Ending, Stream};
+use crate::types::*;
+use engine::model::{CommitContainer, ContainerConfig, PutArchive};
+use libc::{c_char, c_void};
+use std::os::unix::net::UnixStream;
+
+/// What stands at a path of a container.
+///
+/// path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
+/// with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+///
+/// Threads: any. Blocks: disk, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_stat_path(
+    c: *mut coracle,
+    id: *const c_char,
+    path: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let using = Using::new(op)?;
+        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
+        out.give_json(&using.done(root.engine().container_archive_stat(id, path, using.op()))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Takes files out of a container, as a tar.
+///
+/// path: as of coracle_container_stat_path; of a directory that ends in "/." only what is in it. *out: the tar's bytes;
+/// read them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json:
+/// NULL, or gets what stands at path; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+///
+/// Threads: any. Blocks: disk, or op; the stream's calls. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_get_archive(
+    c: *mut coracle,
+    id: *const c_char,
+    path: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    out: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let stat = Out::optional(out_json, std::ptr::null_mut());
+        let out = Out::null(out, "out")?;
+        let using = Using::new(op)?;
+        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
+        let archive = using.done(root.engine().container_archive_get(id, path, using.op()))?;
+        if !stat.is_null() {
+            stat.give_json(archive.stat())?;
+        }
+        out.set(handle::give(streamed("archive", move |sink| archive.write_to(sink, None))?));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
+///
+/// query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: gives the archive.
+///
+/// Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
+/// EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_put_archive(
+    c: *mut coracle,
+    id: *const c_char,
+    path: *const c_char,
+    query_json: *const c_char,
+    tar: coracle_read_fn,
+    user: *mut c_void,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let query = Query::new(query_json, "query_json")?;
+        let how = PutArchive { no_overwrite_dir_non_dir: query.flag("noOverwriteDirNonDir", false)? };
+        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
+        let using = Using::new(op)?;
+        let mut source = Source::new(tar, user, "tar", &using)?;
+        let result = root.engine().container_archive_put(id, path, &mut source, how, using.op());
+        source.done(result)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Writes a container's whole file system as a tar, without binds and volumes.
+///
+/// *out: the tar's bytes; read them to their end, where an error shows that the tar is not whole; end it with
+/// coracle_stream_free.
+///
+/// Errors: ENOT_FOUND.
+///
+/// Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_export(
+    c: *mut coracle,
+    id: *const c_char,
+    out: *mut *mut coracle_stream,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out, "out")?;
+        let id = root.engine().container_inspect(arg::text(id, "id")?, false)?.id;
+        let engine = root.engine().clone();
+        out.set(handle::give(streamed("export", move |sink| engine.container_export(&id, sink, None))?));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// What a container changed of its image.
+///
+/// *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_changes(
+    c: *mut coracle,
+    id: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().container_changes(arg::text(id, "id")?)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Makes an image of a container, without its volumes.
+///
+/// query_json: NULL, or an object with any of "repo", "tag", "comment", "author", "pause" (true unless said), "changes" (a
+/// list of build instructions). config_json: NULL, or a configuration laid over the container's. *out_id: the image's id;
+/// free it with coracle_free.
+///
+/// Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any. Blocks: until the image is on disk, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_commit(
+    c: *mut coracle,
+    id: *const c_char,
+    query_json: *const c_char,
+    config_json: *const c_char,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_id, "out_id")?;
+        let query = Query::new(query_json, "query_json")?;
+        let how = CommitContainer {
+            repo: query.text("repo")?,
+            tag: query.text("tag")?,
+            comment: query.text("comment")?,
+            author: query.text("author")?,
+            pause: query.flag("pause", true)?,
+            changes: query.texts("changes")?,
+            config: arg::json_or_default::<Option<ContainerConfig>>(config_json, "config_json")?,
+        };
+        let using = Using::new(op)?;
+        let id = arg::text(id, "id")?;
+        out.give_text(&using.done(root.engine().container_commit(id, &how, using.op()))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// A stream of the bytes that `write` writes, on a thread of its own.
+fn streamed(
+    name: &'static str,
+    write: impl FnOnce(&mut Sink) -> engine::Result<()> + Send + 'static,
+) -> Outcome<Stream> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| engine::Error::io("socket pair", &error))?;
+    let ending = Ending::own();
+    let stream = Stream::bytes(theirs.into(), ending.clone());
+    crate::thread::spawn(name, move || {
+        let mut sink = Sink(ours);
+        if let Err(failure) = crate::entry::catch(|| Ok(write(&mut sink)?)) {
+            ending.fail(failure);
+        }
+    })?;
+    Ok(stream)
+}
