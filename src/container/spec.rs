@@ -22,9 +22,7 @@ mod tag;
 pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_conf};
 pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
-pub(crate) use mounts::{
-    Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from,
-};
+pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
 pub(crate) use not_built::not_built;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
