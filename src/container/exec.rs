@@ -273,10 +273,13 @@ fn exec_environment(found: &Found, config: &ExecConfig) -> Vec<String> {
     env
 }
 
-/// The command as events tell it: the program, a space, the arguments, as dockerd does also where there are none.
 fn words(config: &ExecConfig) -> String {
-    let (program, arguments) =
-        config.cmd.as_deref().and_then(<[String]>::split_first).map_or(("", [].as_slice()), |(p, a)| (p, a));
+    event_words(config.cmd.as_deref().unwrap_or_default())
+}
+
+/// A command as events tell it: the program, a space, the arguments, as dockerd does also where there are none.
+pub(super) fn event_words(argv: &[String]) -> String {
+    let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
     format!("{program} {}", arguments.join(" "))
 }
 

@@ -24,6 +24,7 @@ impl Containers {
             timeout: ns(check.timeout),
             start_period: ns(check.start_period),
             retries: check.retries,
+            command: super::exec::event_words(&check.argv),
             check: self.check_plan(found, &check)?,
         }))
     }

@@ -97,7 +97,7 @@ impl Containers {
         let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &run)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
-        let program = MonitorProgram::new(options.monitor_program.clone());
+        let program = MonitorProgram::default();
         let filters = DefaultFilters::default();
         let all = Containers {
             root,

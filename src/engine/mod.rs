@@ -46,9 +46,6 @@ pub struct Options {
     pub registry: RegistryOptions,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
-    /// A monitor program in place of the library's own: tests start containers with those of earlier versions.
-    #[doc(hidden)]
-    pub monitor_program: Option<Vec<u8>>,
 }
 
 impl Options {
@@ -64,7 +61,6 @@ impl Options {
             labels: Vec::new(),
             registry: RegistryOptions::default(),
             restart_containers: false,
-            monitor_program: None,
         }
     }
 }

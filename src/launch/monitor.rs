@@ -12,23 +12,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// The monitor program as a sealed memfd, made at the first start of an engine.
-pub(crate) struct MonitorProgram {
-    /// Instead of the library's own.
-    other: Option<Vec<u8>>,
-    memfd: Mutex<Option<OwnedFd>>,
-}
+#[derive(Default)]
+pub(crate) struct MonitorProgram(Mutex<Option<OwnedFd>>);
 
 impl MonitorProgram {
-    /// The library's own program, or another one.
-    pub(crate) fn new(other: Option<Vec<u8>>) -> MonitorProgram {
-        MonitorProgram { other, memfd: Mutex::new(None) }
-    }
-
     fn with<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
-        let mut program = self.memfd.lock();
+        let mut program = self.0.lock();
         let memfd = match program.take() {
             Some(memfd) => memfd,
-            None => process::sealed_memfd("coracle-monitor", self.other.as_deref().unwrap_or(PROGRAM))?,
+            None => process::sealed_memfd("coracle-monitor", PROGRAM)?,
         };
         let own = memfd.try_clone().map_err(|e| Error::io("duplicate a descriptor", &e))?;
         *program = Some(memfd);

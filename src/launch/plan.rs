@@ -158,6 +158,8 @@ pub(crate) struct Health {
     pub start_period: u64,
     /// Failures in a row that mean unhealthy.
     pub retries: u32,
+    /// The command as events tell it.
+    pub command: String,
     pub check: Exec,
 }
 
@@ -173,9 +175,8 @@ pub(crate) fn compile(c: &Container) -> Plan {
     strings(&mut plan, c);
     cgroups(&mut plan, &c.cgroups);
     if let Some(health) = &c.health {
-        let command = json_inside(&health.check.program.argv.join(" "));
         plan.op(OP_HEALTH, "read the plan").u64(health.interval).u64(health.timeout).u64(health.start_period);
-        plan.u32(health.retries).str(command).str(compile_exec(&health.check).bytes);
+        plan.u32(health.retries).str(json_inside(&health.command)).str(compile_exec(&health.check).bytes);
     }
     join(&mut plan, c);
     names(&mut plan, c);

@@ -66,7 +66,9 @@ fn garbage_and_crowds_harm_nobody() {
     let unknown = control(&root, &id);
     ask(&unknown, 9999).expect("send");
     let crowd: Vec<OwnedFd> = (0..200).map(|_| control(&root, &id)).collect();
-    crowd.iter().for_each(|client| drop(ask(client, DO_WAIT)));
+    for client in &crowd {
+        ask(client, DO_WAIT).expect("send");
+    }
     assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
     drop(crowd);
     root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
