@@ -29,7 +29,7 @@
  * SIGPIPE. It cannot be unloaded (dlclose leaves it in). When memory runs out it aborts.
  *
  * Fork. In the child of a fork (without exec) every call with a handle of the parent answers CORACLE_EFORKED; the free and
- * close functions there only forget. The child may open the root for itself.
+ * close functions there only forget. The child may open other roots, and after an exec any.
  */
 
 #ifndef CORACLE_H

@@ -5,7 +5,7 @@
 //! copy SQLite takes care of that; a second copy of this library in the same process (bundled twice, or loaded into a
 //! linker name space) is found here, by its descriptor, and refused.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -14,14 +14,24 @@ use std::path::Path;
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// The databases that this copy has open, and how often. What SQLite knows too, but does not tell.
-static OURS: Mutex<Vec<(Identity, usize)>> = Mutex::new(Vec::new());
+/// A database that this copy has open.
+struct Ours {
+    identity: Identity,
+    times: usize,
+    /// The process that opened it. A child of a fork inherits the entry, as it does SQLite's own: locks that the child
+    /// does not have.
+    process: u32,
+}
+
+/// What SQLite knows too, but does not tell.
+static OURS: Mutex<Vec<Ours>> = Mutex::new(Vec::new());
 
 /// A database that this copy may open, until dropped.
 #[derive(Debug)]
 pub(super) struct Claim(Option<Identity>);
 
-/// Claims the database at `path`; makes an empty file where there is none. Errors: another copy has it open here.
+/// Claims the database at `path`; makes an empty file where there is none. Errors: another copy has it open here; it was open
+/// when this process was forked ([`ErrorKind::Forked`]).
 ///
 /// A path that cannot be looked at is claimed by nobody: opening it tells why.
 pub(super) fn claim(path: &Path) -> Result<Claim> {
@@ -31,8 +41,12 @@ pub(super) fn claim(path: &Path) -> Result<Claim> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(Claim(None)) };
     let identity = (found.dev(), found.ino());
     let mut ours = OURS.lock();
-    match ours.iter_mut().find(|(known, _)| *known == identity) {
-        Some((_, times)) => *times += 1,
+    match ours.iter_mut().find(|known| known.identity == identity) {
+        Some(known) if known.process != std::process::id() => {
+            let text = "was open when this process was forked, and cannot be opened in a child that has not exec'd";
+            return Err(Error::new(ErrorKind::Forked, format!("{} {text}", path.display())).in_area("store"));
+        }
+        Some(known) => known.times += 1,
         None if open_in_this_process(identity) => {
             return Err(Error::conflict(format!(
                 "{} is open in this process through another copy of the library: use one copy",
@@ -40,7 +54,7 @@ pub(super) fn claim(path: &Path) -> Result<Claim> {
             ))
             .in_area("store"));
         }
-        None => ours.push((identity, 1)),
+        None => ours.push(Ours { identity, times: 1, process: std::process::id() }),
     }
     Ok(Claim(Some(identity)))
 }
@@ -49,10 +63,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let Some(identity) = self.0 else { return };
         let mut ours = OURS.lock();
-        if let Some((_, times)) = ours.iter_mut().find(|(known, _)| *known == identity) {
-            *times -= 1;
+        if let Some(known) = ours.iter_mut().find(|known| known.identity == identity) {
+            known.times -= 1;
         }
-        ours.retain(|(_, times)| *times > 0);
+        ours.retain(|known| known.times > 0);
     }
 }
 
@@ -67,7 +81,6 @@ fn open_in_this_process(identity: Identity) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     #[test]
     fn a_copy_may_open_again_what_it_has_and_nobody_else_may() {

@@ -531,8 +531,16 @@ static void forked(coracle *engine, char **argv) {
         coracle_op_free(op);
         coracle_events_free(events);
         coracle_close(engine);
-        /* For itself it may open the root. */
-        coracle *own = open_root(argv);
+        /* SQLite's locks stayed with the parent: not the same root, but another. */
+        coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
+        coracle *own = NULL;
+        options.run_dir = argv[2];
+        STATUS(CORACLE_EFORKED, coracle_open(argv[1], &options, &own, &err));
+        char other[4096], run[4096];
+        snprintf(other, sizeof other, "%s-child", argv[1]);
+        snprintf(run, sizeof run, "%s-child", argv[2]);
+        options.run_dir = run;
+        OK(coracle_open(other, &options, &own, &err));
         OK(coracle_image_list(own, NULL, &json, &err));
         coracle_free(json);
         coracle_close(own);

@@ -244,6 +244,10 @@ class Python(Case):
             try:
                 self.engine.info()
             except coracle.Forked:
+                pass
+            try:
+                coracle.open(self.dir / "root", run_dir=self.dir / "run")
+            except coracle.Forked:
                 os._exit(0)
             os._exit(1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
