@@ -18,6 +18,8 @@ const MAX_CGROUPS: usize = 24;
 pub struct Monitor {
     pub header: Header,
     pub plan: &'static [u8],
+    /// It took the place of the one that the monitor was started with.
+    pub plan_is_second: bool,
     /// The plan whose cgroup operations count: `plan`, until limits are updated.
     pub limits: &'static [u8],
     pub run_dir: i32,

@@ -35,6 +35,7 @@ pub const REPORT_FAILURE: u32 = 1;
 pub const REPORT_TERMINAL: u32 = 2;
 pub const REPORT_DEVPTS: u32 = 3;
 pub const REPORT_READY: u32 = 4;
+pub const REPORT_DONE: u32 = 17;
 
 struct Child<'a> {
     launch: &'a Launch<'a>,
@@ -122,7 +123,7 @@ impl<'a> Child<'a> {
     }
 
     fn done(&self) -> Step {
-        let _ = sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), None);
+        let _ = sys::send_fd(self.launch.report, &REPORT_DONE.to_ne_bytes(), None);
         sys::exit(0)
     }
 

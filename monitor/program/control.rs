@@ -95,6 +95,13 @@ impl Monitor {
                 Ok(())
             }
             DO_LIMITS => self.take_limits(fds),
+            DO_NETWORK => {
+                let changed = self.change_network(fds);
+                fds.iter().copied().for_each(sys::close);
+                let failure = changed.err().unwrap_or_default();
+                let errno = if failure == Failure::default() { 0 } else { failure.errno.max(1) };
+                return self.answer(slot, errno, 0, failure);
+            }
             DO_ATTRIBUTES => {
                 self.set_attributes(text);
                 Ok(())

@@ -166,7 +166,7 @@ impl Monitor {
     }
 
     /// Takes the child's reports until it executes the program or fails.
-    fn await_child(&mut self, report: i32) -> core::result::Result<(), Failure> {
+    pub fn await_child(&mut self, report: i32) -> core::result::Result<(), Failure> {
         let mut ready = false;
         loop {
             let mut message = [0u8; 32];
@@ -184,6 +184,7 @@ impl Monitor {
                     replace(&mut self.root, fds[0]);
                 }
                 crate::dns::REPORT_DNS => self.take_dns(word(&message, 1) as usize, fds[0]),
+                child::REPORT_DONE => ready = true,
                 child::REPORT_DEVPTS => replace(&mut self.devpts, fds[0]),
                 child::REPORT_TERMINAL => self.take_terminal(fds[0]),
                 _ => return Err(failure_of(&message)),

@@ -2,7 +2,7 @@
 //! is left to do when the container ends.
 
 use crate::boot::Monitor;
-use crate::child::{errno, os};
+use crate::child::{self, Launch, errno, os};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -89,6 +89,69 @@ fn acknowledged(socket: i32, acks: u32) -> Step {
 }
 
 impl Monitor {
+    /// Has a process of the container's network namespace take some steps; then another plan holds, for restarts and the
+    /// end.
+    pub fn change_network(&mut self, fds: &[i32]) -> Step {
+        let [steps, plan] = fds else { return Err(errno(EINVAL)) };
+        if self.init == 0 {
+            return Err(errno(ESRCH));
+        }
+        let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
+        let (steps, plan) = (os(map(*steps))?, os(map(*plan))?);
+        let taken = match (Ops::of(steps), Ops::of(plan)) {
+            (Some((_, ops)), Some(_)) => self.take_steps(ops),
+            _ => Err(errno(EINVAL)),
+        };
+        sys::unmap(steps);
+        if taken.is_err() {
+            sys::unmap(plan);
+            return taken;
+        }
+        // The first plan stays mapped: the container's id, its events' attributes and its health check stand in it.
+        if self.plan_is_second {
+            sys::unmap(self.plan);
+        }
+        (self.plan, self.plan_is_second) = (plan, true);
+        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RESOLVER)) {
+            self.read_resolver(op.payload);
+        }
+        Ok(())
+    }
+
+    fn take_steps(&mut self, ops: Ops) -> Step {
+        let report = os(sys::socketpair())?;
+        let forked = sys::fork(0, None);
+        if let Ok((0, _)) = forked {
+            child::run(&Launch {
+                ops,
+                report: report[1],
+                stdio: [-1; 3],
+                cgroups: &[],
+                namespaces: &[],
+                tty: false,
+                rows: 0,
+                cols: 0,
+                init: self.init_pidfd,
+                devpts: -1,
+                own_stdio: false,
+                host_link: -1,
+                restarts: 0,
+            });
+        }
+        sys::close(report[1]);
+        let taken = match forked {
+            Ok((pid, pidfd)) => {
+                let taken = self.await_child(report[0]);
+                sys::wait_for(pid);
+                sys::close(pidfd);
+                taken
+            }
+            Err(error) => Err(errno(error)),
+        };
+        sys::close(report[0]);
+        taken
+    }
+
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release_network(&mut self) {
         let Some((_, ops)) = Ops::of(self.plan) else { return };

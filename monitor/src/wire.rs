@@ -551,6 +551,9 @@ pub const DO_GO: u32 = 12;
 /// directories are the same.
 pub const DO_LIMITS: u32 = 13;
 
+/// Descriptors: steps that a process in the container's network namespace takes now, and the container's plan from now on.
+pub const DO_NETWORK: u32 = 20;
+
 /// Masks of standard streams.
 pub const SESSION_STDIN: u32 = 1;
 /// See [`SESSION_STDIN`].

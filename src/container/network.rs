@@ -3,15 +3,19 @@
 use super::spec::{Spec, asked_for};
 use super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::plan::NetRequest;
+use crate::kernel::process;
+use crate::launch::monitor::{self, Streams};
+use crate::launch::plan::{self, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortBinding, PortSummary};
 use crate::network::{EndpointDoc, Joined, Joining, Network, Published, Script, Want, check_settings, key};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
+use coracle_monitor::wire::{DO_NETWORK, NET_HOST, NET_INSIDE};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 
 /// Where a container's network namespace comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,19 +209,22 @@ pub(super) fn port_list(found: &Found, view: &View) -> Vec<PortSummary> {
 
 /// What the container's first process sends to make its interfaces.
 pub(super) fn requests(joined: &Joined) -> Vec<NetRequest> {
-    let request = |script: &Script, place: u32, interface: &str, network: &str| NetRequest {
+    let both = joined.endpoints.iter().flat_map(|end| {
+        let (interface, network) = (&end.doc.interface, &end.network.name);
+        [request(&end.host, NET_HOST, interface, network), request(&end.inside, NET_INSIDE, interface, network)]
+    });
+    both.collect()
+}
+
+fn request(script: &Script, place: u32, interface: &str, network: &str) -> NetRequest {
+    NetRequest {
         place,
         interface: interface.to_owned(),
         acks: script.messages.acks(),
         patches: script.patches.clone(),
         messages: script.messages.clone().finish(),
         sentence: format!("add interface {interface} on network {network}"),
-    };
-    let both = joined.endpoints.iter().flat_map(|end| {
-        let (interface, network) = (&end.doc.interface, &end.network.name);
-        [request(&end.host, NET_HOST, interface, network), request(&end.inside, NET_INSIDE, interface, network)]
-    });
-    both.collect()
+    }
 }
 
 /// A container's networks as its events tell them: id, and JSON members without braces.
@@ -236,7 +243,7 @@ pub(super) fn addresses(joined: &Joined) -> Vec<String> {
 }
 
 impl Containers {
-    /// Puts a container that does not run on a network: its next start finds it there.
+    /// Puts a container on a network: at once if it runs, else its next start finds it there.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
@@ -250,16 +257,14 @@ impl Containers {
             ));
         }
         if found.now.is_live() {
-            return Err(Error::unsupported(
-                "connecting a running container to a network is not supported yet: stop it first",
-            ));
+            return self.connect_live(found, &network, settings);
         }
         let mut spec = found.spec.clone();
         spec.networks.insert(network.name, settings);
         self.set_spec(&found, &spec)
     }
 
-    /// Takes a container that does not run off a network.
+    /// Takes a container off a network.
     pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
@@ -274,14 +279,98 @@ impl Containers {
             Error::new(ErrorKind::Internal, text).in_area("network")
         })?;
         if found.now.is_live() {
-            return Err(Error::unsupported(
-                "disconnecting a running container from a network is not supported yet: stop it first",
-            ));
+            return self.disconnect_live(found, &network, &key);
         }
         let mut spec = found.spec.clone();
         spec.networks.remove(&key);
         self.set_spec(&found, &spec)?;
         self.networks.forget(&network, &found.row.id)
+    }
+
+    fn connect_live(&self, mut found: Found, network: &Network, settings: EndpointSettings) -> Result<()> {
+        let before = self.networks.recall(&found.row.id)?;
+        let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
+        let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
+        let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
+        let want = Want { network: network.id.clone(), settings: settings.clone() };
+        found.spec.networks.insert(network.name.clone(), settings);
+        let netns = self.netns(&found)?;
+        let who = Joining {
+            container: &found.row.id,
+            slot: found.row.slot,
+            name: &found.row.name,
+            mac: "",
+            networks: Vec::new(),
+            bindings: &BTreeMap::new(),
+            exposed: Vec::new(),
+            publish_all: false,
+        };
+        self.networks.join_one(&who, &want, &interface)?;
+        let plugged = (|| {
+            let joined = self.networks.recall(&found.row.id)?;
+            let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
+            let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
+            self.networks.plug(end, netns.as_fd(), found.now.state.restarts)?;
+            let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
+            self.change_network(&found, &joined, &steps, !had_resolver && !network.is_predefined())?;
+            self.write_files(&found, &joined)
+        })();
+        if plugged.is_err() {
+            // Best effort: the interface goes with the container at the latest.
+            if let Some(doc) = self.networks.endpoints(&found.row.id)?.get(&network.id) {
+                let _ = self.networks.unplug(doc, found.now.state.restarts);
+            }
+            self.networks.forget(network, &found.row.id)?;
+        }
+        plugged?;
+        self.set_spec(&found, &found.spec)?;
+        self.networks.tell(network, "connect", &found.row.id)
+    }
+
+    fn disconnect_live(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
+        let ends = self.networks.endpoints(&found.row.id)?;
+        if let Some(doc) = ends.get(&network.id) {
+            self.networks.unplug(doc, found.now.state.restarts)?;
+        }
+        self.networks.forget(network, &found.row.id)?;
+        found.spec.networks.remove(key);
+        let joined = self.networks.recall(&found.row.id)?;
+        // The way outside went with the interface, if it led over that one.
+        let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
+        let lead = leader.and_then(|end| Some((end, end.lead()?)));
+        let steps = lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name));
+        self.change_network(&found, &joined, steps.as_slice(), false)?;
+        self.write_files(&found, &joined)?;
+        self.set_spec(&found, &found.spec)?;
+        self.networks.tell(network, "disconnect", &found.row.id)
+    }
+
+    /// Has the monitor take steps in the container's network namespace, and gives it the plan that holds from now on.
+    fn change_network(&self, found: &Found, joined: &Joined, steps: &[NetRequest], with_resolver: bool) -> Result<()> {
+        let full = self.plan_again(found, joined)?;
+        let resolver = if with_resolver { self.resolver(found, joined)? } else { None };
+        let steps = plan::compile_network(steps, resolver.as_ref());
+        let memfds = [process::sealed_memfd("steps", &steps.bytes)?, process::sealed_memfd("plan", &full.bytes)?];
+        let control = self.control(found)?;
+        let none = Streams { mask: 0, fds: Vec::new() };
+        control.send_streams(monitor::request(DO_NETWORK), "", &[memfds[0].as_fd(), memfds[1].as_fd()], none)?;
+        let answer = control.answer(None, None)?;
+        match answer.errno {
+            0 => Ok(()),
+            errno => Err(Error::os(monitor::sentence(&steps.steps, answer.failure.step), errno).in_area("network")),
+        }
+    }
+
+    /// A running container's network namespace.
+    fn netns(&self, found: &Found) -> Result<File> {
+        let state = found.now.state;
+        let path = format!("/proc/{}/ns/net", state.pid);
+        let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
+        // Only after it is open can the number not be another's.
+        match process::start_time(state.pid) == Some(state.pid_start) {
+            true => Ok(file),
+            false => Err(super::not_running(&found.row.id)),
+        }
     }
 
     /// Under which name a container has a network, if it is on it.

@@ -135,17 +135,21 @@ impl Containers {
         if !found.row.error.is_empty() || failed == Failure::default() {
             return found.row.error.clone();
         }
-        let networks = self.networks.recall(&found.row.id);
-        let plan = networks.and_then(|networks| {
-            let joined = self.join(found, None)?;
-            Ok(plan::compile(&self.container(found, &joined, &networks)?))
-        });
+        let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
         let sentence = match &plan {
             Ok(plan) => sentence(&plan.steps, failed.step),
             // What the plan was made of is not there any more.
             Err(_) => "start the container again".into(),
         };
         failure::of_start(failed, &sentence, &found.spec).0.message().to_owned()
+    }
+
+    /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
+    pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
+        // It stands for the descriptor that the monitor has: the others are counted behind it.
+        let hold = if networks.firewall_end.is_empty() { None } else { Some(File::open("/dev/null")?.into()) };
+        let joined = self.join(found, hold)?;
+        Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
 
     /// Replaces the host configuration of a container that does not run: checked as a new one's.
@@ -225,7 +229,7 @@ impl Containers {
     }
 
     /// hosts, hostname and resolv.conf as they are to be now.
-    fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
+    pub(super) fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
             // It shows those of the container whose network it shares.
             return Ok(());
@@ -246,7 +250,7 @@ impl Containers {
         dirs::write(&dir.join("resolv.conf"), &text)
     }
 
-    fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
+    pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
         let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };

@@ -147,7 +147,7 @@ fn abilities(limits: &HostFacts) -> Value {
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({
-        "Plugins": { "Volume": ["local"], "Network": ["host", "null"], "Authorization": null, "Log": ["json-file", "local"] },
+        "Plugins": { "Volume": ["local"], "Network": ["bridge", "host", "ipvlan", "macvlan", "null"], "Authorization": null, "Log": ["json-file", "local"] },
         "Runtimes": { "coracle": { "path": "" } },
         "DefaultRuntime": "coracle",
         "ExecutionDriver": "",

@@ -213,6 +213,19 @@ pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
     plan.finish(empty_header()).0
 }
 
+/// Compiles what a running container's network namespace is changed by.
+pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -> Plan {
+    let mut plan = PlanWriter::new();
+    plan.op(OP_ENTER, "enter the container's network").u32(libc::CLONE_NEWNET as u32);
+    requests.iter().for_each(|request| net_request(&mut plan, request));
+    if let Some(dns) = dns {
+        resolver(&mut plan, dns);
+    }
+    plan.op(OP_DONE, "end");
+    let (bytes, steps) = plan.finish(empty_header());
+    Plan { bytes, steps }
+}
+
 /// What an exec needs.
 pub(crate) struct Exec {
     pub tty: bool,
@@ -390,17 +403,19 @@ fn names(plan: &mut PlanWriter, c: &Container) {
 }
 
 fn networks(plan: &mut PlanWriter, c: &Container) {
-    for request in &c.net_requests {
-        plan.op(OP_NET, request.sentence.clone()).u32(request.place).u32(request.acks).str(&request.interface);
-        plan.u32(request.patches.len() as u32);
-        for (kind, at) in &request.patches {
-            plan.u32(*kind).u32(*at);
-        }
-        plan.str(&request.messages);
-    }
+    c.net_requests.iter().for_each(|request| net_request(plan, request));
     if let Some(dns) = &c.resolver {
         resolver(plan, dns);
     }
+}
+
+fn net_request(plan: &mut PlanWriter, request: &NetRequest) {
+    plan.op(OP_NET, request.sentence.clone()).u32(request.place).u32(request.acks).str(&request.interface);
+    plan.u32(request.patches.len() as u32);
+    for (kind, at) in &request.patches {
+        plan.u32(*kind).u32(*at);
+    }
+    plan.str(&request.messages);
 }
 
 fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {

@@ -73,7 +73,7 @@ impl Networks {
     /// Puts back what another program took: the firewall, bridges of running containers. Nothing is made that nobody
     /// needs.
     pub(crate) fn heal(&self) -> Result<()> {
-        let rows = self.db.read(|tx| table::all_endpoints(tx))?;
+        let rows = self.db.read(table::all_endpoints)?;
         let mut needed: Vec<String> = Vec::new();
         for row in rows {
             if row.left_ns == 0 && !needed.contains(&row.network_id) && self.is_live(row.slot)? {

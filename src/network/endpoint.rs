@@ -3,9 +3,11 @@
 use super::address::{Ask, Pool, Used, give};
 use super::bridge::find_link;
 use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
+use super::netlink::message::Messages;
 use super::ports::{Asked, Published, Taken};
 use super::{Network, Networks, as_500, mode_name, new_id, options};
 use crate::error::{Error, Result};
+use crate::kernel::netlink::{ROUTE, Socket};
 use crate::kernel::port;
 use crate::model::{EndpointSettings, PortBinding};
 use crate::store::Flush;
@@ -16,7 +18,7 @@ use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// How long an address of a container that ended is not given to another, in nanoseconds.
 const REST_NS: i64 = 10_000_000_000;
@@ -88,7 +90,29 @@ pub(crate) struct Joined {
     pub firewall_end: Vec<u8>,
 }
 
+/// The end of an interface's name that differs from restart to restart.
+fn digits(restarts: u32) -> String {
+    format!("{:02}", restarts % 100)
+}
+
+impl Endpoint {
+    /// What makes the default route go over it; `None`: nothing leads outside there.
+    pub(crate) fn lead(&self) -> Option<Script> {
+        let mut script = Script::default();
+        for gateway in [self.doc.v4_gateway, self.doc.v6_gateway].into_iter().flatten() {
+            link::default_route_inside(&mut script, Through::Gateway(gateway), PATCH_INDEX);
+        }
+        (!script.patches.is_empty()).then_some(script)
+    }
+}
+
 impl Joined {
+    /// Which of the ends the default route goes over: that of the first network by name that is not internal.
+    pub(crate) fn leads(&self) -> Option<usize> {
+        let outside = self.endpoints.iter().enumerate().filter(|(_, end)| !end.network.spec.internal);
+        outside.min_by_key(|(_, end)| end.network.name.clone()).map(|(at, _)| at)
+    }
+
     pub(crate) fn ports(&self) -> Vec<Published> {
         self.endpoints.iter().flat_map(|end| &end.doc.ports).copied().collect()
     }
@@ -147,10 +171,77 @@ impl Networks {
         let mut joined = Joined::default();
         for (network, doc) in ends {
             let network = self.find(&network)?;
-            let (host, inside) = scripts(&network, 0, &doc, false)?;
-            joined.endpoints.push(Endpoint { network, doc, host, inside });
+            joined.endpoints.push(Endpoint { network, doc, host: Script::default(), inside: Script::default() });
+        }
+        let leads = joined.leads();
+        for (at, end) in joined.endpoints.iter_mut().enumerate() {
+            let parent = super::bridge::own_bridge(&end.network)?.map_or(0, |link| link.index);
+            (end.host, end.inside) = scripts(&end.network, parent, &end.doc, leads == Some(at))?;
+        }
+        let ports = joined.ports();
+        if !ports.is_empty() {
+            joined.firewall_end = self.firewall.removal(&ports);
         }
         Ok(joined)
+    }
+
+    /// Gives a running container its place on one more network; no more is done than the kernel needs for that.
+    pub(crate) fn join_one(&self, who: &Joining<'_>, want: &Want, interface: &str) -> Result<()> {
+        let network = self.find(&want.network)?;
+        if network.spec.driver != "bridge" {
+            return Err(Error::unsupported(format!(
+                "connecting a running container to a network of driver {} is not supported yet",
+                network.spec.driver
+            )));
+        }
+        let (network, _) = self.up(&network)?;
+        self.db.write(Flush::Lazy, |tx| {
+            let mut doc = self.address(tx, who, "", &network, &want.settings)?;
+            doc.interface = interface.to_owned();
+            let others = table::of_container(tx, who.container)?;
+            doc.sandbox = others.first().map(read).transpose()?.map_or_else(new_id, |other| Ok(other.sandbox))?;
+            table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)
+        })?;
+        self.write_names(&network)
+    }
+
+    /// Makes the interface of a running container, from here.
+    pub(crate) fn plug(&self, end: &Endpoint, netns: BorrowedFd<'_>, restarts: u32) -> Result<()> {
+        let acks = end.host.messages.acks() as usize;
+        let mut bytes = end.host.messages.clone().finish();
+        for (kind, at) in &end.host.patches {
+            let at = *at as usize;
+            match *kind {
+                PATCH_RESTART => bytes[at..at + 2].copy_from_slice(digits(restarts).as_bytes()),
+                _ => bytes[at..at + 4].copy_from_slice(&netns.as_raw_fd().to_ne_bytes()),
+            }
+        }
+        let refused = Socket::open(ROUTE)?.request(&bytes, acks)?;
+        let what = format!("add interface {} on network {}", end.doc.interface, end.network.name);
+        refused.first().map_or(Ok(()), |refused| Err(refused.error(what).in_area("network")))
+    }
+
+    /// Takes a running container's interface away, and its ports with it.
+    pub(crate) fn unplug(&self, doc: &EndpointDoc, restarts: u32) -> Result<()> {
+        self.firewall.remove_ports(&doc.ports)?;
+        let Some(stem) = doc.port.get(..doc.port.len().saturating_sub(2)).filter(|stem| !stem.is_empty()) else {
+            return Err(Error::unsupported(
+                "disconnecting a running container from a network without a bridge is not supported yet",
+            ));
+        };
+        match find_link(&format!("{stem}{}", digits(restarts)))? {
+            None => Ok(()),
+            Some(found) => {
+                let mut m = Messages::new();
+                link::delete_link(&mut m, found.index);
+                super::bridge::request(m, "remove the interface")
+            }
+        }
+    }
+
+    /// Tells that a container came to a network, or left it.
+    pub(crate) fn tell(&self, network: &Network, action: &str, container: &str) -> Result<()> {
+        self.event(network, action, Some(container))
     }
 
     /// A start that failed: its ports lead nowhere.
@@ -331,7 +422,7 @@ impl Networks {
 
     /// Every container's ends, by container and network id.
     pub(crate) fn all_endpoints(&self) -> Result<BTreeMap<String, BTreeMap<String, EndpointDoc>>> {
-        let rows = self.db.read(|tx| table::all_endpoints(tx))?;
+        let rows = self.db.read(table::all_endpoints)?;
         let mut all: BTreeMap<String, BTreeMap<String, EndpointDoc>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.left_ns == 0) {
             all.entry(row.container_id.clone()).or_default().insert(row.network_id.clone(), read(row)?);

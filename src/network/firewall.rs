@@ -188,10 +188,10 @@ fn published() -> Vec<Rule> {
     let address6 = |rule: Rule| rule.payload(NETWORK_HEADER, 24, 16, R0);
     let port = |rule: Rule, at: u32| rule.load(Meta::Protocol, at).payload(TRANSPORT_HEADER, 2, 2, at + 1);
     vec![
-        port(address4(v4(Rule::new()).to_local()), R0 + 1).through_map(R0, "ports4at").dnat(false, R0, R0 + 1),
-        port(v4(Rule::new()).to_local(), R0).through_map(R0, "ports4").dnat(false, R0, R0 + 1),
-        port(address6(v6(Rule::new()).to_local()), R0 + 4).through_map(R0, "ports6at").dnat(true, R0, R0 + 4),
-        port(v6(Rule::new()).to_local(), R0).through_map(R0, "ports6").dnat(true, R0, R0 + 4),
+        port(address4(v4(Rule::new()).for_this_host()), R0 + 1).through_map(R0, "ports4at").dnat(false, R0, R0 + 1),
+        port(v4(Rule::new()).for_this_host(), R0).through_map(R0, "ports4").dnat(false, R0, R0 + 1),
+        port(address6(v6(Rule::new()).for_this_host()), R0 + 4).through_map(R0, "ports6at").dnat(true, R0, R0 + 4),
+        port(v6(Rule::new()).for_this_host(), R0).through_map(R0, "ports6").dnat(true, R0, R0 + 4),
     ]
 }
 

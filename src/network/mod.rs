@@ -126,7 +126,7 @@ impl Networks {
     }
 
     pub(crate) fn all(&self) -> Result<Vec<Network>> {
-        self.db.read(|tx| table::all(tx))?.into_iter().map(Network::of).collect()
+        self.db.read(table::all)?.into_iter().map(Network::of).collect()
     }
 
     /// Whether a monitor lives in the slot: whose endpoints are in use.

@@ -400,6 +400,36 @@ fn a_stopped_container_is_connected_and_disconnected() {
 }
 
 #[test]
+fn a_running_container_is_connected_and_disconnected() {
+    let world = World::new();
+    let id = world.sleeper("c1", json!({}));
+    world.network(json!({ "Name": "aaa", "IPAM": { "Config": [{ "Subnet": "10.55.0.0/24" }] } })).expect("a network");
+    world.sleeper("other", json!({ "HostConfig": { "NetworkMode": "aaa" } }));
+    let body: ConnectNetwork =
+        serde_json::from_value(json!({ "Container": id, "EndpointConfig": { "Aliases": ["it"] } })).expect("a body");
+    world.root.engine.network_connect("aaa", &body, None).expect("connect");
+    let inside = |script: &str| world.root.exec(&id, &["sh", "-c", script]).out();
+    let text = inside("ip -o -4 addr; ip route; cat /etc/hosts");
+    assert!(text.contains("10.55.0.3/24") && text.contains("172.17.0.2/16"), "{text}");
+    assert!(text.contains("default via 10.55.0.1 dev eth1"), "{text}");
+    assert!(text.contains(&format!("10.55.0.3\t{}", &id[..12])), "{text}");
+    assert_eq!(world.root.exec(&id, &["ping", "-c", "1", "-w", "2", "10.55.0.2"]).code, 0);
+    assert!(inside("cat /etc/resolv.conf; nslookup other").contains("Address: 10.55.0.2"));
+    let named = world.root.exec("other", &["nslookup", "it"]).out();
+    assert!(named.contains("Address: 10.55.0.3"), "{named}");
+    let settings = world.root.inspect(&id).network_settings;
+    assert_eq!(settings.networks["aaa"].ip_address, "10.55.0.3");
+    let error = world.root.engine.network_connect("aaa", &body, None).expect_err("twice");
+    assert_eq!(error.http_status(), 403);
+    let body = DisconnectNetwork { container: id.clone(), force: false };
+    world.root.engine.network_disconnect("aaa", &body, None).expect("disconnect");
+    let text = inside("ip -o -4 addr; ip route");
+    assert!(!text.contains("10.55.0") && text.contains("default via 172.17.0.1 dev eth0"), "{text}");
+    assert_eq!(world.root.exec(&id, &["ping", "-c", "1", "-w", "2", OUTSIDE]).code, 0);
+    world.root.engine.container_stop(&id, Some(1000), None).expect("stop");
+}
+
+#[test]
 fn what_others_destroy_comes_back() {
     let world = World::new();
     let id = world.server("web", published("80/tcp", "", "8080"));

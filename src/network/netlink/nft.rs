@@ -305,7 +305,7 @@ impl Rule {
     }
 
     /// The packet is for an address of this machine.
-    pub(crate) fn to_local(self) -> Rule {
+    pub(crate) fn for_this_host(self) -> Rule {
         const ADDRESS_TYPE: u32 = 3;
         const DESTINATION: u32 = 2;
         const LOCAL: u32 = 2;
