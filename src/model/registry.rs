@@ -103,6 +103,7 @@ pub struct PushImage {
 }
 
 /// Base64 of `bytes`, standard alphabet, padded.
+#[cfg(any(test, feature = "registry"))]
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -307,8 +307,7 @@ fn archives_whose_digests_are_wrong() {
     let lost = |part: &'static str| {
         oci_image("bad/one:1", &layer, move |at, data| {
             if at == part {
-                data.clear()
-            } else {
+                data.clear();
             }
         })
     };
