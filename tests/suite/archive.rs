@@ -438,8 +438,14 @@ fn archives_that_try_to_get_out() {
         }
         assert!(get(&root, id, "/up/bin/busybox").contains_key("busybox"));
     }
-    // A mount point is not removed for an entry of its name.
-    assert!(put(&root, &created, "/", tar_of(&[("hv", File, "x")])).is_err());
+    // A mount is not removed for an entry of its name, nor for one above it; and nothing in it is.
+    let nested = root.create("nested", body(&["true"], host(json!({ "Binds": ["keep:/a/b/keep"] }))));
+    put(&root, &nested, "/a/b/keep", tar_of(&[("file", File, "kept")])).expect("put");
+    for attack in [tar_of(&[("a", File, "x")]), tar_of(&[("a/b", Symlink, "/")]), tar_of(&[("a/b/keep", File, "x")])] {
+        let error = put(&root, &nested, "/", attack).expect_err("must be refused");
+        assert!(error.message().contains("replace a mount"), "{error}");
+        assert_eq!(get(&root, &nested, "/a/b/keep/file")["file"].4, b"kept");
+    }
 }
 
 /// A container swaps a directory for a link to the host's as fast as it can, while files are put and got through it.

@@ -162,6 +162,11 @@ impl Put<'_> {
             }
             _ => {}
         }
+        // What is mounted there is not this archive's to remove; and in a namespace that the caller is not in, the kernel
+        // would let it.
+        if holds_mount(parent, name, mount::mount_id(parent)?)? {
+            return Err(Error::os("replace a mount", libc::EBUSY));
+        }
         if there.is_dir() {
             // The directories that are kept open may lie in it.
             self.last = None;
@@ -203,6 +208,26 @@ impl Put<'_> {
         whole.extend_from_slice(path);
         openat2(self.view.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
     }
+}
+
+/// Whether something is mounted on `name` of `dir`, which is of the mount `id`, or below it.
+fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
+    let place = tree::open_at(dir, name, libc::O_PATH, 0)?;
+    if mount::mount_id(place.as_fd())? != id {
+        return Ok(true);
+    }
+    if !tree::stat_fd(place.as_fd())?.is_dir() {
+        return Ok(false);
+    }
+    let dir = tree::open_dir_at(dir, name)?;
+    for name in tree::names(dir.as_fd())? {
+        match holds_mount(dir.as_fd(), &name, id) {
+            Ok(false) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            other => return other,
+        }
+    }
+    Ok(false)
 }
 
 /// Owner, mode and attributes as the archive says, in the order that keeps setuid bits and capabilities.
