@@ -69,7 +69,9 @@ fn tar_of(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut header = Header::new_ustar();
         header.set_entry_type(*kind);
         header.set_mode(if *kind == EntryType::Directory { 0o755 } else { 0o640 });
-        (header.set_uid(3), header.set_gid(4), header.set_mtime(1_000_000_000));
+        header.set_uid(3);
+        header.set_gid(4);
+        header.set_mtime(1_000_000_000);
         let content: &[u8] = if *kind == EntryType::Regular { text.as_bytes() } else { b"" };
         header.set_size(content.len() as u64);
         // Names as an attacker writes them: the builder itself would refuse some.

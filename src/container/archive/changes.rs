@@ -96,7 +96,8 @@ fn entry(
         let kind = if before.is_some() { MODIFIED } else { ADDED };
         let same = before
             .is_some_and(|before| is_same(stat, &before) && stat.size == before.size && stat.mtime == before.mtime);
-        if !same && !(engine_made && stat.size == 0) {
+        let hidden = engine_made && stat.size == 0;
+        if !same && !hidden {
             found.push(Change { path: path.clone(), kind });
         }
         return Ok(());

@@ -94,7 +94,6 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
             mode: mount.mode_text.clone(),
             rw: !mount.read_only,
             propagation: mount.propagation_text(),
-            ..MountPoint::default()
         })
         .collect();
     points.sort_by(|a, b| a.destination.cmp(&b.destination));
