@@ -1171,6 +1171,81 @@ coracle_status coracle_image_push(coracle *c,
  */
 coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
 
+/**
+ * Lists networks by name.
+ *
+ * query_json: NULL, or an object with "filters" (as in GET /networks). *out_json: its document; free it with
+ * coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Everything about one network.
+ *
+ * id: its name, its id, or the beginning of its id. *out_json: the document of GET /networks/{id}; free it with
+ * coracle_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (several fit).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_json, coracle_error **err);
+
+/**
+ * Makes a network.
+ *
+ * body_json: the body of POST /networks/create. *out_json: {"Id":..., "Warning":...}; free it with coracle_free.
+ *
+ * Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
+ * ENOT_FOUND (driver), EIO (the kernel refused).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+
+/**
+ * Removes a network.
+ *
+ * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_remove(coracle *c, const char *id, coracle_error **err);
+
+/**
+ * Puts a container on a network, running or not.
+ *
+ * body_json: the body of POST /networks/{id}/connect: {"Container":..., "EndpointConfig":{...}}.
+ *
+ * Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named).
+ *
+ * Threads: any. Blocks: until the interface is there, or op. Since: 0.1.
+ */
+coracle_status coracle_network_connect(coracle *c,
+                                       const char *id,
+                                       const char *body_json,
+                                       coracle_op *op,
+                                       coracle_error **err);
+
+/**
+ * Takes a container off a network, running or not.
+ *
+ * body_json: the body of POST /networks/{id}/disconnect: {"Container":..., "Force":...}.
+ *
+ * Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network).
+ *
+ * Threads: any. Blocks: until the interface is gone, or op. Since: 0.1.
+ */
+coracle_status coracle_network_disconnect(coracle *c,
+                                          const char *id,
+                                          const char *body_json,
+                                          coracle_op *op,
+                                          coracle_error **err);
+
 /* Start values of the sized structs. */
 #define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }
 #define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }

@@ -53,6 +53,7 @@ fn header(ffi: &Path) -> Result<String, Box<dyn Error>> {
         "event",
         "image",
         "registry",
+        "network",
     ] {
         let path = ffi.join(format!("src/{file}.rs"));
         if path.exists() {

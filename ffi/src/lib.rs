@@ -31,6 +31,7 @@ mod http;
 mod image;
 mod library;
 mod log;
+mod network;
 mod op;
 mod query;
 mod registry;

@@ -414,6 +414,18 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(OK(coracle_image_history(engine, *name, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_image_tag(engine, *name, "again:1", &err)));
+    LEAVES(OK(coracle_network_list(engine, NULL, &json, &err)));
+    LEAVES(coracle_free(json));
+    LEAVES(OK(coracle_network_inspect(engine, "bridge", &json, &err)));
+    LEAVES(coracle_free(json));
+    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_create(engine, "{\"Name\":\"bridge\"}", &json, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_remove(engine, "bridge", &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_network_connect(engine, "bridge", "{\"Container\":\"nobody\"}", NULL, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_network_disconnect(engine, "bridge", "{\"Container\":\"nobody\"}", NULL, &err)));
+    coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));

@@ -59,6 +59,12 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_load(c, read_file, &number, NULL, &s, &err));
     STATUS(code, coracle_image_import(c, NULL, read_file, &number, NULL, &s, &err));
     STATUS(code, coracle_image_save(c, "[\"x\"]", NULL, &stream, &err));
+    STATUS(code, coracle_network_list(c, NULL, &s, &err));
+    STATUS(code, coracle_network_inspect(c, "x", &s, &err));
+    STATUS(code, coracle_network_create(c, "{}", &s, &err));
+    STATUS(code, coracle_network_remove(c, "x", &err));
+    STATUS(code, coracle_network_connect(c, "x", "{}", NULL, &err));
+    STATUS(code, coracle_network_disconnect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_image_push(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_auth(c, "{}", NULL, &s, &err));
@@ -169,6 +175,11 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_pidfd(c, bad, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_container_remove(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, bad, "y", &err));
+    STATUS(CORACLE_EINVALID, coracle_network_inspect(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_create(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_remove(c, bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_connect(c, bad, "{}", NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_disconnect(c, "x", bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, "x", bad, &err));
     STATUS(CORACLE_EINVALID, coracle_container_top(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_update(c, bad, "{}", &s, &err));

@@ -469,3 +469,47 @@ fn a_restarted_container_has_its_network_again() {
     let text = world.root.logs(&id).out();
     assert!(text.lines().all(|line| line.contains("172.17.0.2/16")), "{text}");
 }
+
+#[test]
+fn addresses_of_both_families() {
+    let world = World::new();
+    sh(&format!("ip addr add fd77::1/64 dev up0 nodad; ip -n {} addr add fd77::2/64 dev eth0 nodad", world.outside));
+    let pools = json!({ "Config": [{ "Subnet": "10.56.0.0/24" }, { "Subnet": "fd56::/64" }] });
+    world.network(json!({ "Name": "both", "EnableIPv6": true, "IPAM": pools })).expect("a network");
+    let more = json!({
+        "ExposedPorts": { "80/tcp": {} },
+        "HostConfig": { "NetworkMode": "both", "PortBindings": { "80/tcp": [{ "HostPort": "8080" }] } },
+    });
+    let script = "mkdir -p /w; echo hi > /w/index.html; trap 'exit 0' TERM; httpd -f -p [::]:80 -h /w & wait";
+    let id = world.root.create("six", body(&["sh", "-c", script], more));
+    world.root.start(&id);
+    wait_for("the server", || get("10.56.0.2:80").is_some());
+    let end = world.root.inspect(&id).network_settings.networks["both"].clone();
+    assert_eq!((end.global_ipv6_address.as_str(), end.global_ipv6_prefix_len), ("fd56::2", 64));
+    assert_eq!(end.ipv6_gateway, "fd56::1");
+    assert_eq!(world.outside(|| get("[fd77::1]:8080")).as_deref(), Some("hi"), "by IPv6");
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))).as_deref(), Some("hi"), "by IPv4");
+    assert_eq!(get("[fd77::1]:8080").as_deref(), Some("hi"), "from the host");
+    assert_eq!(
+        world.root.exec(&id, &["ping", "-6", "-c", "1", "-w", "2", "fd77::2"]).code,
+        0,
+        "out, under the host's address"
+    );
+    let named = world.root.exec(&id, &["nslookup", "-type=aaaa", "six"]).out();
+    assert!(named.contains("Address: fd56::2"), "{named}");
+}
+
+#[test]
+fn a_macvlan_is_the_neighbours_neighbour() {
+    let world = World::new();
+    let pool = json!({ "Config": [{ "Subnet": "10.77.0.0/24", "IPRange": "10.77.0.128/25", "Gateway": HOST }] });
+    world
+        .network(json!({ "Name": "lan", "Driver": "macvlan", "IPAM": pool, "Options": { "parent": "up0" } }))
+        .expect("a network");
+    let more = json!({ "HostConfig": { "NetworkMode": "lan" } });
+    let output =
+        world.run(&format!("ip -o -4 addr show eth0; ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), more);
+    assert!(output.out().contains("10.77.0.128/24") && output.out().ends_with("reached"), "{}", output.out());
+    let error = world.network(json!({ "Name": "m2", "Driver": "macvlan" })).expect_err("no parent");
+    assert_eq!(error.http_status(), 501);
+}
