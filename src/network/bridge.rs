@@ -106,12 +106,13 @@ impl Networks {
             let link = find_link(&name)?.ok_or_else(|| as_500(format!("bridge {name} is gone")))?;
             settings(network, &name)?;
             let mut m = Messages::new();
+            link::set_up(&mut m, link.index);
             for pool in Pool::of(network)? {
                 if let Some(ip) = pool.gateway {
                     link::add_address(&mut m, link.index, Address { ip, prefix: pool.prefix() });
                 }
             }
-            request(m, &format!("give bridge {name} its address"))?;
+            request(m, &format!("bring bridge {name} up with its address"))?;
             Ok(link.index)
         })();
         if made.is_err()
@@ -238,6 +239,8 @@ fn settings(network: &Network, bridge: &str) -> Result<()> {
     if std::path::Path::new("/proc/sys/net/ipv6").exists() {
         // A container must not make itself the host's router.
         set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
+        // Nobody else can have the addresses of a new bridge: they are of use at once.
+        set(&format!("ipv6/conf/{bridge}/accept_dad"), "0")?;
         if v6 && !network.spec.internal {
             forward_v6()?;
         }

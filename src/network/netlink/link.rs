@@ -74,9 +74,9 @@ fn link_head(family: u8, index: u32, flags: u32, change: u32) -> [u8; 16] {
     head
 }
 
-/// Makes a bridge that is up. `alias` says whose it is.
+/// Makes a bridge that is not up yet. `alias` says whose it is.
 pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, alias: &str) {
-    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, UP, UP)).text(IFLA_NAME, name);
+    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name);
     m.attr(IFLA_ADDRESS, &mac);
     if mtu != 0 {
         m.u32(IFLA_MTU, mtu);
@@ -91,6 +91,11 @@ pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, a
 /// Removes a link.
 pub(crate) fn delete_link(m: &mut Messages, index: u32) {
     m.begin(DEL_LINK, ACK, &link_head(0, index, 0, 0));
+}
+
+/// Brings a link up.
+pub(crate) fn set_up(m: &mut Messages, index: u32) {
+    m.begin(NEW_LINK, ACK, &link_head(0, index, UP, UP));
 }
 
 /// A pair of which one end is a bridge's port here and the other an interface elsewhere.
