@@ -68,6 +68,11 @@ impl Engine {
         if options.log_driver == "json-file" && !options.log_options.contains_key("max-size") {
             warnings.push("WARNING: Container logs grow without a limit unless a container sets max-size".into());
         }
+        for table in crate::network::foreign_drops().unwrap_or_default() {
+            warnings.push(format!(
+                "WARNING: The firewall table {table} of another program drops forwarded packets: containers on networks may not be reached, nor reach others"
+            ));
+        }
         if let Some(text) = facts::not_on_tmpfs(&dirs::run(options, &root)?) {
             warnings.push(text);
         }

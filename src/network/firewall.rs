@@ -4,7 +4,9 @@
 //! A container's ports are elements that its monitor takes out again when it ends. Whatever another program does to the
 //! table, it can be made again from the database at any time.
 
-use super::netlink::nft::{Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_table};
+use super::netlink::nft::{
+    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_table, read_forward_drop,
+};
 use super::ports::Published;
 use super::subnet::Subnet;
 use crate::error::Result;
@@ -133,6 +135,19 @@ impl Firewall {
         write_ports(&mut batch, ports, Batch::delete_elements);
         send("end the publishing of ports", &batch.finish())
     }
+}
+
+/// Firewall tables of other programs that drop what is forwarded unless a rule of theirs accepts it: they drop what our
+/// containers send and get, too.
+pub(crate) fn foreign_drops() -> Result<Vec<String>> {
+    let mut tables = Vec::new();
+    Socket::open(NETFILTER)?.dump(&get_chains(), |_, body| {
+        let table = read_forward_drop(body);
+        tables.extend(table.filter(|table| !table.starts_with("coracle-")));
+    })?;
+    tables.sort();
+    tables.dedup();
+    Ok(tables)
 }
 
 fn send(what: &str, batch: &[u8]) -> Result<()> {

@@ -17,6 +17,7 @@ mod ports;
 mod subnet;
 
 pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
+pub(crate) use firewall::foreign_drops;
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
 pub(crate) use ports::{Published, check as check_ports, parse as parse_port};

@@ -513,3 +513,14 @@ fn a_macvlan_is_the_neighbours_neighbour() {
     let error = world.network(json!({ "Name": "m2", "Driver": "macvlan" })).expect_err("no parent");
     assert_eq!(error.http_status(), 501);
 }
+
+#[test]
+fn info_tells_of_firewalls_that_stand_in_the_way() {
+    let world = World::new();
+    let warnings = || world.root.engine.info().expect("info")["Warnings"].to_string();
+    assert!(!warnings().contains("drops forwarded packets"), "{}", warnings());
+    sh(
+        "nft add table ip other; nft 'add chain ip other FORWARD { type filter hook forward priority 0; policy drop; }'",
+    );
+    assert!(warnings().contains("firewall table other"), "{}", warnings());
+}

@@ -1,6 +1,7 @@
 //! nf_tables: tables, chains, sets, elements and rules of the `inet` family, in batches that happen as a whole or not.
 
-use super::message::{ACK, APPEND, CREATE, Messages};
+use super::message::{ACK, APPEND, CREATE, DUMP, Messages};
+use crate::kernel::netlink::attributes;
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
@@ -9,6 +10,7 @@ const NEW_TABLE: u16 = 0;
 const GET_TABLE: u16 = 1;
 const DEL_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
+const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENT: u16 = 12;
@@ -88,6 +90,30 @@ pub(crate) fn get_table(name: &str) -> Vec<u8> {
     let mut m = Messages::new();
     m.begin(kind(GET_TABLE), ACK, &head(INET, 0)).text(1, name);
     m.finish()
+}
+
+/// Asks for all chains.
+pub(crate) fn get_chains() -> Vec<u8> {
+    let mut m = Messages::new();
+    m.begin(kind(GET_CHAIN), DUMP, &head(0, 0));
+    m.finish()
+}
+
+/// Reads an answer to [`get_chains`]: the table of a chain that drops what is forwarded and no rule of it accepts.
+pub(crate) fn read_forward_drop(body: &[u8]) -> Option<String> {
+    const FORWARD: u32 = 2;
+    const DROP: u32 = 0;
+    let number = |payload: &[u8]| payload.try_into().map(u32::from_be_bytes).ok();
+    let all: Vec<_> = attributes(body.get(4..)?).collect();
+    let of = |list: &[(u16, &[u8])], wanted: u16| {
+        list.iter().find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec())
+    };
+    let hook: Vec<u8> = of(&all, 4)?;
+    let hook: Vec<_> = attributes(&hook).collect();
+    let hooked = number(&of(&hook, 1)?)? == FORWARD;
+    let drops = number(&of(&all, 5)?)? == DROP;
+    let table = String::from_utf8_lossy(&of(&all, 1)?).trim_end_matches('\0').to_owned();
+    (hooked && drops).then_some(table)
 }
 
 impl Batch {
