@@ -12,7 +12,7 @@ pub struct Launch<'a> {
     pub ops: Ops<'a>,
     /// Where failures go, and the terminal's master; its end means success.
     pub report: i32,
-    /// Standard streams that are not a terminal.
+    /// Standard streams that are not a terminal: ends of the monitor's own pipes, or -1.
     pub stdio: [i32; 3],
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
@@ -23,8 +23,6 @@ pub struct Launch<'a> {
     /// For an exec: the container's first process, and its `/dev/pts`.
     pub init: i32,
     pub devpts: i32,
-    /// The streams are pipes of the monitor's own: their owner may be changed.
-    pub own_stdio: bool,
     /// A netlink socket of the route family outside the container; -1: there is none.
     pub host_link: i32,
     pub restarts: u32,
@@ -71,6 +69,7 @@ pub fn run(launch: &Launch) -> ! {
 impl<'a> Child<'a> {
     fn walk(&mut self) -> Step {
         reset_signals();
+        self.close_rest()?;
         for &file in self.launch.cgroups {
             sys::write_all(file, b"0").map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })?;
         }
@@ -81,6 +80,24 @@ impl<'a> Child<'a> {
             })?;
         }
         Ok(())
+    }
+
+    /// Closes the monitor's descriptors that the plan has no use for, above all those of the engine's files: until it
+    /// executes its program, a process of the container that may trace others could take them from this one.
+    fn close_rest(&self) -> Step {
+        let launch = self.launch;
+        let used = || {
+            let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces];
+            lists.into_iter().flatten().copied().chain([launch.report, launch.init, launch.devpts, launch.host_link])
+        };
+        let mut first = 3;
+        while let Some(next) = used().filter(|fd| *fd >= first).min() {
+            if next > first {
+                ok(sys::close_range(first, next as u32 - 1, 0))?;
+            }
+            first = next + 1;
+        }
+        ok(sys::close_range(first, u32::MAX, 0))
     }
 
     fn step(&mut self, code: u16, mut p: Payload<'a>, index: u32) -> Step {
@@ -225,6 +242,7 @@ impl<'a> Child<'a> {
         } else {
             let resolve = if special & SPECIAL_FIXED != 0 { RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS } else { IN_ROOT };
             let at = self.make_dirs(self.root, target, 0o755, resolve)?;
+            not_kernel_files(target, at)?;
             ok(sys::move_mount(mount, at))?;
             sys::close(at);
         }
@@ -283,6 +301,7 @@ impl<'a> Child<'a> {
         }
         let directory = os(sys::fstat(tree))?.mode & S_IFMT == S_IFDIR;
         let at = if directory { self.make_dirs(self.root, target, 0o755, IN_ROOT)? } else { self.make_file(target)? };
+        not_kernel_files(target, at)?;
         ok(sys::move_mount(tree, at))?;
         sys::close(at);
         sys::close(tree);
@@ -407,12 +426,8 @@ impl<'a> Child<'a> {
     /// A mount of the host's `/dev/null`, looked at before it is trusted.
     fn null_file(&mut self) -> core::result::Result<i32, Failure> {
         if self.null < 0 {
-            let null = os(sys::openat(AT_FDCWD, b"/dev/null\0", O_PATH | O_NOFOLLOW, 0))?;
-            let stat = os(sys::fstat(null))?;
-            if (stat.mode & S_IFMT, stat.rdev_major, stat.rdev_minor) != (S_IFCHR, 1, 3) {
-                return Err(Failure { errno: EINVAL, ..Failure::default() });
-            }
-            self.null = null;
+            self.null = os(sys::openat(AT_FDCWD, b"/dev/null\0", O_PATH | O_NOFOLLOW, 0))?;
+            is_null(self.null)?;
         }
         let cover = os(sys::open_tree(self.null, b"\0", AT_EMPTY_PATH | 1))?;
         ok(sys::mount_setattr(cover, false, MOUNT_ATTR_RDONLY, 0, 0))?;
@@ -459,12 +474,21 @@ impl<'a> Child<'a> {
             streams = [self.terminal()?; 3];
         }
         for (number, fd) in streams.into_iter().enumerate() {
-            let fd = if fd >= 0 { fd } else { os(sys::openat(AT_FDCWD, b"/dev/null\0", O_RDWR, 0))? };
+            let fd = if fd >= 0 { fd } else { self.own_null()? };
             // Out of the way of the three numbers being filled.
             let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
             ok(sys::dup_to(fd, number as i32))?;
         }
         Ok(())
+    }
+
+    /// The container's own `/dev/null`: who holds the host's could change its mode for everybody. A process of the
+    /// container may have put something else in its place, such as a link to a descriptor of the monitor: no link is
+    /// followed, and what was opened is looked at.
+    fn own_null(&self) -> core::result::Result<i32, Failure> {
+        let null = os(sys::openat2(self.root, b"dev/null\0", O_RDWR | O_NOCTTY, 0, FIXED))?;
+        is_null(null)?;
+        Ok(null)
     }
 
     /// A terminal of the container's own `/dev/pts`; its master goes to the monitor.
@@ -511,9 +535,10 @@ impl<'a> Child<'a> {
         let filter = p.bytes();
         self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
         self.home_length = who.home_length;
-        if self.launch.own_stdio || self.launch.tty {
-            for fd in 0..3 {
-                let _ = sys::fchownat(fd, b"\0", who.uid, u32::MAX, AT_EMPTY_PATH);
+        // `/dev/null` stays root's.
+        for (number, given) in self.launch.stdio.into_iter().enumerate() {
+            if self.launch.tty || given >= 0 {
+                let _ = sys::fchownat(number as i32, b"\0", who.uid, u32::MAX, AT_EMPTY_PATH);
             }
         }
         drop_bounding(bounding)?;
@@ -583,56 +608,135 @@ impl<'a> Child<'a> {
         Ok((parent, name))
     }
 
-    /// Something that is not a directory, to mount on: what is there, or a new empty file.
+    /// Something that is not a directory, to mount on: what is there, or a new empty file. A link that leads to nothing yet
+    /// is followed inside the root: images have `/etc/resolv.conf` as such a one.
     fn make_file(&mut self, path: &[u8]) -> core::result::Result<i32, Failure> {
-        match sys::openat2(self.root, path, O_PATH, 0, IN_ROOT) {
-            Err(ENOENT) => {}
-            other => return os(other),
+        let mut path = Path::new(path)?;
+        for _ in 0..MAX_LINKS {
+            match sys::openat2(self.root, path.cstr(), O_PATH, 0, IN_ROOT) {
+                Err(ENOENT) => {}
+                other => return os(other),
+            }
+            let (parent, name) = self.parent_of(path.text())?;
+            match sys::openat(parent, name.cstr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644) {
+                Ok(made) => {
+                    sys::close(made);
+                    let at = os(sys::openat(parent, name.cstr(), O_PATH | O_NOFOLLOW, 0))?;
+                    sys::close(parent);
+                    return Ok(at);
+                }
+                Err(EEXIST) => {
+                    let start = path.text().iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+                    path.follow(parent, &name, start..path.length)?;
+                    sys::close(parent);
+                }
+                Err(error) => return Err(errno(error)),
+            }
         }
-        let (parent, name) = self.parent_of(path)?;
-        let made = os(sys::openat(parent, name.cstr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644))?;
-        sys::close(made);
-        let at = os(sys::openat(parent, name.cstr(), O_PATH | O_NOFOLLOW, 0))?;
-        sys::close(parent);
-        Ok(at)
+        Err(errno(ELOOP))
     }
 
     /// Opens a directory below `root`, making what is missing: the longest part that is there is resolved as a whole, then
-    /// one component after the other is made, following no link.
+    /// one component after the other is made. A link that leads to nothing yet is followed where links are.
     fn make_dirs(&mut self, root: i32, path: &[u8], mode: u32, resolve: u64) -> core::result::Result<i32, Failure> {
-        let path = trim(path);
-        if path.len() >= 4095 {
-            return Err(errno(36));
+        let mut path = Path::new(path)?;
+        for _ in 0..MAX_LINKS {
+            if let Some(at) = self.dirs_of(root, &mut path, mode, resolve)? {
+                return Ok(at);
+            }
         }
-        let mut buffer = [0u8; 4096];
-        let mut length = path.len();
+        Err(errno(ELOOP))
+    }
+
+    /// One try of [`Self::make_dirs`]; none: a link was met, and `path` leads through it now.
+    fn dirs_of(&mut self, root: i32, path: &mut Path, mode: u32, resolve: u64) -> core::result::Result<Option<i32>, Failure> {
+        let mut start = path.length;
         let mut at = loop {
-            buffer[..length].copy_from_slice(&path[..length]);
-            buffer[length] = 0;
-            let name: &[u8] = if length == 0 { b".\0" } else { &buffer[..=length] };
-            match sys::openat2(root, name, O_PATH | O_DIRECTORY, 0, resolve) {
+            let name = if start == 0 { Path::new(b".")? } else { Path::new(&path.text()[..start])? };
+            match sys::openat2(root, name.cstr(), O_PATH | O_DIRECTORY, 0, resolve) {
                 Ok(fd) => break fd,
-                Err(ENOENT) if length > 0 => {
-                    length = path[..length].iter().rposition(|&b| b == b'/').unwrap_or(0);
+                Err(ENOENT) if start > 0 => {
+                    start = path.text()[..start].iter().rposition(|&b| b == b'/').unwrap_or(0);
                 }
                 Err(ENOTDIR) => return Err(Failure { errno: ENOTDIR, detail: DETAIL_NOT_DIR, ..Failure::default() }),
                 Err(error) => return Err(errno(error)),
             }
         };
-        for part in path[length..].split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        while start < path.length {
+            let end = path.text()[start..].iter().position(|&b| b == b'/').map_or(path.length, |slash| start + slash);
+            let part = &path.text()[start..end];
+            if part.is_empty() || part == b"." {
+                start = end + 1;
+                continue;
+            }
             let name = Name::new(part).ok_or_else(|| errno(EINVAL))?;
             match sys::mkdirat(at, name.cstr(), mode) {
                 // The mask is 022: only the bits in it, and the sticky one, are not there yet.
                 Ok(()) if mode & !0o755 != 0 => ok(sys::fchmodat(at, name.cstr(), mode))?,
-                Ok(()) => {}
-                Err(EEXIST) => {}
+                Ok(()) | Err(EEXIST) => {}
                 Err(error) => return Err(errno(error)),
             }
-            let next = os(sys::openat(at, name.cstr(), O_PATH | O_DIRECTORY | O_NOFOLLOW, 0))?;
-            sys::close(at);
-            at = next;
+            match sys::openat(at, name.cstr(), O_PATH | O_DIRECTORY | O_NOFOLLOW, 0) {
+                Ok(next) => {
+                    sys::close(at);
+                    at = next;
+                }
+                Err(ENOTDIR) if resolve == IN_ROOT => {
+                    path.follow(at, &name, start..end)?;
+                    sys::close(at);
+                    return Ok(None);
+                }
+                Err(error) => return Err(errno(error)),
+            }
+            start = end + 1;
         }
-        Ok(at)
+        Ok(Some(at))
+    }
+}
+
+/// As many links as the kernel follows in one path.
+const MAX_LINKS: u32 = 40;
+
+/// A path relative to the root, without slashes at either end.
+struct Path {
+    bytes: [u8; 4096],
+    length: usize,
+}
+
+impl Path {
+    fn new(path: &[u8]) -> core::result::Result<Path, Failure> {
+        let path = trim(path);
+        let mut bytes = [0; 4096];
+        // One for the NUL, which stands there already.
+        bytes[..4095].get_mut(..path.len()).ok_or_else(|| errno(ENAMETOOLONG))?.copy_from_slice(path);
+        Ok(Path { bytes, length: path.len() })
+    }
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+    fn cstr(&self) -> &[u8] {
+        &self.bytes[..=self.length]
+    }
+
+    /// Puts the text of a link in place of its name, or, where it begins with a slash, of all up to its name. Errors: it
+    /// is no link.
+    fn follow(&mut self, dir: i32, name: &Name, at: core::ops::Range<usize>) -> Step {
+        let mut joined = [0; 4096];
+        let mut link = [0; 4096];
+        let length = match sys::readlinkat(dir, name.cstr(), &mut link) {
+            Err(EINVAL) => return Err(errno(EEXIST)),
+            other => os(other)?,
+        };
+        let link = &link[..length];
+        let before = if link.starts_with(b"/") { b"" } else { &self.bytes[..at.start] };
+        let mut used = 0;
+        for part in [before, link, &self.bytes[at.end..self.length]] {
+            let room = joined.get_mut(used..used + part.len()).ok_or_else(|| errno(ENAMETOOLONG))?;
+            room.copy_from_slice(part);
+            used += part.len();
+        }
+        *self = Path::new(&joined[..used])?;
+        Ok(())
     }
 }
 
@@ -691,6 +795,23 @@ pub fn os<T>(result: Result<T>) -> core::result::Result<T, Failure> {
 
 fn ok(result: Result<()>) -> Step {
     os(result)
+}
+
+/// Which targets may lie in procfs was decided by their names: a link of the image leads to no others.
+fn not_kernel_files(target: &[u8], at: i32) -> Step {
+    const PROC_MAGIC: u64 = 0x9fa0;
+    if !target.starts_with(b"/proc/") && os(sys::fs_magic(at))? == PROC_MAGIC {
+        return Err(errno(EPERM));
+    }
+    Ok(())
+}
+
+fn is_null(fd: i32) -> Step {
+    let stat = os(sys::fstat(fd))?;
+    match (stat.mode & S_IFMT, stat.rdev_major, stat.rdev_minor) == (S_IFCHR, 1, 3) {
+        true => Ok(()),
+        false => Err(errno(EINVAL)),
+    }
 }
 
 fn sys_setsid() -> Result<()> {

@@ -171,7 +171,6 @@ impl Monitor {
                 devpts: self.devpts,
                 host_link: -1,
                 restarts: 0,
-                own_stdio: true,
             });
         }
         sys::close(report[1]);

@@ -127,7 +127,6 @@ impl Monitor {
                 cols: self.header.cols,
                 init: -1,
                 devpts: -1,
-                own_stdio: true,
                 host_link,
                 restarts: self.state.restarts,
             });

@@ -46,7 +46,7 @@ numbers! {
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
     SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
     UMOUNT2 166 39; SETHOSTNAME 170 161; SETDOMAINNAME 171 162; CLOCK_GETTIME 228 113; OPENAT 257 56; MKDIRAT 258 34;
-    MKNODAT 259 33; FCHOWNAT 260 54; UNLINKAT 263 35; RENAMEAT 264 38; SYMLINKAT 266 36; FCHMODAT 268 53; UNSHARE 272 97;
+    MKNODAT 259 33; FCHOWNAT 260 54; UNLINKAT 263 35; RENAMEAT 264 38; SYMLINKAT 266 36; READLINKAT 267 78; FCHMODAT 268 53; UNSHARE 272 97;
     FSTATFS 138 44; EPOLL_CTL 233 21; EPOLL_PWAIT 281 22; SIGNALFD4 289 74; EPOLL_CREATE1 291 20; DUP3 292 24; PIPE2 293 59;
     ACCEPT4 288 242; PRLIMIT64 302 261; SETNS 308 268; SECCOMP 317 277; BPF 321 280; STATX 332 291;
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
@@ -85,6 +85,7 @@ pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const ENOTDIR: i32 = 20;
 pub const EINVAL: i32 = 22;
+pub const ENAMETOOLONG: i32 = 36;
 pub const ELOOP: i32 = 40;
 pub const EPERM: i32 = 1;
 pub const ENOSYS: i32 = 38;
@@ -224,6 +225,11 @@ pub fn mknodat(dir: i32, name: &[u8], mode: u32, device: u64) -> Result<()> {
 
 pub fn symlinkat(text: &[u8], dir: i32, name: &[u8]) -> Result<()> {
     sys!(SYMLINKAT, text.as_ptr(), dir, name.as_ptr()).map(|_| ())
+}
+
+/// How much of `text` the link's text took; one that fills it may be longer.
+pub fn readlinkat(dir: i32, name: &[u8], text: &mut [u8]) -> Result<usize> {
+    sys!(READLINKAT, dir, name.as_ptr(), text.as_mut_ptr(), text.len())
 }
 
 pub fn unlinkat(dir: i32, name: &[u8], flags: u32) -> Result<()> {

@@ -44,7 +44,7 @@ impl Engine {
 
     /// What `docker info` shows: counts, drivers, kernel, warnings.
     ///
-    /// The keys are those of engine 1.12 (supplement 8.1), the specification's `EngineRootDir` beside `DockerRootDir`,
+    /// The keys are those of engine 1.12, the specification's `EngineRootDir` beside `DockerRootDir`,
     /// and from engine 20.10 `CgroupVersion`, `PidsLimit`, `OSVersion` and `Warnings`.
     pub fn info(&self) -> Result<Info> {
         self.info_with(self.counts()?)

@@ -1,4 +1,4 @@
-//! Which events a listener asked for (supplement 7.1).
+//! Which events a listener asked for.
 
 use crate::model::{Event, Filters};
 

@@ -21,7 +21,7 @@ impl Event {
         Event { status: action.into(), id: id.into(), from: image.into(), ..event }
     }
 
-    /// An image's event. `id` and `name` are what supplement 7.3 gives for the action: often both the image's id.
+    /// An image's event. `id` and `name` are dockerd's for the action: often both the image's id.
     pub(crate) fn image(action: &str, id: &str, name: &str, labels: &StringMap) -> Event {
         let event = Event::now("image", action, id, with(labels, &[("name", name)]));
         Event { status: action.into(), id: id.into(), ..event }

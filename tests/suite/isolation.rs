@@ -107,6 +107,51 @@ fn no_descriptor_and_no_setting_of_the_host_leaks_in() {
     assert!(!environment.contains("CARGO"), "{environment}");
 }
 
+/// An input that nobody gives is the container's own `/dev/null`: the host's would be everybody's to break.
+#[test]
+fn the_host_s_null_device_is_not_handed_in() {
+    use std::os::unix::fs::MetadataExt;
+    let root = Root::new();
+    let facts = || {
+        let null = std::fs::metadata("/dev/null").expect("the host's /dev/null");
+        (null.uid(), null.mode())
+    };
+    let before = facts();
+    let config = json!({ "User": "1234" });
+    assert_eq!(root.sh_with("readlink /proc/self/fd/0; stat -c %u /dev/null", config.clone()).ok(), "/dev/null\n0");
+    let output = root.sh_with("chmod 600 /proc/self/fd/0", config);
+    assert_ne!(output.code, 0, "{}", output.out());
+    root.sh("chmod 640 /proc/self/fd/0").ok();
+    assert_eq!(facts(), before);
+}
+
+/// A process in the container chooses what `/dev/null` is: nothing of the monitor's can be had by it.
+#[test]
+fn a_null_device_that_was_swapped_opens_nothing() {
+    let root = Root::new();
+    let id = root.sleeper("swapped");
+    root.exec(&id, &["mv", "/dev/null", "/dev/other"]).ok();
+    // The input is given here, so these run whatever stands at /dev/null.
+    let put = |script: &str| {
+        let config = json!({ "Cmd": ["sh", "-c", script], "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
+        root.exec_with(&id, config, b"").ok()
+    };
+    let refused = || {
+        let config = serde_json::from_value(json!({ "Cmd": ["readlink", "/proc/self/fd/0"], "AttachStdout": true }));
+        let exec = root.engine.exec_create(&id, &config.expect("an exec body")).expect("exec create");
+        let started = root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&soon()));
+        started.err().expect("a refusal").message().to_owned()
+    };
+    for number in 3..30 {
+        put(&format!("ln -snf /proc/self/fd/{number} /dev/null"));
+        assert_eq!(refused(), "set up the standard streams: too many levels of symbolic links", "{number}");
+    }
+    put("rm /dev/null; echo text > /dev/null");
+    assert_eq!(refused(), "set up the standard streams: invalid argument");
+    put("rm /dev/null; mv /dev/other /dev/null");
+    assert_eq!(root.exec(&id, &["readlink", "/proc/self/fd/0"]).ok(), "/dev/null");
+}
+
 #[test]
 fn the_default_filter_refuses_what_docker_s_refuses() {
     let root = Root::new();

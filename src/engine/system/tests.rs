@@ -32,7 +32,7 @@ fn version_has_what_clients_negotiate_with() {
 }
 
 #[test]
-fn info_has_every_key_of_the_specification_and_the_supplement() {
+fn info_has_every_key_of_engine_1_12() {
     let (engine, _dir) = engine();
     let counts = Counts { running: 1, paused: 2, stopped: 4, images: 8 };
     let listener = engine.events(&Default::default()).unwrap();
