@@ -133,7 +133,8 @@ fn a_null_device_that_was_swapped_opens_nothing() {
     root.exec(&id, &["mv", "/dev/null", "/dev/other"]).ok();
     // The input is given here, so these run whatever stands at /dev/null.
     let put = |script: &str| {
-        let config = json!({ "Cmd": ["sh", "-c", script], "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
+        let config =
+            json!({ "Cmd": ["sh", "-c", script], "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
         root.exec_with(&id, config, b"").ok()
     };
     let refused = || {
