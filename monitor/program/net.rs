@@ -133,7 +133,6 @@ impl Monitor {
                 cols: 0,
                 init: self.init_pidfd,
                 devpts: -1,
-                own_stdio: false,
                 host_link: -1,
                 restarts: 0,
             });

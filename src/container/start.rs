@@ -64,6 +64,8 @@ impl Containers {
         match started {
             Ok(()) => self.set_error(found, ""),
             Err((error, code)) => {
+                // Who waited for the start is told of its failure by the end of the streams.
+                let _ = self.parked_sessions(&found.row.id);
                 let state = State { exit_code: code, ..found.now.state };
                 self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
                 self.set_error(found, error.message())?;
