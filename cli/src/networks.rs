@@ -13,6 +13,13 @@ pub const ENTRIES: &[Entry] = &[
     entry("network connect", "[FLAGS] NETWORK CONTAINER", "Put a container on a network", CONNECT, connect),
     entry("network disconnect", "[FLAGS] NETWORK CONTAINER", "Take a container off a network", DISCONNECT, disconnect),
     entry("network rm", "NETWORK...", "Remove networks", &[], remove),
+    entry(
+        "network release",
+        "",
+        "Take bridges and firewall away where nobody runs; a start makes them again",
+        &[],
+        release,
+    ),
 ];
 
 const fn entry(
@@ -148,6 +155,11 @@ fn disconnect(globals: &Globals, parsed: &Parsed) -> Outcome {
     let (network, container) = both(parsed)?;
     let body = DisconnectNetwork { container: container.to_owned(), force: parsed.has("force") };
     globals.engine()?.network_disconnect(network, &body, None)?;
+    Ok(0)
+}
+
+fn release(globals: &Globals, _: &Parsed) -> Outcome {
+    globals.engine()?.network_release()?;
     Ok(0)
 }
 

@@ -25,6 +25,11 @@ impl Engine {
     pub fn network_remove(&self, reference: &str) -> Result<()> {
         self.0.containers.networks.remove(reference)
     }
+    /// Takes away what the kernel has of networks that no running container is on: bridges, and the firewall where no
+    /// network is left. The next start makes it again. For whoever ends using a root, or the machine's containers.
+    pub fn network_release(&self) -> Result<()> {
+        self.0.containers.networks.release()
+    }
     /// Puts a container on a network.
     ///
     /// Errors: it is on it already (`Forbidden`); its mode shares no network of its own; an address is taken.

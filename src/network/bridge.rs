@@ -1,7 +1,7 @@
 //! The kernel's side of a network: its bridge, addresses of the host on it, the few settings that forwarding needs.
 
 use super::address::{self, Pool};
-use super::firewall::Zone;
+use super::firewall::{Firewall, Zone};
 use super::netlink::link::{self, Address, Link};
 use super::netlink::message::Messages;
 use super::subnet::Subnet;
@@ -12,8 +12,10 @@ use crate::store::Flush;
 use crate::store::networks as table;
 use std::net::IpAddr;
 
-/// What a bridge's alias begins with; the network's id follows.
+/// What a bridge's alias begins with; the network's id, the firewall's key and the root's directory follow.
 const OWNER: &str = "coracle:";
+/// The longest alias that the kernel keeps, in bytes.
+const MAX_ALIAS: usize = 255;
 
 impl Networks {
     /// Makes what a network needs in the kernel, where it is not there; answers the network as it is then, and the
@@ -89,7 +91,34 @@ impl Networks {
         Ok(())
     }
 
+    fn alias(&self, network: &Network) -> String {
+        let whose = format!("{OWNER}{}:{}:", network.id, self.firewall.key());
+        let root = self.root.to_str().filter(|root| whose.len() + root.len() <= MAX_ALIAS);
+        whose + root.unwrap_or_default()
+    }
+
+    /// Takes away what the kernel has of networks that no running container is on; the next start makes it again.
+    pub(crate) fn release(&self) -> Result<()> {
+        let rows = self.db.read(table::all_endpoints)?;
+        let mut left = false;
+        for network in self.all()? {
+            let mut used = false;
+            for row in rows.iter().filter(|row| row.network_id == network.id && row.left_ns == 0) {
+                used |= self.is_live(row.slot)?;
+            }
+            left |= used;
+            if !used && !network.spec.bridge.is_empty() {
+                self.down(&network)?;
+            }
+        }
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        if left || !self.firewall.is_there()? { Ok(()) } else { self.firewall.remove() }
+    }
+
     fn make_bridge(&self, network: &mut Network) -> Result<u32> {
+        // Best effort: who removed a root left its bridges.
+        let _ = sweep();
         let before = network.clone();
         self.decide_bridge(network)?;
         if *network != before {
@@ -99,7 +128,7 @@ impl Networks {
         let name = network.spec.bridge.clone();
         let [a, b, c, d] = random::<4>()?;
         let mut m = Messages::new();
-        let alias = format!("{OWNER}{}", network.id);
+        let alias = self.alias(network);
         link::add_bridge(&mut m, &name, [0x02, 0x42, a, b, c, d], options::mtu(&network.spec)?, &alias);
         let made = (|| {
             request(m, &format!("make bridge {name}"))?;
@@ -179,6 +208,32 @@ pub(super) fn zone(network: &Network) -> Result<Zone> {
     })
 }
 
+/// The network's id, the firewall's key and the root's directory of a bridge of ours.
+fn owner(alias: &str) -> Option<(&str, &str, &str)> {
+    let mut parts = alias.strip_prefix(OWNER)?.splitn(3, ':');
+    Some((parts.next()?, parts.next()?, parts.next()?))
+}
+
+/// Removes bridges and firewalls of roots that are gone. One that has a port is somebody's, whatever its directory; one
+/// that is removed wrongly is made again by the next start that needs it.
+fn sweep() -> Result<()> {
+    let links = links()?;
+    for link in &links {
+        let Some((_, key, root)) = owner(&link.alias) else { continue };
+        let idle = links.iter().all(|port| port.master != link.index);
+        if idle
+            && root.starts_with('/')
+            && std::fs::metadata(root).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+        {
+            let mut m = Messages::new();
+            link::delete_link(&mut m, link.index);
+            request(m, "remove the bridge of a root that is gone")?;
+            Firewall::new(key).remove()?;
+        }
+    }
+    Ok(())
+}
+
 /// Sends requests; the first refusal is the error.
 pub(super) fn request(m: Messages, what: &str) -> Result<()> {
     let acks = m.acks() as usize;
@@ -191,7 +246,7 @@ pub(super) fn own_bridge(network: &Network) -> Result<Option<Link>> {
     if network.spec.bridge.is_empty() {
         return Ok(None);
     }
-    let owner = |link: &Link| link.alias.strip_prefix(OWNER) == Some(&network.id);
+    let owner = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| id == network.id);
     Ok(find_link(&network.spec.bridge)?.filter(owner))
 }
 

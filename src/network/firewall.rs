@@ -65,6 +65,19 @@ impl Firewall {
         Firewall { table: format!("coracle-{key}") }
     }
 
+    /// What tells the root's table from others.
+    pub(crate) fn key(&self) -> &str {
+        self.table.trim_start_matches("coracle-")
+    }
+
+    /// Removes the table; one that is not there is removed already.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        batch.add_table();
+        batch.delete_table();
+        send("remove the firewall table", &batch.finish_without_table())
+    }
+
     /// Whether the table is there.
     pub(crate) fn is_there(&self) -> Result<bool> {
         let refused = Socket::open(NETFILTER)?.request(&get_table(&self.table), 1)?;

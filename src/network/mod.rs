@@ -41,6 +41,7 @@ pub(crate) struct Networks {
     db: Arc<Db>,
     states: Arc<States>,
     journal: Arc<Journal>,
+    root: PathBuf,
     /// The root's run directory.
     run: PathBuf,
     firewall: Firewall,
@@ -107,12 +108,19 @@ pub(crate) fn mode_name(mode: &str) -> &str {
 
 impl Networks {
     /// Opens the networks of a root; `run` is its run directory.
-    pub(crate) fn open(db: Arc<Db>, states: Arc<States>, journal: Arc<Journal>, run: &Path) -> Result<Networks> {
+    pub(crate) fn open(
+        db: Arc<Db>,
+        states: Arc<States>,
+        journal: Arc<Journal>,
+        root: &Path,
+        run: &Path,
+    ) -> Result<Networks> {
         let default = predefine(&db)?;
         Ok(Networks {
             db,
             states,
             journal,
+            root: root.to_owned(),
             run: run.to_owned(),
             // The default network's id is the root's own, and lasts as long.
             firewall: Firewall::new(&default.id[..8]),

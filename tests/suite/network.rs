@@ -524,3 +524,26 @@ fn info_tells_of_firewalls_that_stand_in_the_way() {
     );
     assert!(warnings().contains("firewall table other"), "{}", warnings());
 }
+
+#[test]
+fn nothing_stays_where_nobody_runs() {
+    let world = World::new();
+    let id = world.sleeper("one", json!({}));
+    world.root.engine.network_release().expect("release");
+    assert!(sh("ip -br link").contains("coracle0"), "somebody is on it");
+    world.root.engine.container_kill(&id, None, None).expect("kill");
+    world.root.engine.network_release().expect("release");
+    assert!(!sh("ip -br link").contains("coracle0") && !sh("nft list tables").contains("coracle-"));
+    // A root that somebody removed, with what it had: the next one that makes a bridge clears up.
+    let gone = Root::new();
+    let other = gone.create("other", body(&["true"], networked(json!({}))));
+    gone.start(&other);
+    gone.wait(&other);
+    assert!(sh("ip -br link").contains("coracle0"));
+    std::fs::rename(&gone.dir, gone.dir.with_extension("gone")).expect("move the root away");
+    wait_for("its interface to go", || !sh("ip -br link").contains("veth"));
+    world.root.start(&id);
+    let links = sh("ip -br link");
+    assert_eq!(links.matches("coracle").count(), 1, "{links}");
+    std::fs::rename(gone.dir.with_extension("gone"), &gone.dir).expect("and back");
+}

@@ -189,6 +189,9 @@ impl Drop for Root {
                 eprintln!("{}: left over: {error}", container.id);
             }
         }
+        if let Err(error) = self.engine.network_release() {
+            eprintln!("networks left over: {error}");
+        }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -283,6 +283,8 @@ pub(crate) struct Link {
     pub index: u32,
     pub name: String,
     pub alias: String,
+    /// Index of the bridge that it is a port of; 0: of none.
+    pub master: u32,
 }
 
 /// Asks for all links.
@@ -311,6 +313,7 @@ pub(crate) fn read_link(kind: u16, body: &[u8]) -> Option<Link> {
         match kind {
             IFLA_NAME => link.name = text(payload),
             IFLA_ALIAS => link.alias = text(payload),
+            IFLA_MASTER => link.master = payload.try_into().map(u32::from_ne_bytes).unwrap_or(0),
             _ => {}
         }
     }
