@@ -2,7 +2,7 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::format::{cut, fill, short, size, table};
-use crate::session::{DetachKeys, Ended, Foreground, Signals};
+use crate::session::{Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal, time};
 use coracle::model::*;
 use coracle::{AttachOptions, Channel, Io};
@@ -104,7 +104,7 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
         return each(names, |name| engine.container_start(name, None, None).map(|_| name.to_owned()));
     }
     let name = one(parsed)?;
-    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let signals = Signals::block(true)?;
     let engine = globals.engine()?;
     let (rows, cols) = terminal::size();
@@ -119,7 +119,7 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
 
 fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
     let name = one(parsed)?;
-    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let proxy = !parsed.has("no-sig-proxy");
     let signals = Signals::block(proxy)?;
     let engine = globals.engine()?;

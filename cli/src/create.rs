@@ -3,7 +3,7 @@
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
 use crate::ports;
-use crate::session::{DetachKeys, Ended, Foreground, Signals};
+use crate::session::{Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Io};
@@ -107,7 +107,7 @@ fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
 }
 
 fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let body = body(parsed)?;
     let detached = parsed.has("detach");
     if detached && parsed.some("attach").is_some() {

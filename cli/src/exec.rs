@@ -1,10 +1,10 @@
 //! `exec`: a second process in a running container.
 
 use crate::args::{Command, Flag, Parsed};
-use crate::session::{DetachKeys, Ended, Foreground, Signals};
+use crate::session::{Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, terminal};
 use coracle::Io;
-use coracle::model::ExecConfig;
+use coracle::model::{DetachKeys, ExecConfig};
 
 pub const ENTRIES: &[Entry] = &[Entry {
     command: Command {
@@ -30,7 +30,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
     let Some((container, command)) = parsed.rest.split_first().filter(|(_, command)| !command.is_empty()) else {
         return Err(Failure::Usage("a container and a command are needed".into()));
     };
-    let keys = DetachKeys::parse(parsed.last("detach-keys")).map_err(Failure::Usage)?;
+    let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let (interactive, detached) = (parsed.has("interactive"), parsed.has("detach"));
     let config = ExecConfig {
         user: parsed.last("user").unwrap_or_default().to_owned(),

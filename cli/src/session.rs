@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::terminal::{self, Raw};
+use coracle::model::DetachKeys;
 use coracle::{Channel, Engine, Op, Session, SessionRead};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
@@ -67,7 +68,7 @@ impl Foreground<'_> {
         let detached = Arc::new(AtomicBool::new(false));
         self.listen(&session, signals)?;
         if self.stdin {
-            let keys = if raw.is_some() { self.detach_keys.clone() } else { DetachKeys(Vec::new()) };
+            let keys = raw.is_some().then(|| self.detach_keys.clone());
             feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached))?;
         }
         let result = show(&session, &op);
@@ -133,10 +134,10 @@ fn show(session: &Session, op: &Op) -> Result<(), Failure> {
 }
 
 /// A thread that writes standard input to the session; it ends with this process at the latest.
-fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<AtomicBool>) -> Result<(), Failure> {
+fn feed(session: Arc<Session>, mut keys: Option<DetachKeys>, op: Op, detached: Arc<AtomicBool>) -> Result<(), Failure> {
     let work = move || {
         let mut buffer = vec![0; 64 << 10];
-        let mut matched = 0;
+        let mut kept = Vec::new();
         loop {
             let n = match std::io::stdin().read(&mut buffer) {
                 Ok(0) => break,
@@ -144,8 +145,15 @@ fn feed(session: Arc<Session>, mut keys: DetachKeys, op: Op, detached: Arc<Atomi
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
-            let (data, found) = keys.filter(&buffer[..n], &mut matched);
-            if write_all(&session, &data).is_err() {
+            kept.clear();
+            let (data, found) = match &mut keys {
+                None => (&buffer[..n], false),
+                Some(keys) => {
+                    let found = keys.feed(&buffer[..n], &mut kept);
+                    (&kept[..], found)
+                }
+            };
+            if write_all(&session, data).is_err() {
                 return;
             }
             if found {
@@ -170,64 +178,4 @@ fn write_all(session: &Session, mut data: &[u8]) -> coracle::Result<()> {
         data = &data[n..];
     }
     Ok(())
-}
-
-/// The keys that leave a container running and take the terminal back; empty: none.
-#[derive(Debug, Clone)]
-pub struct DetachKeys(Vec<u8>);
-
-impl DetachKeys {
-    /// Parses `ctrl-p,ctrl-q`: single characters and `ctrl-` with a letter or one of `@[\]^_`.
-    pub fn parse(text: Option<&str>) -> Result<DetachKeys, String> {
-        let text = text.unwrap_or("ctrl-p,ctrl-q");
-        let key = |word: &str| match word.as_bytes() {
-            [byte] => Some(*byte),
-            _ => match word.strip_prefix("ctrl-")?.as_bytes() {
-                [letter @ b'a'..=b'z'] => Some(letter - b'a' + 1),
-                [sign @ (b'@' | b'[' | b'\\' | b']' | b'^' | b'_')] => Some(sign - b'@'),
-                _ => None,
-            },
-        };
-        let keys: Option<Vec<u8>> = text.split(',').map(key).collect();
-        keys.map(DetachKeys).ok_or(format!("invalid detach keys ({text}) provided"))
-    }
-
-    /// Takes the sequence out of what was typed: answers what goes in, and whether the sequence is complete. A part of
-    /// it at the end is kept back (`matched`) until it is known to be something else.
-    fn filter(&mut self, typed: &[u8], matched: &mut usize) -> (Vec<u8>, bool) {
-        let mut data = Vec::with_capacity(typed.len());
-        for &byte in typed {
-            if self.0.get(*matched) == Some(&byte) {
-                *matched += 1;
-                if *matched == self.0.len() {
-                    return (data, true);
-                }
-                continue;
-            }
-            data.extend(&self.0[..*matched]);
-            *matched = usize::from(self.0.first() == Some(&byte));
-            if *matched == 0 {
-                data.push(byte);
-            }
-        }
-        (data, false)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn detach_keys() {
-        let mut keys = DetachKeys::parse(None).expect("the default");
-        let mut matched = 0;
-        assert_eq!(keys.filter(b"ab\x10", &mut matched), (b"ab".to_vec(), false));
-        assert_eq!(keys.filter(b"c", &mut matched), (b"\x10c".to_vec(), false));
-        assert_eq!(keys.filter(b"\x10", &mut matched), (Vec::new(), false));
-        assert_eq!(keys.filter(b"\x11rest", &mut matched), (Vec::new(), true));
-        assert!(DetachKeys::parse(Some("ctrl-*")).is_err());
-        assert!(DetachKeys::parse(Some("")).is_err());
-        assert_eq!(DetachKeys::parse(Some("a,ctrl-]")).ok().map(|k| k.0), Some(vec![b'a', 0x1d]));
-    }
 }

@@ -26,7 +26,6 @@
 //! Nothing is ever printed, no signal is raised (SIGPIPE) and no process-wide state is kept.
 
 mod api;
-mod detach;
 mod json;
 mod local;
 mod message;

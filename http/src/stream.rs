@@ -1,11 +1,10 @@
 //! What flows over a connection beside documents: frames, progress messages, and the conversation of attach and exec.
 
 use crate::api::Call;
-use crate::detach::DetachKeys;
 use crate::json;
 use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
 use crate::socket::{recv_now, send_now, wait_many};
-use coracle::model::Progress;
+use coracle::model::{DetachKeys, Progress};
 use coracle::{Channel, Error, Session};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -77,22 +76,6 @@ pub(crate) fn escape(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
             b' ' => out.push('+'),
             _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
-/// Decodes base64 (standard alphabet) up to the first character that is none.
-pub(crate) fn unbase64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut out, mut bits, mut held) = (Vec::new(), 0u32, 0);
-    for byte in text.bytes() {
-        let Some(six) = ALPHABET.iter().position(|a| *a == byte) else { break };
-        bits = bits << 6 | six as u32;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
         }
     }
     out
@@ -445,9 +428,6 @@ mod tests {
     #[test]
     fn codings() {
         assert_eq!(escape("a b,c=é~"), "a+b%2Cc%3D%C3%A9~");
-        assert_eq!(unbase64("EBE="), [16, 17]);
-        assert_eq!(unbase64(""), b"");
-        assert_eq!(unbase64("YWJj"), b"abc");
     }
 
     /// The ends that a test holds while a pump joins the others.

@@ -9,7 +9,7 @@ use crate::kernel::process;
 use crate::launch::capability;
 use crate::launch::monitor::{Control, Streams, request, sentence};
 use crate::launch::plan::{self, Program};
-use crate::model::{ExecConfig, ExecDetail, ExecProcess};
+use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
 use coracle_monitor::wire::*;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,7 @@ impl Containers {
         if config.cmd.as_ref().is_none_or(Vec::is_empty) {
             return Err(Error::invalid("No exec command specified"));
         }
+        detach_keys(&config.detach_keys)?;
         self.can_exec(&found)?;
         let id = new_id()?;
         let kept = Kept { container: found.row.id.clone(), config: config.clone() };
@@ -206,7 +207,7 @@ impl Containers {
             open_stdout: config.attach_stdout,
             can_remove: !running && state.is_some(),
             container_id: container,
-            detach_keys: String::new(),
+            detach_keys: detach_keys(&config.detach_keys)?,
             pid: if running { state.map_or(0, |state| state.pid) } else { 0 },
         })
     }
@@ -281,6 +282,11 @@ fn words(config: &ExecConfig) -> String {
 pub(super) fn event_words(argv: &[String]) -> String {
     let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
     format!("{program} {}", arguments.join(" "))
+}
+
+/// As inspect shows them: nothing where nothing was said.
+fn detach_keys(text: &str) -> Result<String> {
+    if text.is_empty() { Ok(String::new()) } else { DetachKeys::parse(text).map(|keys| keys.encoded()) }
 }
 
 fn is_paused(name: &str) -> Error {

@@ -5,7 +5,9 @@
 //! Older and newer shapes are made in the HTTP layer alone.
 
 mod archive;
+mod base64;
 mod container;
+mod detach;
 mod event;
 mod exec;
 mod image;
@@ -16,7 +18,10 @@ mod system;
 mod volume;
 
 pub use archive::*;
+#[cfg(feature = "registry")]
+pub(crate) use base64::to_base64;
 pub use container::*;
+pub use detach::DetachKeys;
 pub use event::*;
 pub use exec::*;
 pub use image::*;

@@ -2,15 +2,14 @@
 
 use super::system::nanoseconds;
 use super::{Call, document, empty, gone, streamed};
-use crate::detach::DetachKeys;
 use crate::json::{self, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
 use crate::stream::{self, Frames};
 use crate::versions::{Gate, Version};
 use coracle::model::{
-    AttachStreams, ContainerStats, CreateBody, HostConfig, ListContainers, LogQuery, RemoveContainer, StatsQuery,
-    UpdateContainer,
+    AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, RemoveContainer,
+    StatsQuery, UpdateContainer,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogLine, Op, Result};
 

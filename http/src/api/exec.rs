@@ -2,12 +2,11 @@
 
 use super::containers::terminal_size;
 use super::{Call, document, empty};
-use crate::detach::DetachKeys;
 use crate::message::{Duplex, Response};
 use crate::schema;
 use crate::stream::{self, Frames};
 use crate::versions::Gate;
-use coracle::model::ExecConfig;
+use coracle::model::{DetachKeys, ExecConfig};
 use coracle::{Channel, Error, Io, Result};
 use serde::Deserialize;
 
@@ -15,7 +14,6 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
     call.check_json()?;
     let text = body(&mut call)?;
     let config: ExecConfig = schema::typed(&schema::read(&text, &schema::EXEC_CONFIG)?)?;
-    DetachKeys::parse(&config.detach_keys)?;
     let id = call.engine().exec_create(&call.name, &config)?;
     document(201, &serde_json::json!({ "Id": id }))
 }
@@ -48,7 +46,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
         return empty(200);
     }
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
-    let keys = DetachKeys::from_bytes(stream::unbase64(&detail.detach_keys));
+    let keys = DetachKeys::of_exec(&detail);
     let plan = stream::Plan { frames, keys: start.tty.then_some(keys), settle: true };
     let (engine, id) = (call.engine().clone(), call.name.clone());
     // The answer goes out before the process is started: a failure stands in the stream.

@@ -1,18 +1,20 @@
 //! The key sequence that leaves a terminal without ending its process.
 
-use coracle::{Error, Result};
+use super::ExecDetail;
+use super::base64::{from_base64, to_base64};
+use crate::error::{Error, Result};
 
 /// Looks for the sequence in what is typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DetachKeys {
+pub struct DetachKeys {
     keys: Vec<u8>,
     matched: usize,
 }
 
 impl DetachKeys {
     /// `text`: keys joined by commas, each one ASCII character or `ctrl-` with one of `a-z @ [ \ ] ^ _`; empty:
-    /// `ctrl-p,ctrl-q`.
-    pub(crate) fn parse(text: &str) -> Result<DetachKeys> {
+    /// `ctrl-p,ctrl-q`. Errors: anything else.
+    pub fn parse(text: &str) -> Result<DetachKeys> {
         let text = if text.is_empty() { "ctrl-p,ctrl-q" } else { text };
         let keys: Option<Vec<u8>> = text.split(',').map(key).collect();
         match keys {
@@ -20,13 +22,22 @@ impl DetachKeys {
             None => Err(Error::invalid(format!("Invalid detach keys ({text}) provided"))),
         }
     }
-    /// From the key bytes themselves; none: the default sequence.
-    pub(crate) fn from_bytes(keys: Vec<u8>) -> DetachKeys {
-        DetachKeys { keys: if keys.is_empty() { vec![0x10, 0x11] } else { keys }, matched: 0 }
+
+    /// The sequence that an exec instance was created with.
+    pub fn of_exec(exec: &ExecDetail) -> DetachKeys {
+        // None where it was created without.
+        let keys = from_base64(&exec.detach_keys).unwrap_or_else(|| vec![0x10, 0x11]);
+        DetachKeys { keys, matched: 0 }
     }
+
+    /// As an exec instance's detail has them.
+    pub(crate) fn encoded(&self) -> String {
+        to_base64(&self.keys)
+    }
+
     /// Appends to `out` what of `typed` goes to the process; true: the sequence was completed, the rest is dropped.
     /// A begun sequence is held back until it is complete or broken.
-    pub(crate) fn feed(&mut self, typed: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn feed(&mut self, typed: &[u8], out: &mut Vec<u8>) -> bool {
         for &byte in typed {
             if byte != self.keys[self.matched] {
                 out.extend_from_slice(&self.keys[..self.matched]);
@@ -63,6 +74,10 @@ mod tests {
         assert_eq!(DetachKeys::parse("").unwrap().keys, [16, 17]);
         assert_eq!(DetachKeys::parse("a,ctrl-z,ctrl-@,ctrl-_,ctrl-\\").unwrap().keys, [b'a', 26, 0, 31, 28]);
         assert_eq!(DetachKeys::parse("foo").unwrap_err().message(), "Invalid detach keys (foo) provided");
+        let exec =
+            ExecDetail { detach_keys: DetachKeys::parse("x,ctrl-a").unwrap().encoded(), ..ExecDetail::default() };
+        assert_eq!((exec.detach_keys.as_str(), DetachKeys::of_exec(&exec).keys), ("eAE=", vec![b'x', 1]));
+        assert_eq!(DetachKeys::of_exec(&ExecDetail::default()).keys, [16, 17]);
         assert!(DetachKeys::parse("ctrl-,").is_err() && DetachKeys::parse("ctrl-A").is_err());
     }
 
