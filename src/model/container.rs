@@ -296,6 +296,12 @@ pub struct HostConfig {
     pub resources: Resources,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub lxc_conf: BTreeMap<String, serde_json::Value>,
+    /// Not of this version of the API, but clients send it whatever version they speak: refused rather than ignored.
+    #[serde(skip_serializing)]
+    pub mounts: Option<Vec<serde_json::Value>>,
+    /// The same.
+    #[serde(skip_serializing)]
+    pub device_cgroup_rules: Option<Vec<String>>,
 }
 
 /// Limits: the part of the host configuration that an update may change.

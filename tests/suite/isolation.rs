@@ -1,6 +1,7 @@
 //! What a container with default settings can see and do, and what it must not.
 
 use crate::support::*;
+use coracle::model::{CommitContainer, PutArchive};
 use serde_json::json;
 
 #[test]
@@ -151,6 +152,53 @@ fn a_null_device_that_was_swapped_opens_nothing() {
     assert_eq!(refused(), "set up the standard streams: invalid argument");
     put("rm /dev/null; mv /dev/other /dev/null");
     assert_eq!(root.exec(&id, &["readlink", "/proc/self/fd/0"]).ok(), "/dev/null");
+}
+
+/// Images have links that lead to nothing yet, `/etc/resolv.conf` above all: the mounts come to where they lead, inside the
+/// root. One that leads into procfs takes no mount there.
+#[test]
+fn links_of_an_image_lead_mounts_inside_the_root_and_not_into_procfs() {
+    let root = Root::new();
+    let tar = crate::support::archive::Tar::new()
+        .symlink("etc/resolv.conf", "../run/resolve/stub.conf")
+        .symlink("etc/hosts", "/far/away")
+        .symlink("later", "/lib/new")
+        .symlink("loop", "loop")
+        .symlink("kernel", "/proc")
+        .end();
+    let id = root.create("", body(&["true"], json!({})));
+    let put = PutArchive::default();
+    root.engine.container_archive_put(&id, "/", &mut tar.as_slice(), put, Some(&soon())).expect("put the links");
+    let how = CommitContainer { repo: "linked".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
+    let start = |host: serde_json::Value, command: &[&str]| {
+        let id = root.create("", body(command, json!({ "Image": "linked", "HostConfig": host })));
+        root.engine.container_start(&id, None, Some(&soon())).map(|_| id)
+    };
+    let look = "cat /etc/hosts > /dev/null && grep -q localhost /far/away && test -f /run/resolve/stub.conf && test -d /lib/new/x";
+    let id = start(json!({ "Tmpfs": { "/later/x": "" } }), &["sh", "-c", look]).expect("start");
+    assert_eq!(root.wait(&id), 0);
+    for (host, error) in [
+        (json!({ "Tmpfs": { "/kernel": "" } }), "mount tmpfs on /kernel: operation not permitted"),
+        (json!({ "Tmpfs": { "/kernel/sys/net": "" } }), "mount tmpfs on /kernel/sys/net: operation not permitted"),
+        (json!({ "Binds": ["/etc:/kernel/tty"] }), "bind /etc to /kernel/tty: operation not permitted"),
+        (json!({ "Tmpfs": { "/loop": "" } }), "mount tmpfs on /loop: too many levels of symbolic links"),
+    ] {
+        assert_eq!(start(host, &["true"]).expect_err("a refusal").message(), error);
+    }
+}
+
+#[test]
+fn mounts_and_device_rules_of_later_versions_are_refused_by_name() {
+    let root = Root::new();
+    for (host, name) in [
+        (json!({ "Mounts": [{ "Type": "bind", "Source": "/etc", "Target": "/x" }] }), "Mounts"),
+        (json!({ "DeviceCgroupRules": ["c 1:3 rwm"] }), "DeviceCgroupRules"),
+    ] {
+        let body = serde_json::from_value(body(&["true"], json!({ "HostConfig": host }))).expect("a body");
+        let error = root.engine.container_create(None, &body).expect_err("a refusal");
+        assert_eq!(error.message(), format!("{name} is not supported yet"));
+    }
 }
 
 #[test]

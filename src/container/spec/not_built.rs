@@ -13,6 +13,8 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
         (!host.storage_opt.is_empty(), "StorageOpt"),
         (!host.lxc_conf.is_empty(), "LxcConf"),
         (!host.cgroup.is_empty(), "Cgroup"),
+        (host.mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()), "Mounts"),
+        (some(&host.device_cgroup_rules), "DeviceCgroupRules"),
         (host.resources.disk_quota != 0, "DiskQuota"),
         (!matches!(host.userns_mode.as_str(), "" | "host"), "UsernsMode: anything but host"),
         (host.ipc_mode == "none", "IpcMode: none"),
