@@ -125,6 +125,9 @@ pub(crate) static NETWORK_CONNECT: Table = Table {
     package: "types",
     parts: &[&[("Container", Text), ("EndpointConfig", Struct(&ENDPOINT_SETTINGS))]],
 };
+/// Not of this version: enough to be refused by name.
+static MOUNT: Table = Table { name: "Mount", package: "mount", parts: &[&[("Type", Text), ("Target", Text)]] };
+
 /// Body of network disconnect.
 pub(crate) static NETWORK_DISCONNECT: Table =
     Table { name: "NetworkDisconnect", package: "types", parts: &[&[("Container", Text), ("Force", Flag)]] };
@@ -186,6 +189,8 @@ pub(crate) const HOST_FIELDS: &[Field] = &[
     ("PortBindings", Map(&List(&Struct(&PORT_BINDING)))),
     ("RestartPolicy", Struct(&RESTART_POLICY)),
     ("AutoRemove", Flag),
+    ("Mounts", List(&Struct(&MOUNT))),
+    ("DeviceCgroupRules", List(&Text)),
     ("VolumeDriver", Text),
     ("VolumesFrom", TEXTS),
     ("CapAdd", Words),
