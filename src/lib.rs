@@ -19,6 +19,7 @@ mod launch;
 mod log;
 mod network;
 mod op;
+mod options;
 #[cfg(feature = "registry")]
 mod registry;
 mod store;

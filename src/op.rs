@@ -149,6 +149,15 @@ pub(crate) fn wait_fd(fd: BorrowedFd<'_>, ready: Ready, limit: Option<Duration>,
     }
 }
 
+/// Whether a call changed something (HTTP 204) or found it done (HTTP 304).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// The call did it.
+    Yes,
+    /// It was so before the call.
+    No,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

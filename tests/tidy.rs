@@ -14,6 +14,7 @@ const ROWS: &[(&str, u8)] = &[
     ("store", 2),
     ("registry", 2),
     ("event", 3),
+    ("options", 3),
     ("image", 4),
     ("log", 4),
     ("launch", 4),

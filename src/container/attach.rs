@@ -1,7 +1,6 @@
 //! Attaching: ends of streams, one side for the caller, one for the monitor; also before the container runs.
 
 use super::{Containers, Found, dirs};
-use crate::engine::Io;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
 use crate::launch::monitor::{Streams, request};
@@ -12,6 +11,22 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Where the standard streams of a session come from: absent members are made by the engine, stdin as a socket pair,
+/// output as pipes.
+#[derive(Debug, Default)]
+pub struct Io {
+    /// What the process reads.
+    pub stdin: Option<OwnedFd>,
+    /// Where its output goes; of a process with a terminal, all of it.
+    pub stdout: Option<OwnedFd>,
+    /// Where its errors go.
+    pub stderr: Option<OwnedFd>,
+    /// Lines of the terminal, where the process has one; 0 leaves them.
+    pub rows: u16,
+    /// Columns of the terminal; 0 leaves them.
+    pub cols: u16,
+}
 
 /// File names of waiting attaches in a container's run directory begin like this.
 const PARKED: &str = "a-";

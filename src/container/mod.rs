@@ -27,11 +27,11 @@ mod update;
 mod volumes;
 
 pub use archive::Archive;
+pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked};
 pub(crate) use exec::RunningExec;
 pub use stats::StatsStream;
 
-use crate::engine::Options;
 use crate::error::{Error, Result};
 use crate::event::Journal;
 use crate::image::{ImageUser, Images};
@@ -41,6 +41,7 @@ use crate::launch::seccomp::DefaultFilters;
 use crate::model::Event;
 use crate::network::Networks;
 use crate::op::Op;
+use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush};

@@ -3,7 +3,6 @@
 use super::network::{Mode, addresses, event_members, mode, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts};
 use super::{Containers, Found, dirs, failure};
-use crate::engine::Changed;
 use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{Boot, StartError, Streams, sentence, start};
@@ -11,6 +10,7 @@ use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody};
 use crate::network;
+use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::*;

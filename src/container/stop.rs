@@ -2,10 +2,10 @@
 
 use super::spec::{self, parse_signal, signal_exists};
 use super::{Containers, Found, not_running};
-use crate::engine::Changed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::monitor::{Control, accepted, request};
 use crate::model::Top;
+use crate::op::Changed;
 use crate::op::Op;
 use crate::store::states::Now;
 use coracle_monitor::wire::*;

@@ -11,59 +11,22 @@ mod session;
 mod system;
 mod volumes;
 
+pub use crate::container::Io;
+pub use crate::op::Changed;
+pub use crate::options::Options;
 pub use crate::store::Durability;
-pub use session::{Io, Session, SessionRead};
+pub use session::{Session, SessionRead};
 
 use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
-use crate::model::{AttachStreams, RegistryOptions, StringMap};
+use crate::model::AttachStreams;
 use crate::store::Db;
 use crate::volume::Volumes;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// How an engine root is opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Directory of the durable state; made if missing (mode 0700).
-    pub root: PathBuf,
-    /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
-    pub run_dir: Option<PathBuf>,
-    /// What a power cut may take back; default: nothing that was acknowledged.
-    pub durability: Durability,
-    /// `LogConfig` type of containers that name none; default `json-file`.
-    pub log_driver: String,
-    /// Options of that default driver.
-    pub log_options: StringMap,
-    /// cgroup under which containers that name none are put; default `/coracle`.
-    pub cgroup_parent: String,
-    /// Labels of the engine (`key=value`), shown by info.
-    pub labels: Vec<String>,
-    /// How registries are reached.
-    pub registry: RegistryOptions,
-    /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
-    pub restart_containers: bool,
-}
-
-impl Options {
-    /// The default options for `root`.
-    pub fn new(root: impl AsRef<Path>) -> Options {
-        Options {
-            root: root.as_ref().to_path_buf(),
-            run_dir: None,
-            durability: Durability::Full,
-            log_driver: "json-file".into(),
-            log_options: StringMap::new(),
-            cgroup_parent: "/coracle".into(),
-            labels: Vec::new(),
-            registry: RegistryOptions::default(),
-            restart_containers: false,
-        }
-    }
-}
 
 /// An opened engine root. Clones share it; every method may be called from any thread.
 #[derive(Clone)]
@@ -110,15 +73,6 @@ impl Engine {
             _standard_places,
         })))
     }
-}
-
-/// Whether a call changed something (HTTP 204) or found it done (HTTP 304).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
-    /// The call did it.
-    Yes,
-    /// It was so before the call.
-    No,
 }
 
 /// Answer of a start.

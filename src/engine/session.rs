@@ -11,22 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where the standard streams of a session come from: absent members are made by the engine, stdin as a socket pair,
-/// output as pipes.
-#[derive(Debug, Default)]
-pub struct Io {
-    /// What the process reads.
-    pub stdin: Option<OwnedFd>,
-    /// Where its output goes; of a process with a terminal, all of it.
-    pub stdout: Option<OwnedFd>,
-    /// Where its errors go.
-    pub stderr: Option<OwnedFd>,
-    /// Lines of the terminal, where the process has one; 0 leaves them.
-    pub rows: u16,
-    /// Columns of the terminal; 0 leaves them.
-    pub cols: u16,
-}
-
 /// What [`Session::read`] brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRead {

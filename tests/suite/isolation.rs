@@ -142,7 +142,7 @@ fn a_null_device_that_was_swapped_opens_nothing() {
         let config = serde_json::from_value(json!({ "Cmd": ["readlink", "/proc/self/fd/0"], "AttachStdout": true }));
         let exec = root.engine.exec_create(&id, &config.expect("an exec body")).expect("exec create");
         let started = root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&soon()));
-        started.err().expect("a refusal").message().to_owned()
+        started.expect_err("a refusal").message().to_owned()
     };
     for number in 3..30 {
         put(&format!("ln -snf /proc/self/fd/{number} /dev/null"));
