@@ -69,6 +69,8 @@ impl Containers {
                 let state = State { exit_code: code, ..found.now.state };
                 self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
                 self.set_error(found, error.message())?;
+                // As engine 1.12 did: a client that waits for the end to remove the container waits for this.
+                self.event(found, "die", &[("exitCode", &code.to_string())])?;
                 Err(error)
             }
         }

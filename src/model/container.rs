@@ -302,6 +302,18 @@ pub struct HostConfig {
     /// The same.
     #[serde(skip_serializing)]
     pub device_cgroup_rules: Option<Vec<String>>,
+    /// The same.
+    #[serde(skip_serializing)]
+    pub init: Option<bool>,
+    /// The same; 10⁻⁹ CPUs.
+    #[serde(deserialize_with = "null_default", skip_serializing)]
+    pub nano_cpus: i64,
+    /// The same.
+    #[serde(skip_serializing)]
+    pub masked_paths: Option<Vec<String>>,
+    /// The same.
+    #[serde(skip_serializing)]
+    pub readonly_paths: Option<Vec<String>>,
 }
 
 /// Limits: the part of the host configuration that an update may change.

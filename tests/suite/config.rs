@@ -541,6 +541,9 @@ fn what_is_not_built_is_refused_by_name() {
         ("DiskQuota", json!({ "DiskQuota": 1 << 30 })),
         ("UsernsMode", json!({ "UsernsMode": "remap" })),
         ("IpcMode", json!({ "IpcMode": "none" })),
+        ("Init", json!({ "Init": true })),
+        ("NanoCpus", json!({ "NanoCpus": 500_000_000 })),
+        ("MaskedPaths", json!({ "MaskedPaths": [] })),
         ("ExtraHosts", json!({ "ExtraHosts": ["here:host-gateway"] })),
         ("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })),
     ] {

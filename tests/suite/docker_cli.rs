@@ -213,6 +213,10 @@ fn run_ends_with_the_code_and_removes() {
         (&["/etc"], 126, "exec: \"/etc\": permission denied"),
     ] {
         served.fails(&[&["run", "--network", "none", "busybox"], words].concat(), code, text);
+        let created = || served.ok(&["ps", "-aq"]).lines().count();
+        let before = created();
+        served.fails(&[&["run", "--rm", "--network", "none", "busybox"], words].concat(), code, text);
+        assert_eq!(created(), before, "one that did not start was to go too");
     }
     let nobody = ["run", "--network", "none", "-u", "nosuch", "busybox", "id"];
     served.fails(&nobody, 125, "unable to find user nosuch: no matching entries in passwd file");

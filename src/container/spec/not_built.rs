@@ -15,6 +15,11 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
         (!host.cgroup.is_empty(), "Cgroup"),
         (host.mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()), "Mounts"),
         (some(&host.device_cgroup_rules), "DeviceCgroupRules"),
+        (host.init == Some(true), "Init"),
+        (host.nano_cpus != 0, "NanoCpus"),
+        // An empty list asks for none; absent is the usual ones.
+        (host.masked_paths.is_some(), "MaskedPaths"),
+        (host.readonly_paths.is_some(), "ReadonlyPaths"),
         (host.resources.disk_quota != 0, "DiskQuota"),
         (!matches!(host.userns_mode.as_str(), "" | "host"), "UsernsMode: anything but host"),
         (host.ipc_mode == "none", "IpcMode: none"),
