@@ -136,6 +136,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "image_history": (c_int32, [_h, _s, _out_s, _err]),
     "image_tag": (c_int32, [_h, _s, _s, _err]),
     "image_remove": (c_int32, [_h, _s, c_uint64, _out_s, _err]),
+    "image_pull": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
+    "image_push": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
+    "auth": (c_int32, [_h, _s, _h, _out_s, _err]),
+    "network_list": (c_int32, [_h, _s, _out_s, _err]),
+    "network_inspect": (c_int32, [_h, _s, _out_s, _err]),
+    "network_create": (c_int32, [_h, _s, _out_s, _err]),
+    "network_remove": (c_int32, [_h, _s, _err]),
+    "network_connect": (c_int32, [_h, _s, _s, _h, _err]),
+    "network_disconnect": (c_int32, [_h, _s, _s, _h, _err]),
 }
 
 

@@ -1,4 +1,4 @@
-"""Images: those that are here."""
+"""Images: those that are here, and those of registries."""
 
 from __future__ import annotations
 
@@ -74,6 +74,31 @@ class Images:
         """Takes that name and, where nothing else holds it, the image away: what was untagged and deleted."""
         flags = force * 1 | no_prune * 2
         return call_json("image_remove", self._engine.pointer, text(name), flags)  # type: ignore[no-any-return]
+
+    def pull(
+        self,
+        name: str,
+        auth: "Optional[dict[str, str]]" = None,
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+    ) -> str:
+        """Fetches it from its registry; answers its id. `auth`: `username` and `password`, or a token."""
+        with Op(timeout, progress) as op:
+            arguments = (self._engine.pointer, text(name), auth and document(auth), op.handle)
+            return op.aside(lambda: op.call_text("image_pull", *arguments))
+
+    def push(
+        self,
+        name: str,
+        auth: "Optional[dict[str, str]]" = None,
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+    ) -> "dict[str, Any]":
+        """Sends it to the registry that its name says; answers what is there now, by tag and digest."""
+        with Op(timeout, progress) as op:
+            arguments = (self._engine.pointer, text(name), auth and document(auth), op.handle)
+            answer: dict[str, Any] = json.loads(op.aside(lambda: op.call_text("image_push", *arguments)))
+            return answer
 
     def _take(
         self,

@@ -253,6 +253,13 @@ class Python(Case):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.engine.info()
 
+    def test_a_registry_that_is_not_there(self) -> None:
+        name = "127.0.0.1:1/none/such:v1"
+        with self.assertRaisesRegex(coracle.Error, "127.0.0.1:1"):
+            self.engine.images.pull(name, auth={"username": "u", "password": "secret"}, timeout=20)
+        with self.assertRaises(coracle.NotFound):
+            self.engine.images.push(name)
+
     def test_no_descriptor_is_lost(self) -> None:
         container = self.running()
         container.exec_run(["true"])
