@@ -249,7 +249,8 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
     let name = one(parsed)?;
     let tail = match parsed.last("tail") {
         None | Some("all") => None,
-        Some(_) => parsed.number("tail").map_err(Failure::Usage)?,
+        // As in docker: less than none is all.
+        Some(_) => parsed.number::<i64>("tail").map_err(Failure::Usage)?.and_then(|tail| tail.try_into().ok()),
     };
     let query = LogQuery {
         follow: parsed.has("follow"),

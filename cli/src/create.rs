@@ -118,6 +118,9 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         // Nobody would be there to remove it.
         return Err(Failure::Usage("conflicting options: --rm and --detach".into()));
     }
+    if remove && !matches!(body.host_config.restart_policy.name.as_str(), "" | "no") {
+        return Err(Failure::Usage("conflicting options: --rm and --restart".into()));
+    }
     let proxy = !parsed.has("no-sig-proxy");
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
     let engine = globals.engine()?;

@@ -144,10 +144,9 @@ impl Containers {
 
     /// How many run, are paused, are stopped.
     pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
-        let rows = self.db.read(crate::store::containers::all)?;
         let mut counts = (0, 0, 0);
-        for row in rows {
-            let now = self.states.now(row.slot, &row.id)?;
+        for (id, slot) in self.db.read(crate::store::containers::slots)? {
+            let now = self.states.now(slot, &id)?;
             match now.state.status {
                 STATUS_PAUSED => counts.1 += 1,
                 STATUS_RUNNING => counts.0 += 1,

@@ -8,6 +8,7 @@ use crate::launch::cgroup::Live;
 use crate::store::containers as table;
 use crate::store::states::Now;
 use coracle_monitor::wire::*;
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 
 /// What is told of a container whose monitor was killed.
@@ -34,14 +35,14 @@ impl Containers {
         let _ = self.networks.heal();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
-        for row in self.db.read(table::all)? {
-            let now = self.states.now(row.slot, &row.id)?;
+        for (id, slot) in self.db.read(table::slots)? {
+            let now = self.states.now(slot, &id)?;
             let waits = now.state.flags & STATE_AFTER_BOOT != 0;
             if !(now.lost || now.stale || starts && waits) {
                 continue;
             }
             // Removed meanwhile, or broken: no reason not to open.
-            let Ok((_busy, found)) = self.take(&row.id, None) else { continue };
+            let Ok((_busy, found)) = self.take(&id, None) else { continue };
             let mut state = found.now.state;
             if found.now.stale && state.started_ns != 0 {
                 state.flags |= STATE_AFTER_BOOT;
@@ -66,21 +67,25 @@ impl Containers {
 
     /// Removes directories that belong to nobody: of creations that were cut short, and of removals.
     fn sweep(&self) -> Result<()> {
-        for parent in [self.root.join("containers"), self.run.join("c")] {
-            for id in dirs::names(&parent)? {
-                if self.is_nobodys(&id)? {
-                    dirs::remove(&parent.join(&id))?;
+        let parents = [self.root.join("containers"), self.run.join("c")];
+        let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
+        // After the directories: whose row came between the two looks is known.
+        let known: HashSet<String> = self.db.read(table::slots)?.into_iter().map(|(id, _)| id).collect();
+        for (parent, names) in parents.iter().zip(found) {
+            for id in names.iter().filter(|id| !known.contains(*id)) {
+                if self.is_nobodys(id)? {
+                    dirs::remove(&parent.join(id))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether there is neither a row nor somebody at work on one. A maker locks, makes the directories, adds the row
-    /// and unlocks: not locked and then no row means that there is none to come.
+    /// Whether nobody is at work on the one that had no row a moment ago, and there still is none. A maker locks, makes
+    /// the directories, adds the row and unlocks: not locked and then no row means that there is none to come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
-        let known = |id: &str| self.db.read(|tx| table::by_id(tx, id)).map(|row| row.is_some());
-        Ok(super::names::is_id(id) && !known(id)? && !self.states.is_being_made(id)? && !known(id)?)
+        let known = || self.db.read(|tx| table::by_id(tx, id)).map(|row| row.is_some());
+        Ok(super::names::is_id(id) && !self.states.is_being_made(id)? && !known()?)
     }
 
     /// The file whose closing may mean that a monitor ended.

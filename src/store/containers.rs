@@ -125,6 +125,13 @@ pub(crate) fn by_id(tx: &Transaction<'_>, id: &str) -> Result<Option<ContainerRo
     tx.prepare_cached(&sql).and_then(|mut query| query.query_row([id], row).optional()).map_err(failed)
 }
 
+/// The ids of all containers and their slots: what an open looks at, without their specs.
+pub(crate) fn slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
+    let mut query = tx.prepare_cached("SELECT id, slot FROM containers").map_err(failed)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
 /// Every container, newest first.
 pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<ContainerRow>> {
     let sql = format!("SELECT {COLUMNS} FROM containers ORDER BY created_ns DESC, id");

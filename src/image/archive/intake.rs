@@ -72,7 +72,7 @@ impl<'a> Intake<'a> {
                 if let Some(op) = op {
                     op.check()?;
                 }
-                let mut item = item.map_err(|e| Error::invalid(format!("archive: {e}")))?;
+                let mut item = item.map_err(|e| damaged(&e))?;
                 intake.entry(scope, &mut pending, &mut item, op)?;
             }
             while let Some(next) = pending.pop_front() {
@@ -323,4 +323,13 @@ fn cut(path: &str, error: &std::io::Error) -> Error {
 fn text(bytes: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("archive: a name that is not UTF-8"))?;
     Ok(text.to_owned())
+}
+
+/// What the tar reader says of a header. It quotes what it found, which may be any bytes: those are not passed on.
+fn damaged(error: &std::io::Error) -> Error {
+    let text = error.to_string();
+    match text.chars().all(|c| c != char::REPLACEMENT_CHARACTER && !c.is_control()) {
+        true => Error::invalid(format!("archive: {text}")),
+        false => Error::invalid("archive: a header is damaged, or this is no tar archive"),
+    }
 }
