@@ -498,7 +498,12 @@ static void waiting(coracle *engine, const char *image) {
 /* Freed by one thread while another waits in it. */
 static void *wait_for_event(void *events) {
     const char *json = NULL;
-    coracle_status status = coracle_events_next(events, -1, &json, NULL);
+    coracle_status status;
+    /* The other thread's looks may be in the way of the first attempts. */
+    int tries = 1000;
+    do {
+        status = coracle_events_next(events, -1, &json, NULL);
+    } while (status == CORACLE_EMISUSE && tries--);
     return (void *)(intptr_t)status;
 }
 
