@@ -168,11 +168,12 @@ fn save_and_load_and_import_by_hand() {
 fn serve_answers_and_ends_by_signal() {
     let root = Root::new();
     let socket = root.dir.join("api.sock");
-    let mut server = coracle(&root.dir)
+    let server = coracle(&root.dir)
         .args(["serve", "-H", &format!("unix://{}", socket.display()), "--api-cors-header", "*"])
         .stdout(Stdio::null())
         .spawn()
         .expect("run coracle");
+    let mut server = Ended(server);
     wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
     let get = |path: &str| {
         let url = format!("http://coracle{path}");
@@ -185,8 +186,18 @@ fn serve_answers_and_ends_by_signal() {
     assert!(images.contains("busybox:latest"), "{images}");
     assert!(images.to_lowercase().contains("access-control-allow-origin: *"), "{images}");
     assert!(get("/v1.99/_ping").starts_with("HTTP/1.1 400"));
-    let pid = nix::unistd::Pid::from_raw(server.id() as i32);
+    let pid = nix::unistd::Pid::from_raw(server.0.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
-    assert!(server.wait().expect("its end").success());
+    assert!(server.0.wait().expect("its end").success());
     assert!(!socket.exists(), "the socket's file is left");
+}
+
+/// A program that ends with the test, also when that fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
