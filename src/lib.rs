@@ -13,6 +13,7 @@ pub mod model;
 mod container;
 mod engine;
 mod event;
+mod hex;
 mod image;
 mod kernel;
 mod launch;

@@ -13,6 +13,7 @@ const ROWS: &[(&str, u8)] = &[
     ("op", 1),
     ("store", 2),
     ("registry", 2),
+    ("hex", 0),
     ("event", 3),
     ("options", 3),
     ("image", 4),

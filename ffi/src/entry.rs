@@ -35,7 +35,7 @@ impl Failure {
         Failure::new(ErrorKind::Misuse, message)
     }
     pub(crate) fn forked(what: &str) -> Failure {
-        let message = format!("this process is a fork of the one that made the {what}: open the root here anew");
+        let message = format!("this process is a fork of the one that made the {what}: exec before it opens that root");
         Failure::new(ErrorKind::Forked, message)
     }
     /// A callback of the caller answered `number`.

@@ -45,6 +45,7 @@ use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush};
+use crate::time::now_ns;
 use crate::volume::Volumes;
 use spec::Spec;
 use std::os::fd::AsFd;
@@ -202,10 +203,4 @@ impl Containers {
 
 fn not_running(id: &str) -> Error {
     Error::conflict(format!("Container {id} is not running"))
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

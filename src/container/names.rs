@@ -34,11 +34,6 @@ pub(crate) fn new_id() -> Result<String> {
     }
 }
 
-/// Whether this is an id in full.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-}
-
 /// Finds a name for the container `id`: `take` reserves one and answers whether it was free.
 pub(crate) fn make_up_name(id: &str, mut take: impl FnMut(&str) -> Result<bool>) -> Result<String> {
     for attempt in 0..TRIES {

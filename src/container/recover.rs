@@ -3,6 +3,7 @@
 use super::spec::{self, RestartPolicy};
 use super::{Containers, Found, dirs};
 use crate::error::Result;
+use crate::hex::is_hex_id;
 use crate::kernel::process;
 use crate::launch::cgroup::Live;
 use crate::store::containers as table;
@@ -85,7 +86,7 @@ impl Containers {
     /// the directories, adds the row and unlocks: not locked and then no row means that there is none to come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
         let known = || self.db.read(|tx| table::by_id(tx, id)).map(|row| row.is_some());
-        Ok(super::names::is_id(id) && !self.states.is_being_made(id)? && !known()?)
+        Ok(is_hex_id(id) && !self.states.is_being_made(id)? && !known()?)
     }
 
     /// The file whose closing may mean that a monitor ended.

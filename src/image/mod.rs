@@ -55,6 +55,7 @@ pub(crate) mod archive_reader {
 pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};
+use crate::hex::{is_hex, is_hex_id};
 use crate::model::{Event, Progress, StringMap};
 use crate::store::Durability;
 use crate::store::images::{self as rows, ImageRow, NameRow};
@@ -64,7 +65,7 @@ use config::ImageConfig;
 use digest::Digest;
 use layer::Staged;
 use layers::{Layers, Staging};
-use reference::{Reference, is_hex, is_hex_id};
+use reference::Reference;
 use rusqlite::Transaction;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Names of images: the grammar of docker/distribution and its familiar form.
 
 use crate::error::{Error, Result};
+use crate::hex::{is_hex, is_hex_id};
 use std::fmt;
 
 /// The registry that a name without a host means.
@@ -136,16 +137,6 @@ impl fmt::Display for Reference {
             (None, None) => Ok(()),
         }
     }
-}
-
-/// Whether `text` is a whole id: 64 lower-case hex digits.
-pub(crate) fn is_hex_id(text: &str) -> bool {
-    text.len() == 64 && is_hex(text)
-}
-
-/// Whether `text` may be the beginning of an id.
-pub(crate) fn is_hex(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The first component is a host only where it cannot be a repository's.

@@ -2,6 +2,7 @@
 
 use super::failed;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hex::is_hex;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// This noun's tables. `slot` is the container's place in the state files; `spec` is a JSON document of the container
@@ -109,7 +110,7 @@ pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow
 
 /// At most two containers whose ids begin like that.
 fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<Vec<ContainerRow>> {
-    if !prefix.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+    if !is_hex(prefix) {
         return Ok(Vec::new());
     }
     let sql = format!("SELECT {COLUMNS} FROM containers WHERE id >= ?1 AND id < ?2 LIMIT 2");

@@ -2,6 +2,7 @@
 
 use super::failed;
 use crate::error::{Error, Result};
+use crate::hex::is_hex;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// This noun's tables. `spec` and `doc` are JSON documents of the network layer's. Networks may share a name.
@@ -123,9 +124,8 @@ pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<NetworkRow> 
 }
 
 fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<NetworkRow> {
-    let hex = !prefix.is_empty() && prefix.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let mut found = Vec::new();
-    if hex {
+    if is_hex(prefix) {
         let sql = format!("SELECT {NETWORK} FROM networks WHERE id >= ?1 AND id < ?2");
         let mut query = tx.prepare_cached(&sql).map_err(failed)?;
         // 'g' comes after every hex digit.

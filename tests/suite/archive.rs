@@ -3,15 +3,11 @@
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tar::{Builder, EntryType, Header};
-
-fn host(config: Value) -> Value {
-    json!({ "HostConfig": config })
-}
 
 /// What a tar holds: name to (type, mode, owner, link target, content).
 type Listing = BTreeMap<String, (EntryType, u32, u64, String, Vec<u8>)>;

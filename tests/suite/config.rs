@@ -5,11 +5,6 @@ use coracle::ErrorKind;
 use coracle::model::*;
 use serde_json::{Value, json};
 
-/// `more` with only a host configuration.
-fn host(config: Value) -> Value {
-    json!({ "HostConfig": config })
-}
-
 /// The lines of `/proc/self/mountinfo` in a container: (mount point, options, type, super options).
 fn mounts(text: &str) -> Vec<(String, String, String, String)> {
     text.lines()
@@ -417,19 +412,7 @@ fn cgroup_limits_are_the_kernel_s() {
     });
     let id = root.sleeper_with("limited", host(config));
     let cgroups = Cgroups::of(root.pid(&id));
-    for (controller, v1, v2, want, want_v2) in [
-        ("memory", "memory.limit_in_bytes", "memory.max", "67108864", "67108864"),
-        ("memory", "memory.soft_limit_in_bytes", "memory.low", "33554432", "33554432"),
-        ("cpu", "cpu.shares", "cpu.weight", "512", "20"),
-        ("cpu", "cpu.cfs_period_us", "cpu.max", "50000", "25000 50000"),
-        ("cpu", "cpu.cfs_quota_us", "cpu.max", "25000", "25000 50000"),
-        ("cpuset", "cpuset.cpus", "cpuset.cpus", "0", "0"),
-        ("cpuset", "cpuset.mems", "cpuset.mems", "0", "0"),
-        ("pids", "pids.max", "pids.max", "77", "77"),
-    ] {
-        let want = if Cgroups::unified() { want_v2 } else { want };
-        assert_eq!(cgroups.read(controller, v1, v2), want, "{v1}");
-    }
+    cgroups.assert_limits("67108864");
     let swap = format!("/sys/fs/cgroup/memory{}/memory.memsw.limit_in_bytes", cgroups.path("memory"));
     if std::path::Path::new(&swap).exists() {
         assert_eq!(std::fs::read_to_string(&swap).expect("read").trim(), (96 << 20).to_string());

@@ -7,10 +7,6 @@ use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-fn host(config: Value) -> Value {
-    json!({ "HostConfig": config })
-}
-
 fn named(name: &str) -> CreateVolume {
     CreateVolume { name: name.into(), ..CreateVolume::default() }
 }

@@ -240,6 +240,11 @@ pub fn body(command: &[&str], more: Value) -> Value {
     body
 }
 
+/// Fields of a create body that are the host configuration.
+pub fn host(config: Value) -> Value {
+    json!({ "HostConfig": config })
+}
+
 /// Writes `stdin`, ends it, reads all output, waits for the end.
 pub fn finish(session: Session, stdin: &[u8]) -> Output {
     let op = soon();
@@ -438,6 +443,27 @@ impl Cgroups {
             format!("/sys/fs/cgroup/{controller}{path}/{v1}")
         };
         std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}")).trim().to_owned()
+    }
+}
+
+impl Cgroups {
+    /// Asserts `memory` bytes of memory and 32 MiB of reservation, 512 shares and half a processor in periods of 50 ms,
+    /// processor and memory node 0, 77 processes.
+    #[track_caller]
+    pub fn assert_limits(&self, memory: &str) {
+        for (controller, v1, v2, want, want_v2) in [
+            ("memory", "memory.limit_in_bytes", "memory.max", memory, memory),
+            ("memory", "memory.soft_limit_in_bytes", "memory.low", "33554432", "33554432"),
+            ("cpu", "cpu.shares", "cpu.weight", "512", "59"),
+            ("cpu", "cpu.cfs_period_us", "cpu.max", "50000", "25000 50000"),
+            ("cpu", "cpu.cfs_quota_us", "cpu.max", "25000", "25000 50000"),
+            ("cpuset", "cpuset.cpus", "cpuset.cpus", "0", "0"),
+            ("cpuset", "cpuset.mems", "cpuset.mems", "0", "0"),
+            ("pids", "pids.max", "pids.max", "77", "77"),
+        ] {
+            let want = if Cgroups::unified() { want_v2 } else { want };
+            assert_eq!(self.read(controller, v1, v2), want, "{v1}");
+        }
     }
 }
 

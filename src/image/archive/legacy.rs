@@ -7,10 +7,11 @@ use super::intake::{FoundLayer, Intake};
 use super::load::Loading;
 use super::{MAX_MANIFEST, json};
 use crate::error::{Error, Result};
+use crate::hex::is_hex_id;
 use crate::image::NewImage;
 use crate::image::config::{History, MAX_CONFIG, RootFs};
 use crate::image::digest::Digest;
-use crate::image::reference::{Reference, is_hex_id};
+use crate::image::reference::Reference;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

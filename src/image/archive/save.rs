@@ -4,10 +4,11 @@
 //! diff id as it goes out.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::hex::{is_hex, is_hex_id};
 use crate::image::config::ImageConfig;
 use crate::image::digest::{Digest, Hasher, chain_ids};
 use crate::image::layer::recipe;
-use crate::image::reference::{Reference, is_hex, is_hex_id};
+use crate::image::reference::Reference;
 use crate::image::{Emit, Images, find, labels, no_such, stored_digest};
 use crate::model::Event;
 use crate::op::Op;
