@@ -93,7 +93,7 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["blkio-weight"], "N", "relative block I/O weight, 10 to 1000"),
     Flag::value(&["pids-limit"], "N", "how many processes"),
     Flag::value(&["cgroup-parent"], "PATH", "control group to put it under"),
-    Flag::value(&["log-driver"], "NAME", "json-file, none"),
+    Flag::value(&["log-driver"], "NAME", "json-file, local, none"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
     Flag::value(&["cidfile"], "FILE", "write its id to a new file"),
 ];
