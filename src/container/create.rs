@@ -16,6 +16,7 @@ impl Containers {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
+        super::links::check(body)?;
         let (image_id, view) = self.images.config(&body.config.image)?;
         let id = new_id()?;
         let image = ImageView { id: image_id, config: view.config };
@@ -49,6 +50,7 @@ impl Containers {
                 let (slot, busy) = self.free_slot(tx)?;
                 let row = ContainerRow { slot, ..row };
                 table::insert(tx, &row)?;
+                self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
                 new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
                 // Under the transaction, so that no start can see the record of the slot's last owner.
                 self.states.clear(slot)?;

@@ -170,7 +170,7 @@ impl Containers {
             rights,
             program: Program {
                 argv: config.cmd.clone().unwrap_or_default(),
-                env: exec_environment(found, config),
+                env: exec_environment(found, config, &self.link_variables(found)?),
                 cwd: spec.config.working_dir.clone(),
             },
         })
@@ -260,10 +260,10 @@ impl Containers {
 }
 
 /// The container's environment, then the request's.
-fn exec_environment(found: &Found, config: &ExecConfig) -> Vec<String> {
+fn exec_environment(found: &Found, config: &ExecConfig, links: &[String]) -> Vec<String> {
     let mut spec = found.spec.clone();
     spec.config.tty = config.tty;
-    let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id));
+    let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id), links);
     for added in config.env.iter().flatten() {
         let key = added.split('=').next().unwrap_or_default();
         env.retain(|old| old.split('=').next() != Some(key));

@@ -21,7 +21,12 @@ impl Containers {
     pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         let all = self.all()?;
         let networks = self.network_view_of_all()?;
-        let views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks)).collect();
+        let mut views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks)).collect();
+        for link in self.links()? {
+            if let Some(view) = views.iter_mut().find(|view| view.id == link.child_id) {
+                view.links.push(link.name());
+            }
+        }
         let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
         let chosen = select(&views, query, &ancestors)?;
         let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
@@ -46,7 +51,7 @@ impl Containers {
         let sizes = if query.size { Some(self.sizes(found)?) } else { None };
         Ok(ContainerSummary {
             id: row.id.clone(),
-            names: vec![format!("/{}", row.name)],
+            names: std::iter::once(format!("/{}", row.name)).chain(view.links.clone()).collect(),
             image: self.image_name(found),
             image_id: row.image_id.clone(),
             command: command_text(&spec.path, &spec.args),
@@ -96,7 +101,7 @@ impl Containers {
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
             exec_ids: (!execs.is_empty()).then_some(execs),
-            host_config: spec.host_config.clone(),
+            host_config: HostConfig { links: self.link_texts(&row.id)?, ..spec.host_config.clone() },
             graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),
@@ -161,6 +166,7 @@ fn view(found: &Found, view: &network::View) -> ContainerView {
     ContainerView {
         id: found.row.id.clone(),
         name: found.row.name.clone(),
+        links: Vec::new(),
         created_ns: found.row.created_ns,
         state: state_view(found),
         image_id: found.row.image_id.clone(),

@@ -12,6 +12,7 @@ mod exec;
 mod failure;
 mod health;
 mod inspect;
+mod links;
 pub(crate) mod list;
 pub(crate) mod names;
 mod network;

@@ -14,9 +14,7 @@ impl Containers {
     /// Removes a container; a running one only by force.
     pub(crate) fn remove(&self, reference: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         if how.link {
-            let found = self.find(reference)?;
-            let text = format!("Conflict, cannot remove the default link name of the container {}", found.row.id);
-            return Err(Error::conflict(text));
+            return self.remove_link(reference);
         }
         loop {
             let (busy, found) = self.take(reference, op)?;
@@ -48,6 +46,7 @@ impl Containers {
         self.forget_execs(&row.id)?;
         self.db.write_to_free(Flush::Lazy, |tx| {
             table::delete(tx, &row.id)?;
+            crate::store::links::forget(tx, &row.id)?;
             crate::network::leave(tx, &row.id)
         })?;
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.

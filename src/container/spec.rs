@@ -148,6 +148,8 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
     let mut host = asked.clone();
     let mut warnings = cgroup::check(&mut host.resources, &defaults.host, Asked::ForNew)?;
     host.log_config = log::effective(&asked.log_config, defaults)?;
+    // They are kept by themselves: what they lead to may be renamed, or go.
+    host.links = None;
     if host.network_mode.is_empty() {
         host.network_mode = "default".into();
     }

@@ -84,12 +84,15 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
+        self.check_links(found).map_err(early)?;
         self.let_go_of_root(found).map_err(early)?;
         let mut networks = self.join_networks(found).map_err(early)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: whoever finds the container dead does the same.
             let _ = self.networks.part(&networks);
+        } else {
+            self.tell_parents(&found.row.id);
         }
         started
     }
@@ -166,6 +169,7 @@ impl Containers {
             CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
         let defaults = self.defaults();
         spec::validate(&body, &defaults)?;
+        super::links::check(&body)?;
         let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
         // What is mounted already stays, unless something new is to be there.
         let mut inherited = found.spec.mounts.clone();
@@ -183,6 +187,7 @@ impl Containers {
         let new = self.db.write(Flush::Durable, |tx| {
             table::set_spec(tx, &found.row.id, &text)?;
             crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
             self.take_volumes(tx, &found.row.id, &mut volumes)
         })?;
         self.tell_of_volumes(&new)
@@ -243,7 +248,8 @@ impl Containers {
         let spec = &found.spec;
         let host_network = spec.host_config.network_mode == "host";
         let hosts = if host_network { host("/etc/hosts") } else { String::new() };
-        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &addresses(networks)))?;
+        let links: Vec<_> = self.seen_links(found)?.iter().flat_map(super::links::Seen::hosts).collect();
+        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &links, &addresses(networks)))?;
         dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
         let resolvers = host("/etc/resolv.conf");
         let named = networks.endpoints.iter().any(|end| !end.network.is_predefined());
@@ -366,7 +372,7 @@ impl Containers {
             rights: self.rights(spec)?,
             program: Program {
                 argv: std::iter::once(&spec.path).chain(&spec.args).cloned().collect(),
-                env: spec::environment(spec, &hostname),
+                env: spec::environment(spec, &hostname, &self.link_variables(found)?),
                 cwd: spec.config.working_dir.clone(),
             },
             hostname,

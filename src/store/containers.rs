@@ -85,7 +85,8 @@ fn id_of_name(tx: &Transaction<'_>, name: &str) -> Result<Option<String>> {
         .map_err(failed)
 }
 
-/// Finds a container as people name it: full id, name (a leading slash is fine), unique prefix of an id. Errors: no such
+/// Finds a container as people name it: full id, name (a leading slash is fine), name of a link
+/// to it (`parent/alias`), unique prefix of an id. Errors: no such
 /// container, or the prefix fits several.
 pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow> {
     if reference.is_empty() {
@@ -99,6 +100,12 @@ pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow
         .map_err(failed)?;
     if let Some(found) = exact {
         return Ok(found);
+    }
+    if let Some((parent, alias)) = name.split_once('/')
+        && let Some(id) = super::links::child_of(tx, parent, alias)?
+        && let Some(child) = by_id(tx, &id)?
+    {
+        return Ok(child);
     }
     let mut fits = by_prefix(tx, reference)?;
     match fits.len() {

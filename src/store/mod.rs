@@ -8,6 +8,7 @@ pub(crate) mod blobs;
 mod claim;
 pub(crate) mod containers;
 pub(crate) mod images;
+pub(crate) mod links;
 pub(crate) mod networks;
 pub(crate) mod states;
 pub(crate) mod volumes;
@@ -23,7 +24,7 @@ use std::time::Duration;
 /// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
 /// one was made by a newer library and is refused.
 const STEPS: &[&[&str]] =
-    &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA], &[blobs::SCHEMA], &[networks::SCHEMA]];
+    &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA], &[blobs::SCHEMA], &[networks::SCHEMA], &[links::SCHEMA]];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
 /// How long a call waits for another program's transaction.

@@ -11,8 +11,8 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n\
     ff02::2\tip6-allrouters\n";
 
 /// `/etc/hosts`. On the host's network it is `host_text`, the host's own, unless the request adds names. `addresses`
-/// are the container's own, one for each of its networks.
-pub(crate) fn hosts_file(spec: &Spec, host_text: &str, addresses: &[String]) -> String {
+/// are the container's own, one for each of its networks; `links` are addresses and names of others.
+pub(crate) fn hosts_file(spec: &Spec, host_text: &str, links: &[(String, String)], addresses: &[String]) -> String {
     let extra: Vec<&String> = spec.host_config.extra_hosts.iter().flatten().collect();
     if spec.host_config.network_mode == "host" && extra.is_empty() {
         return host_text.to_owned();
@@ -20,6 +20,9 @@ pub(crate) fn hosts_file(spec: &Spec, host_text: &str, addresses: &[String]) -> 
     let mut text = HOSTS.to_owned();
     for (name, address) in extra.iter().filter_map(|entry| entry.split_once(':')) {
         text += &format!("{address}\t{name}\n");
+    }
+    for (address, names) in links {
+        text += &format!("{address}\t{names}\n");
     }
     let name = &spec.config.hostname;
     let names = match spec.config.domainname.as_str() {

@@ -1,7 +1,7 @@
 //! What this version does not do: refused by name, never ignored. A feature that lands deletes its lines here.
 
 use crate::error::{Error, Result};
-use crate::model::{CreateBody, EndpointSettings};
+use crate::model::CreateBody;
 
 /// Refuses a request that needs what is not built.
 pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
@@ -9,7 +9,6 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let asked = [
         (config.image.is_empty(), "Image: a container without one"),
-        (some(&host.links), "Links"),
         (!host.storage_opt.is_empty(), "StorageOpt"),
         (!host.lxc_conf.is_empty(), "LxcConf"),
         (!host.cgroup.is_empty(), "Cgroup"),
@@ -29,7 +28,7 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
     if let Some((_, what)) = asked.iter().find(|(found, _)| *found) {
         return Err(Error::unsupported(format!("{what} is not supported yet")));
     }
-    networks(request)
+    Ok(())
 }
 
 /// `label=disable` and `apparmor=unconfined` ask for what is: no label, no profile.
@@ -38,17 +37,5 @@ fn labelled(option: &str) -> bool {
         Some(("label", value)) => value != "disable",
         Some(("apparmor", value)) => value != "unconfined",
         _ => false,
-    }
-}
-
-fn networks(request: &CreateBody) -> Result<()> {
-    let links = |settings: &Option<EndpointSettings>| {
-        settings.as_ref().and_then(|settings| settings.links.as_ref()).is_some_and(|links| !links.is_empty())
-    };
-    match request.networking_config.endpoints_config.iter().find(|(_, settings)| links(settings)) {
-        Some((name, _)) => {
-            Err(Error::unsupported(format!("NetworkingConfig: endpoint {name}: Links is not supported yet")))
-        }
-        None => Ok(()),
     }
 }

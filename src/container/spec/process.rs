@@ -8,12 +8,14 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 /// The environment without HOME, which the monitor sets from the user's passwd entry where it is not here.
 ///
-/// The configuration's entries win over the defaults, later ones over earlier ones; one without `=` unsets.
-pub(crate) fn environment(spec: &Spec, hostname: &str) -> Vec<String> {
+/// The configuration's entries win over the defaults and over those of links, later ones over earlier ones; one without
+/// `=` unsets.
+pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<String> {
     let mut env = vec![PATH.to_owned(), format!("HOSTNAME={hostname}")];
     if spec.config.tty {
         env.push("TERM=xterm".into());
     }
+    env.extend_from_slice(links);
     // An image may hold entries without a name, which no program can use.
     let named = |entry: &&String| !entry.is_empty() && !entry.starts_with('=');
     for entry in spec.config.env.iter().flatten().filter(named) {

@@ -297,8 +297,6 @@ fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
         (json!({"Image": ""}), "Image"),
-        (json!({"NetworkingConfig": {"EndpointsConfig": {"n1": {"Links": ["a"]}}}}), "NetworkingConfig"),
-        (hosted(json!({"Links": ["a"]})), "Links"),
         (hosted(json!({"StorageOpt": {"size": "1G"}})), "StorageOpt"),
         (hosted(json!({"UsernsMode": "zz"})), "UsernsMode"),
         (hosted(json!({"IpcMode": "none"})), "IpcMode"),
@@ -500,14 +498,14 @@ fn everything_else_of_the_image() {
     }
     let nameless = self::image(json!({"Env": ["", "=x", "A=1"]}));
     let (spec, _) = resolve(&body(json!({})), &nameless, ID, &[], &defaults()).unwrap();
-    assert_eq!(environment(&spec, "h")[2..], ["A=1"]);
+    assert_eq!(environment(&spec, "h", &[])[2..], ["A=1"]);
     let relative = self::image(json!({"WorkingDir": "rel"}));
     assert!(resolve(&body(json!({})), &relative, ID, &[], &defaults()).is_err());
 }
 
 #[test]
 fn the_environment() {
-    let env = |config: Value| environment(&create(config), "h");
+    let env = |config: Value| environment(&create(config), "h", &[]);
     let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     assert_eq!(env(json!({})), [path, "HOSTNAME=h"]);
     assert_eq!(env(json!({"Tty": true})), [path, "HOSTNAME=h", "TERM=xterm"]);
@@ -931,9 +929,9 @@ fn the_hosts_file() {
         ff00::0\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n";
     let named =
         create(json!({"Hostname": "hh", "Domainname": "dd.com", "HostConfig": {"ExtraHosts": ["q:1.2.3.4", "z:::1"]}}));
-    assert_eq!(hosts_file(&create(json!({})), "host's", &[]), standard);
+    assert_eq!(hosts_file(&create(json!({})), "host's", &[], &[]), standard);
     assert_eq!(
-        hosts_file(&named, "host's", &strings(&["172.17.0.2"])),
+        hosts_file(&named, "host's", &[], &strings(&["172.17.0.2"])),
         format!("{standard}1.2.3.4\tq\n::1\tz\n172.17.0.2\thh.dd.com hh\n")
     );
     assert_eq!(hostname_file(&named), "hh\n");
@@ -942,9 +940,9 @@ fn the_hosts_file() {
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         create(json!({"HostConfig": config}))
     };
-    assert_eq!(hosts_file(&on_host(json!({})), "host's", &[]), "host's");
+    assert_eq!(hosts_file(&on_host(json!({})), "host's", &[], &[]), "host's");
     assert_eq!(
-        hosts_file(&on_host(json!({"ExtraHosts": ["q:1.2.3.4"]})), "host's", &[]),
+        hosts_file(&on_host(json!({"ExtraHosts": ["q:1.2.3.4"]})), "host's", &[], &[]),
         format!("{standard}1.2.3.4\tq\n")
     );
 }

@@ -1,0 +1,316 @@
+//! Links: a container knows another one by an alias, in its hosts file and in its environment. On the default network
+//! alone; on networks of one's own a link is a name for the resolver (see [`crate::network`]).
+
+use super::network::{Mode, mode};
+use super::spec::Spec;
+use super::{Containers, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::CreateBody;
+use crate::network::parse_port;
+use crate::store::links::{self as table, Link};
+use crate::store::{Flush, containers};
+use rusqlite::Transaction;
+use std::net::IpAddr;
+
+/// A link to a container that runs: what its parent is told of it.
+pub(super) struct Seen {
+    alias: String,
+    /// `/parent/alias`.
+    name: String,
+    child: Spec,
+    child_name: String,
+    v4: Option<IpAddr>,
+    v6: Option<IpAddr>,
+}
+
+impl Seen {
+    /// Address and names, as lines of a hosts file have them.
+    pub(super) fn hosts(&self) -> Vec<(String, String)> {
+        let mut names = format!("{} {}", self.alias, self.child.config.hostname);
+        if self.alias != self.child_name {
+            names += &format!(" {}", self.child_name);
+        }
+        [self.v4, self.v6].into_iter().flatten().map(|ip| (ip.to_string(), names.clone())).collect()
+    }
+
+    /// The child's exposed ports, the lowest first, of two with one number that of TCP.
+    fn ports(&self) -> Vec<(u16, &'static str)> {
+        let exposed = self.child.config.exposed_ports.keys();
+        let read = exposed.filter_map(|text| parse_port(text).ok());
+        let mut ports: Vec<(u16, &'static str)> = read.map(|(port, protocol)| (port, protocol.name())).collect();
+        ports.sort_by_key(|(port, protocol)| (*port, *protocol != "tcp"));
+        ports
+    }
+
+    /// The variables that tell where the child's ports are, and its own.
+    pub(super) fn environment(&self) -> Vec<String> {
+        let alias = self.alias.to_uppercase().replace('-', "_");
+        let ip = self.v4.map_or(String::new(), |ip| ip.to_string());
+        let ports = self.ports();
+        let mut env = Vec::new();
+        if let Some((port, protocol)) = ports.first() {
+            env.push(format!("{alias}_PORT={protocol}://{ip}:{port}"));
+        }
+        ranges(&mut env, &alias, &ip, &ports);
+        for (port, protocol) in &ports {
+            let stem = format!("{alias}_PORT_{port}_{}", protocol.to_uppercase());
+            env.push(format!("{stem}={protocol}://{ip}:{port}"));
+            env.push(format!("{stem}_ADDR={ip}"));
+            env.push(format!("{stem}_PORT={port}"));
+            env.push(format!("{stem}_PROTO={protocol}"));
+        }
+        env.push(format!("{alias}_NAME={}", self.name));
+        for entry in self.child.config.env.iter().flatten() {
+            if let Some((key, value)) = entry.split_once('=')
+                && !matches!(key, "HOME" | "PATH")
+            {
+                env.push(format!("{alias}_ENV_{key}={value}"));
+            }
+        }
+        env
+    }
+}
+
+/// Ports that follow each other, three or more, are told by their ends as well.
+fn ranges(env: &mut Vec<String>, alias: &str, ip: &str, ports: &[(u16, &'static str)]) {
+    let mut at = 0;
+    while at < ports.len() {
+        let mut end = at;
+        while end + 1 < ports.len() && u32::from(ports[end + 1].0) <= u32::from(ports[at].0) + (end + 1 - at) as u32 {
+            end += 1;
+        }
+        if end <= at + 1 {
+            at += 1;
+            continue;
+        }
+        let ((first, protocol), (last, last_protocol)) = (ports[at], ports[end]);
+        let stem = |port: u16, protocol: &str| format!("{alias}_PORT_{port}_{}", protocol.to_uppercase());
+        let (from, to) = (stem(first, protocol), stem(last, last_protocol));
+        env.push(format!("{from}_START={protocol}://{ip}:{first}"));
+        env.push(format!("{from}_ADDR={ip}"));
+        env.push(format!("{from}_PROTO={protocol}"));
+        env.push(format!("{from}_PORT_START={first}"));
+        env.push(format!("{to}_END={last_protocol}://{ip}:{last}"));
+        env.push(format!("{from}_PORT_END={last}"));
+        at = end + 1;
+    }
+}
+
+/// Reads a link of a request: `name`, `name:alias`, or `/name:/parent/alias` as inspect shows it.
+pub(super) fn parse(text: &str) -> Result<(&str, &str)> {
+    let bad = || Error::invalid(format!("bad format for links: {text}"));
+    let (name, alias) = match text.split_once(':') {
+        None => (text, text),
+        Some((name, alias)) => match name.strip_prefix('/') {
+            Some(name) => (name, alias.rsplit('/').next().unwrap_or_default()),
+            None => (name, alias),
+        },
+    };
+    match (text, alias) {
+        ("", _) => Err(Error::invalid("empty string specified for links")),
+        (_, alias) if name.is_empty() || alias.is_empty() || alias.contains([':', '/', '\0', '\n', ' ', '\t']) => {
+            Err(bad())
+        }
+        _ => Ok((name, alias)),
+    }
+}
+
+/// Checks the form of a request's links.
+pub(super) fn check(request: &CreateBody) -> Result<()> {
+    let of_host = request.host_config.links.iter().flatten();
+    let ends = request.networking_config.endpoints_config.values().flatten();
+    let of_ends = ends.flat_map(|settings| settings.links.iter().flatten());
+    of_host.chain(of_ends).try_for_each(|link| parse(link).map(drop))
+}
+
+impl Containers {
+    /// Notes the links of a request. On networks of one's own they mean nothing: there the endpoint's settings have them.
+    ///
+    /// Errors: a container is not there, or has the host's network.
+    pub(super) fn add_links(&self, tx: &Transaction<'_>, id: &str, links: &[String], spec: &Spec) -> Result<()> {
+        if !matches!(spec.host_config.network_mode.as_str(), "default" | "bridge" | "none") {
+            return Ok(());
+        }
+        for link in links {
+            let (name, alias) = parse(link)?;
+            let missing = |error: Error| match error.kind() {
+                ErrorKind::NotFound => {
+                    Error::invalid(error.message()).context(format_args!("could not get container for {name}"))
+                }
+                _ => error.context(format_args!("could not get container for {name}")),
+            };
+            let mut child = self.found(containers::find(tx, name).map_err(missing)?)?;
+            // Whoever shares another's network is found there.
+            for _ in 0..16 {
+                let Mode::Container(other) = mode(&child.spec) else { break };
+                child = self.found(containers::find(tx, other).map_err(missing)?)?;
+            }
+            if mode(&child.spec) == Mode::Host {
+                return Err(Error::invalid(
+                    "host type networking can't be used with links. This would result in undefined behavior",
+                )
+                .context("conflicting options"));
+            }
+            table::add(tx, id, alias, &child.row.id)?;
+        }
+        Ok(())
+    }
+
+    /// `HostConfig.Links` of inspect.
+    pub(super) fn link_texts(&self, id: &str) -> Result<Option<Vec<String>>> {
+        let links = self.db.read(|tx| table::of_parent(tx, id))?;
+        let texts: Vec<String> = links.iter().map(|link| format!("/{}:{}", link.child, link.name())).collect();
+        Ok((!texts.is_empty()).then_some(texts))
+    }
+
+    /// Every link, for a list.
+    pub(super) fn links(&self) -> Result<Vec<Link>> {
+        self.db.read(table::all)
+    }
+
+    /// The links of a container that is about to start. Errors: one leads to a container that does not run, or is not
+    /// on the default network.
+    pub(super) fn check_links(&self, found: &Found) -> Result<()> {
+        if !on_default(&found.spec) {
+            return Ok(());
+        }
+        let refused = |text: String| Err(Error::new(ErrorKind::Internal, text).in_area("network"));
+        for link in self.db.read(|tx| table::of_parent(tx, &found.row.id))? {
+            let child = self.find(&link.child_id)?;
+            if !on_default(&child.spec) {
+                let text = format!("Cannot link to /{}, as it does not belong to the default network", link.child);
+                return refused(text);
+            }
+            if !child.now.is_live() {
+                return refused(format!("Cannot link to a non running container: /{} AS {}", link.child, link.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The links of a container to those that run.
+    pub(super) fn seen_links(&self, found: &Found) -> Result<Vec<Seen>> {
+        if !on_default(&found.spec) {
+            return Ok(Vec::new());
+        }
+        let links = self.db.read(|tx| table::of_parent(tx, &found.row.id))?;
+        if links.is_empty() {
+            return Ok(Vec::new());
+        }
+        let default = self.networks.find("bridge")?;
+        let mut seen = Vec::new();
+        for link in links {
+            let child = self.find(&link.child_id)?;
+            let mut ends = self.networks.endpoints(&link.child_id)?;
+            if let Some(end) = ends.remove(&default.id)
+                && child.now.is_live()
+            {
+                let name = link.name();
+                let (v4, v6) = (end.v4, end.v6);
+                seen.push(Seen { alias: link.alias, name, child: child.spec, child_name: link.child, v4, v6 });
+            }
+        }
+        Ok(seen)
+    }
+
+    /// What its environment has of them.
+    pub(super) fn link_variables(&self, found: &Found) -> Result<Vec<String>> {
+        Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
+    }
+
+    /// A container that others link to has a new address, or is not there any more: their hosts files say so.
+    pub(super) fn tell_parents(&self, child: &str) {
+        // Best effort: their own next start writes the files again.
+        for link in self.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
+            let _ = self.rewrite_hosts(&link.parent_id);
+        }
+    }
+
+    pub(super) fn rewrite_hosts(&self, id: &str) -> Result<()> {
+        let found = self.find(id)?;
+        if found.now.is_live() {
+            self.write_files(&found, &self.networks.recall(id)?)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a link by its name, `parent/alias`. Errors: it is a container's own name; there is no such parent.
+    pub(super) fn remove_link(&self, reference: &str) -> Result<()> {
+        let child = self.find(reference)?;
+        let name = reference.strip_prefix('/').unwrap_or(reference);
+        let Some((parent, alias)) = name.split_once('/') else {
+            let text = format!("Conflict, cannot remove the default link name of the container {}", child.row.id);
+            return Err(Error::conflict(text));
+        };
+        let parent_id = self.db.write(Flush::Durable, |tx| {
+            let refused = |_| Error::internal(format!("Cannot get parent /{parent} for link name /{name}"));
+            let row = containers::find(tx, parent).map_err(refused)?;
+            table::remove(tx, &row.id, alias)?;
+            Ok(row.id)
+        })?;
+        // Best effort, as above.
+        let _ = self.rewrite_hosts(&parent_id);
+        Ok(())
+    }
+}
+
+/// Whether the container is on the default network, where links are.
+fn on_default(spec: &Spec) -> bool {
+    mode(spec) == Mode::Networks && spec.networks.contains_key("bridge")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ContainerConfig;
+
+    #[test]
+    fn links_in_requests() {
+        assert_eq!(parse("db").unwrap(), ("db", "db"));
+        assert_eq!(parse("db:it").unwrap(), ("db", "it"));
+        assert_eq!(parse("/db:/web/it").unwrap(), ("db", "it"));
+        for bad in ["a:b:c", ":b", "a:", "a:b/c", "/a:/"] {
+            assert_eq!(parse(bad).unwrap_err().message(), format!("bad format for links: {bad}"));
+        }
+        assert_eq!(parse("").unwrap_err().message(), "empty string specified for links");
+    }
+
+    #[test]
+    fn the_variables_of_a_link() {
+        let exposed = ["8000/tcp", "53/udp", "8002/tcp", "8001/tcp", "53/tcp"];
+        let config = ContainerConfig {
+            exposed_ports: exposed.iter().map(|port| (port.to_string(), Default::default())).collect(),
+            env: Some(["PATH=/x", "A=b=c", "HOME=/", "EMPTY", "Z="].map(str::to_owned).to_vec()),
+            hostname: "h".into(),
+            ..ContainerConfig::default()
+        };
+        let seen = Seen {
+            alias: "my-db".into(),
+            name: "/web/my-db".into(),
+            child: Spec { config, ..Spec::default() },
+            child_name: "db".into(),
+            v4: Some([172, 17, 0, 2].into()),
+            v6: None,
+        };
+        assert_eq!(seen.hosts(), [("172.17.0.2".to_owned(), "my-db h db".to_owned())]);
+        let env = seen.environment();
+        assert_eq!(env[0], "MY_DB_PORT=tcp://172.17.0.2:53");
+        let expected = [
+            "MY_DB_PORT_8000_TCP_START=tcp://172.17.0.2:8000",
+            "MY_DB_PORT_8000_TCP_PORT_START=8000",
+            "MY_DB_PORT_8002_TCP_END=tcp://172.17.0.2:8002",
+            "MY_DB_PORT_8000_TCP_PORT_END=8002",
+            "MY_DB_PORT_53_UDP=udp://172.17.0.2:53",
+            "MY_DB_PORT_53_TCP_ADDR=172.17.0.2",
+            "MY_DB_PORT_53_UDP_PROTO=udp",
+            "MY_DB_NAME=/web/my-db",
+            "MY_DB_ENV_A=b=c",
+            "MY_DB_ENV_Z=",
+        ];
+        for line in expected {
+            assert!(env.iter().any(|entry| entry == line), "{line} in {env:#?}");
+        }
+        assert!(!env.iter().any(|entry| entry.contains("ENV_PATH") || entry.contains("ENV_HOME")), "{env:#?}");
+        assert!(!env.iter().any(|entry| entry.contains("PORT_53_TCP_START")), "two are no range: {env:#?}");
+    }
+}
