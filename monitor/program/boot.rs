@@ -248,9 +248,7 @@ impl Monitor {
         if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_HEALTH)) {
             self.health.configure(op.payload);
         }
-        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RESOLVER)) {
-            self.read_resolver(op.payload);
-        }
+        self.read_resolver();
         if header.flags & FLAG_LOG != 0 {
             self.log
                 .open(self.container_dir, log_name, log_attrs, header.log_max_size, header.log_max_file)

@@ -22,15 +22,22 @@ const TCP: usize = 1;
 const INSIDE: usize = 2;
 /// Asks those resolvers that only the host reaches.
 const OUTSIDE: usize = 3;
+/// How far behind those two the sockets for IPv6 are.
+const V6: usize = 2;
+const SOCKETS: usize = 6;
 const FIRST_CLIENT: usize = 8;
+const FIRST_UPSTREAM: usize = FIRST_CLIENT + MAX_TCP;
 
 const MAX_PENDING: usize = 64;
 const MAX_TCP: usize = 16;
+const MAX_UPSTREAM: usize = 4;
 const MAX_SERVERS: usize = 4;
 const MAX_NETWORKS: usize = 16;
 /// The longest question that is passed on, and the longest answer that is given, in bytes.
 const QUERY: usize = 1232;
 const ANSWER: usize = 4096;
+/// The longest answer that is passed on over TCP, in bytes.
+const LONG_ANSWER: usize = 32 << 10;
 /// A resolver that does not answer for so long is given up for the next.
 const PATIENCE_NS: i64 = 2_000_000_000;
 const TTL: u32 = 600;
@@ -43,7 +50,7 @@ const TYPE_ANY: u16 = 255;
 const SERVFAIL: u8 = 2;
 const NOTIMP: u8 = 4;
 
-/// An IPv4 address and port.
+/// A client's IPv4 address and port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     ip: [u8; 4],
@@ -54,8 +61,48 @@ const NOBODY: Peer = Peer { ip: [0; 4], port: 0 };
 
 #[derive(Clone, Copy)]
 struct Server {
-    ip: [u8; 4],
+    /// IPv4 addresses are mapped.
+    ip: [u8; 16],
+    scope: u32,
     outside: bool,
+}
+
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+impl Server {
+    fn v4(ip: [u8; 4], outside: bool) -> Server {
+        let mut mapped = [0; 16];
+        mapped[..12].copy_from_slice(&MAPPED);
+        mapped[12..].copy_from_slice(&ip);
+        Server { ip: mapped, scope: 0, outside }
+    }
+
+    fn is_v6(&self) -> bool {
+        self.ip[..12] != MAPPED
+    }
+
+    /// `sockaddr_in` or `sockaddr_in6`, and its length.
+    fn address(&self) -> ([u8; 28], usize) {
+        let mut bytes = [0; 28];
+        bytes[2..4].copy_from_slice(&PORT.to_be_bytes());
+        if self.is_v6() {
+            bytes[0] = 10;
+            bytes[8..24].copy_from_slice(&self.ip);
+            bytes[24..28].copy_from_slice(&self.scope.to_ne_bytes());
+            (bytes, 28)
+        } else {
+            bytes[0] = 2;
+            bytes[4..8].copy_from_slice(&self.ip[12..]);
+            (bytes, 16)
+        }
+    }
+
+    /// Whether this is where a datagram came from.
+    fn sent(&self, from: &[u8; 28]) -> bool {
+        let (address, length) = self.address();
+        let ip = if length == 28 { 8..24 } else { 4..8 };
+        from[..4] == address[..4] && from[ip.clone()] == address[ip]
+    }
 }
 
 /// A question that was passed on.
@@ -67,6 +114,8 @@ struct Pending {
     id: [u8; 2],
     asked_as: [u8; 2],
     server: usize,
+    /// The connection to the resolver, where it is asked over TCP.
+    upstream: Option<usize>,
     until: i64,
     query: [u8; QUERY],
     length: usize,
@@ -79,15 +128,28 @@ struct Stream {
     length: usize,
 }
 
+/// A connection to a resolver: a question, then its answer, each with its length before.
+struct Upstream {
+    /// 0: none.
+    fd: i32,
+    pending: usize,
+    sent: bool,
+    bytes: [u8; LONG_ANSWER + 2],
+    length: usize,
+}
+
 pub struct Dns {
-    sockets: [i32; 4],
+    sockets: [i32; SOCKETS],
     servers: [Server; MAX_SERVERS],
     server_count: usize,
     networks: [&'static [u8]; MAX_NETWORKS],
     network_count: usize,
+    /// What [`OP_ALIASES`] says.
+    aliases: Option<Payload<'static>>,
     alive: i32,
     pending: [Pending; MAX_PENDING],
     streams: [Stream; MAX_TCP],
+    upstreams: [Upstream; MAX_UPSTREAM],
     turn: usize,
 }
 
@@ -96,7 +158,8 @@ pub struct Dns {
 pub unsafe fn init(place: *mut Dns) {
     // SAFETY: within the structure; the slices must not be null, all other zeroes are valid.
     unsafe {
-        (&raw mut (*place).sockets).write([-1; 4]);
+        (&raw mut (*place).sockets).write([-1; SOCKETS]);
+        (&raw mut (*place).aliases).write(None);
         (&raw mut (*place).alive).write(-1);
         (&raw mut (*place).networks).write([b""; MAX_NETWORKS]);
     }
@@ -130,21 +193,52 @@ fn address(peer: Peer) -> [u8; 16] {
     bytes
 }
 
-fn peer(bytes: &[u8; 16]) -> Peer {
+fn peer(bytes: &[u8]) -> Peer {
     Peer { ip: [bytes[4], bytes[5], bytes[6], bytes[7]], port: u16::from_be_bytes([bytes[2], bytes[3]]) }
 }
 
 impl Monitor {
-    /// Reads what the plan says of names.
-    pub fn read_resolver(&mut self, mut p: Payload<'static>) {
+    /// Reads what the plan says of names. What it does not say does not hold any more.
+    pub fn read_resolver(&mut self) {
         let dns = &mut self.dns;
-        (dns.server_count, dns.network_count) = (0, 0);
+        (dns.server_count, dns.network_count, dns.aliases) = (0, 0, None);
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for op in ops {
+            match op.code {
+                OP_RESOLVER => self.dns.read_names(op.payload),
+                OP_SERVERS => self.dns.read_servers(op.payload),
+                OP_ALIASES => self.dns.aliases = Some(op.payload),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Dns {
+    fn add_server(&mut self, server: Server) {
+        if let Some(place) = self.servers.get_mut(self.server_count) {
+            *place = server;
+            self.server_count += 1;
+        }
+    }
+
+    fn read_servers(&mut self, mut p: Payload<'static>) {
+        self.server_count = 0;
+        for _ in 0..p.u32() {
+            let mut ip = [0; 16];
+            for part in ip.chunks_exact_mut(4) {
+                part.copy_from_slice(&p.u32().to_le_bytes());
+            }
+            let (outside, scope) = (p.u32() != 0, p.u32());
+            self.add_server(Server { ip, scope, outside });
+        }
+    }
+
+    fn read_names(&mut self, mut p: Payload<'static>) {
+        let dns = self;
         for _ in 0..p.u32() {
             let (ip, outside) = (p.u32().to_le_bytes(), p.u32() != 0);
-            if let Some(place) = dns.servers.get_mut(dns.server_count) {
-                *place = Server { ip, outside };
-                dns.server_count += 1;
-            }
+            dns.add_server(Server::v4(ip, outside));
         }
         for _ in 0..p.u32() {
             let path = p.cstr();
@@ -155,6 +249,20 @@ impl Monitor {
         }
     }
 
+    /// What a name of this container's alone means on a network.
+    fn alias(&self, network: usize, name: &[u8]) -> Option<&'static [u8]> {
+        let mut p = self.aliases?;
+        for _ in 0..p.u32() {
+            let (at, alias, target) = (p.u32() as usize, p.bytes(), p.bytes());
+            if at == network && alias == name {
+                return Some(target);
+            }
+        }
+        None
+    }
+}
+
+impl Monitor {
     /// A socket of the container's.
     pub fn take_dns(&mut self, which: usize, fd: i32) {
         let Some(place) = self.dns.sockets.get_mut(which) else { return sys::close(fd) };
@@ -174,6 +282,9 @@ impl Monitor {
         for index in 0..MAX_TCP {
             self.close_stream(index);
         }
+        for index in 0..MAX_UPSTREAM {
+            self.close_upstream(index);
+        }
         self.dns.pending.iter_mut().for_each(|pending| pending.used = false);
     }
 
@@ -189,8 +300,7 @@ impl Monitor {
         for index in 0..MAX_PENDING {
             let pending = &mut self.dns.pending[index];
             if pending.used && pending.until <= now {
-                pending.server += 1;
-                self.ask(index);
+                self.ask_next(index);
             }
         }
     }
@@ -199,8 +309,9 @@ impl Monitor {
         match index {
             UDP => self.questions(),
             TCP => self.accept_streams(),
-            INSIDE | OUTSIDE => self.replies(index),
-            _ => self.stream_ready(index - FIRST_CLIENT),
+            FIRST_CLIENT..FIRST_UPSTREAM => self.stream_ready(index - FIRST_CLIENT),
+            FIRST_UPSTREAM.. => self.upstream_ready(index - FIRST_UPSTREAM),
+            _ => self.replies(index),
         }
     }
 
@@ -251,7 +362,7 @@ impl Monitor {
         pending.query[..query.len()].copy_from_slice(query);
         (pending.length, pending.client, pending.stream) = (query.len(), client, stream);
         pending.id = [query[0], query[1]];
-        (pending.server, pending.used) = (0, true);
+        (pending.server, pending.upstream, pending.used) = (0, None, true);
         self.ask(index);
     }
 
@@ -269,40 +380,151 @@ impl Monitor {
                 return self.fail(&query[..length], client, stream);
             }
             let server = self.dns.servers[number];
-            let socket = if server.outside { self.outside() } else { self.dns.sockets[INSIDE] };
+            let (to, to_length) = server.address();
+            // Whoever asks over TCP has an answer to expect that is too long for a datagram.
+            let over_tcp = self.dns.pending[index].stream.is_some();
             let pending = &mut self.dns.pending[index];
             pending.asked_as = asked_as;
             pending.query[..2].copy_from_slice(&asked_as);
             pending.until = sys::monotonic() + PATIENCE_NS;
-            let to = address(Peer { ip: server.ip, port: PORT });
-            if sys::send_to(socket, &pending.query[..pending.length], &to).is_ok() {
+            if over_tcp && self.ask_stream(index, &server).is_some() {
+                return;
+            }
+            let socket = self.socket_for(&server);
+            let pending = &mut self.dns.pending[index];
+            if sys::send_to(socket, &pending.query[..pending.length], &to[..to_length]).is_ok() {
                 return;
             }
             pending.server += 1;
         }
     }
 
-    /// The socket of the host's network namespace, made when it is needed.
-    fn outside(&mut self) -> i32 {
-        if self.dns.sockets[OUTSIDE] < 0
-            && let Ok(fd) = sys::internet(false)
-        {
-            self.take_dns(OUTSIDE, fd);
+    fn ask_next(&mut self, index: usize) {
+        if let Some(upstream) = self.dns.pending[index].upstream.take() {
+            self.close_upstream(upstream);
         }
-        self.dns.sockets[OUTSIDE]
+        self.dns.pending[index].server += 1;
+        self.ask(index);
+    }
+
+    /// The socket that a resolver is asked over; most are made when they are needed.
+    fn socket_for(&mut self, server: &Server) -> i32 {
+        let which = if server.outside { OUTSIDE } else { INSIDE } + if server.is_v6() { V6 } else { 0 };
+        if self.dns.sockets[which] < 0
+            && let Ok(fd) = self.new_socket(server, false)
+        {
+            self.take_dns(which, fd);
+        }
+        self.dns.sockets[which]
+    }
+
+    /// A socket in the network namespace from which a resolver is asked.
+    fn new_socket(&self, server: &Server, tcp: bool) -> Result<i32> {
+        let make = || if server.is_v6() { sys::internet6(tcp) } else { sys::internet(tcp) };
+        if server.outside {
+            return make();
+        }
+        let home = sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0)?;
+        let made = sys::setns(self.init_pidfd, CLONE_NEWNET).and_then(|()| {
+            let made = make();
+            if sys::setns(home, CLONE_NEWNET).is_err() {
+                // Nothing of the host's may be done from the container's network.
+                sys::exit(1);
+            }
+            made
+        });
+        sys::close(home);
+        made
+    }
+
+    /// Asks over a connection of its own. None: there is no room for one, or no way there.
+    fn ask_stream(&mut self, index: usize, server: &Server) -> Option<()> {
+        let at = self.dns.upstreams.iter().position(|upstream| upstream.fd == 0)?;
+        let fd = self.new_socket(server, true).ok()?;
+        let (to, length) = server.address();
+        let key = token(DNS, (FIRST_UPSTREAM + at) as u32);
+        if sys::connect(fd, &to[..length]).is_err() || sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN | EPOLLOUT, key).is_err() {
+            sys::close(fd);
+            return None;
+        }
+        let upstream = &mut self.dns.upstreams[at];
+        (upstream.fd, upstream.pending, upstream.sent, upstream.length) = (fd, index, false, 0);
+        self.dns.pending[index].upstream = Some(at);
+        Some(())
+    }
+
+    fn close_upstream(&mut self, at: usize) {
+        let upstream = &mut self.dns.upstreams[at];
+        if upstream.fd > 0 {
+            sys::close(upstream.fd);
+        }
+        upstream.fd = 0;
+    }
+
+    fn upstream_ready(&mut self, at: usize) {
+        let Some(upstream) = self.dns.upstreams.get_mut(at).filter(|upstream| upstream.fd > 0) else { return };
+        let (fd, index) = (upstream.fd, upstream.pending);
+        let pending = &self.dns.pending[index];
+        if !pending.used || pending.upstream != Some(at) {
+            return self.close_upstream(at);
+        }
+        if !upstream.sent {
+            let mut framed = [0u8; QUERY + 2];
+            framed[..2].copy_from_slice(&(pending.length as u16).to_be_bytes());
+            framed[2..2 + pending.length].copy_from_slice(&pending.query[..pending.length]);
+            match sys::send(fd, &framed[..2 + pending.length]) {
+                Err(EAGAIN) => return,
+                Ok(sent) if sent == 2 + pending.length => upstream.sent = true,
+                _ => return self.ask_next(index),
+            }
+            let _ = sys::epoll_ctl(self.epoll, 3, fd, EPOLLIN, token(DNS, (FIRST_UPSTREAM + at) as u32));
+            return;
+        }
+        match sys::read(fd, &mut upstream.bytes[upstream.length..]) {
+            Err(EAGAIN) => return,
+            Ok(length) if length > 0 => upstream.length += length,
+            _ => return self.ask_next(index),
+        }
+        if upstream.length < 2 {
+            return;
+        }
+        let end = 2 + usize::from(u16::from_be_bytes([upstream.bytes[0], upstream.bytes[1]]));
+        if end > upstream.bytes.len() {
+            return self.ask_next(index);
+        }
+        if upstream.length < end {
+            return;
+        }
+        let message = &upstream.bytes[2..end];
+        let fits = message.len() >= 12
+            && message[..2] == pending.asked_as
+            && same_question(&pending.query[..pending.length], message);
+        if !fits {
+            return self.ask_next(index);
+        }
+        upstream.bytes[2..4].copy_from_slice(&pending.id);
+        let (client, stream) = (pending.client, pending.stream);
+        self.dns.pending[index].used = false;
+        if let Some(stream) = stream
+            && let Some(to) = self.dns.streams.get(stream).filter(|to| to.fd > 0 && client.port == to.fd as u16)
+            && sys::send(to.fd, &self.dns.upstreams[at].bytes[..end]) != Ok(end)
+        {
+            self.close_stream(stream);
+        }
+        self.close_upstream(at);
     }
 
     fn replies(&mut self, socket: usize) {
         let mut message = [0u8; ANSWER];
-        let mut from = [0u8; 16];
+        let mut from = [0u8; 28];
         for _ in 0..16 {
             let Ok(length) = sys::recv_from(self.dns.sockets[socket], &mut message, &mut from) else { return };
-            let from = peer(&from);
             let dns = &self.dns;
             let fits = |pending: &Pending| {
                 pending.used
+                    && pending.upstream.is_none()
                     && pending.asked_as == [message[0], message[1]]
-                    && dns.servers.get(pending.server).is_some_and(|server| Peer { ip: server.ip, port: PORT } == from)
+                    && dns.servers.get(pending.server).is_some_and(|server| server.sent(&from))
                     && same_question(&pending.query[..pending.length], &message[..length])
             };
             // Anything else is nobody's answer, whoever sent it.
@@ -389,7 +611,11 @@ impl Monitor {
             let Some(file) = NamesFile::open(self.run_dir, self.dns.networks[index]) else { continue };
             known |= match question.kind {
                 TYPE_PTR => self.pointers(&file, &question, &mut answer),
-                _ => self.addresses(&file, &question, &mut answer),
+                _ => {
+                    let name = file.without_network(question.name());
+                    let name = self.dns.alias(index, name).unwrap_or(name);
+                    self.addresses(&file, name, question.kind, &mut answer)
+                }
             };
         }
         if !known {
@@ -403,8 +629,7 @@ impl Monitor {
         Reply::Ready(head(out, query, question, SERVFAIL))
     }
 
-    fn addresses(&mut self, file: &NamesFile, question: &Question, answer: &mut Answer) -> bool {
-        let name = file.without_network(question.name());
+    fn addresses(&mut self, file: &NamesFile, name: &[u8], kind: u16, answer: &mut Answer) -> bool {
         let count = file.entries().filter(|entry| entry.name == name).count();
         let mut known = false;
         // Another one is the first each time.
@@ -414,10 +639,10 @@ impl Monitor {
                 continue;
             }
             known = true;
-            if let (Some(ip), TYPE_A | TYPE_ANY) = (entry.v4, question.kind) {
+            if let (Some(ip), TYPE_A | TYPE_ANY) = (entry.v4, kind) {
                 answer.record(TYPE_A, &ip);
             }
-            if let (Some(ip), TYPE_AAAA | TYPE_ANY) = (entry.v6, question.kind) {
+            if let (Some(ip), TYPE_AAAA | TYPE_ANY) = (entry.v6, kind) {
                 answer.record(TYPE_AAAA, &ip);
             }
         }
@@ -425,8 +650,9 @@ impl Monitor {
     }
 
     fn pointers(&mut self, file: &NamesFile, question: &Question, answer: &mut Answer) -> bool {
-        let Some(ip) = reversed(question.name()) else { return false };
-        for entry in file.entries().filter(|entry| entry.first && entry.v4 == Some(ip)) {
+        let (v4, v6) = (reversed(question.name()), reversed6(question.name()));
+        let same = |entry: &Entry| v4.is_some() && entry.v4 == v4 || v6.is_some() && entry.v6 == v6;
+        for entry in file.entries().filter(|entry| entry.first && same(entry)) {
             if self.lives(&entry) {
                 let mut name = [0u8; 256];
                 if let Some(length) = encode_name(&mut name, entry.name, file.network) {
@@ -570,6 +796,19 @@ fn reversed(name: &[u8]) -> Option<[u8; 4]> {
             return None;
         }
         *byte = u8::try_from(part.iter().fold(0u32, |value, digit| value * 10 + u32::from(digit - b'0'))).ok()?;
+    }
+    parts.next().is_none().then_some(ip)
+}
+
+/// The IPv6 address of 32 digits, the last first, and `ip6.arpa`.
+fn reversed6(name: &[u8]) -> Option<[u8; 16]> {
+    let digits = name.strip_suffix(b".ip6.arpa")?;
+    let mut ip = [0u8; 16];
+    let mut parts = digits.split(|&b| b == b'.');
+    for at in (0..32).rev() {
+        let &[digit] = parts.next()? else { return None };
+        let value = (digit as char).to_digit(16)? as u8;
+        ip[at / 2] |= if at % 2 == 0 { value << 4 } else { value };
     }
     parts.next().is_none().then_some(ip)
 }

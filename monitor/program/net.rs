@@ -112,9 +112,7 @@ impl Monitor {
             sys::unmap(self.plan);
         }
         (self.plan, self.plan_is_second) = (plan, true);
-        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RESOLVER)) {
-            self.read_resolver(op.payload);
-        }
+        self.read_resolver();
         Ok(())
     }
 

@@ -41,7 +41,7 @@ macro_rules! numbers {
 
 numbers! {
     READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
-    PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200;
+    PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200; CONNECT 42 203;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
     SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
@@ -80,6 +80,7 @@ pub const ESRCH: i32 = 3;
 pub const EIO: i32 = 5;
 pub const E2BIG: i32 = 7;
 pub const EAGAIN: i32 = 11;
+pub const EINPROGRESS: i32 = 115;
 pub const EACCES: i32 = 13;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
@@ -131,6 +132,7 @@ pub const SIGCHLD: u32 = 17;
 pub const SIGPIPE: u32 = 13;
 pub const SIGKILL: u32 = 9;
 
+pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_NEWNS: u64 = 0x0002_0000;
 pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub const CLONE_NEWPID: u64 = 0x2000_0000;
@@ -355,6 +357,21 @@ pub fn internet(tcp: bool) -> Result<i32> {
     sys!(SOCKET, AF_INET, kind | 0o2000000 | 0o4000, 0).map(|fd| fd as i32)
 }
 
+/// The same for any address: an IPv6 one, or an IPv4 one in its mapped form.
+pub fn internet6(tcp: bool) -> Result<i32> {
+    const AF_INET6: usize = 10;
+    let kind = if tcp { 1 } else { 2 };
+    sys!(SOCKET, AF_INET6, kind | 0o2000000 | 0o4000, 0).map(|fd| fd as i32)
+}
+
+/// Begins to connect to a `sockaddr_in` or `sockaddr_in6`; [`EINPROGRESS`] is no failure.
+pub fn connect(fd: i32, to: &[u8]) -> Result<()> {
+    match sys!(CONNECT, fd, to.as_ptr(), to.len()) {
+        Ok(_) | Err(EINPROGRESS) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Binds to a `sockaddr_in`.
 pub fn bind(fd: i32, address: &[u8; 16]) -> Result<()> {
     sys!(BIND, fd, address.as_ptr(), address.len()).map(|_| ())
@@ -364,13 +381,13 @@ pub fn listen(fd: i32, backlog: i32) -> Result<()> {
     sys!(LISTEN, fd, backlog).map(|_| ())
 }
 
-/// Sends one datagram to a `sockaddr_in`, or nothing.
-pub fn send_to(fd: i32, data: &[u8], to: &[u8; 16]) -> Result<usize> {
+/// Sends one datagram to a `sockaddr_in` or `sockaddr_in6`, or nothing.
+pub fn send_to(fd: i32, data: &[u8], to: &[u8]) -> Result<usize> {
     sys!(SENDTO, fd, data.as_ptr(), data.len(), 0x4000 | 0x40, to.as_ptr(), to.len())
 }
 
-/// Takes one datagram and its sender's `sockaddr_in`, if one is there.
-pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8; 16]) -> Result<usize> {
+/// Takes one datagram and its sender's `sockaddr_in` or `sockaddr_in6`, if one is there.
+pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8]) -> Result<usize> {
     let mut length = from.len() as u32;
     sys!(RECVFROM, fd, data.as_mut_ptr(), data.len(), 0x40, from.as_mut_ptr(), &raw mut length)
 }

@@ -14,7 +14,7 @@ use coracle_monitor::wire::{DO_NETWORK, NET_HOST, NET_INSIDE};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 /// Where a container's network namespace comes from.
@@ -405,12 +405,18 @@ fn check_connect(found: &Found, network: &Network) -> Result<()> {
     }
 }
 
-/// Whom a container's resolver asks: the servers of the request, or the host's; those that only the host reaches are
-/// marked. IPv4 alone.
-pub(super) fn servers(spec: &Spec, host_text: &str) -> Vec<(Ipv4Addr, bool)> {
+/// Whom a container's resolver asks: the servers of the request, or the host's. Those that only the host surely reaches,
+/// on its loopback device and by IPv6, are asked from there.
+pub(super) fn servers(spec: &Spec, host_text: &str) -> Vec<plan::Server> {
     let asked: Vec<&str> = spec.host_config.dns.iter().flatten().map(String::as_str).collect();
     let of_host = host_text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")).map(str::trim);
-    let texts: Vec<&str> = if asked.is_empty() { of_host.collect() } else { asked.clone() };
-    let parsed = texts.iter().filter_map(|text| text.parse::<Ipv4Addr>().ok());
-    parsed.map(|ip| (ip, ip.is_loopback())).collect()
+    let named = !asked.is_empty();
+    let texts: Vec<&str> = if named { asked } else { of_host.collect() };
+    let server = |text: &str| {
+        let (ip, zone) = text.split_once('%').unwrap_or((text, ""));
+        let ip: IpAddr = ip.parse().ok()?;
+        let scope = if zone.is_empty() { 0 } else { nix::net::if_::if_nametoindex(zone).ok()? };
+        Some(plan::Server { ip, scope, outside: ip.is_loopback() || scope != 0 || ip.is_ipv6() && !named })
+    };
+    texts.into_iter().filter_map(server).collect()
 }

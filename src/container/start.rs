@@ -264,8 +264,8 @@ impl Containers {
         let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
-        let network::Resolver { port, redirect, names, .. } = resolver;
-        Ok(Some(plan::Resolver { port, redirect, servers, names }))
+        let network::Resolver { port, redirect, names, aliases, .. } = resolver;
+        Ok(Some(plan::Resolver { port, redirect, servers, names, aliases }))
     }
 
     /// Opens the namespaces of `container:` modes. Errors: that container does not run.

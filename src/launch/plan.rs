@@ -68,10 +68,22 @@ pub(crate) struct Resolver {
     pub port: u16,
     /// netfilter requests for the container's network namespace.
     pub redirect: Vec<u8>,
-    /// Whom it asks, and whether only the host reaches that one.
-    pub servers: Vec<(std::net::Ipv4Addr, bool)>,
+    /// Whom it asks.
+    pub servers: Vec<Server>,
     /// Files of names below the container's run directory.
     pub names: Vec<String>,
+    /// Names that this container alone has for others: which file, the alias, the name.
+    pub aliases: Vec<(u32, String, String)>,
+}
+
+/// A resolver that questions are passed on to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub ip: std::net::IpAddr,
+    /// Of a link-local address.
+    pub scope: u32,
+    /// Only the host reaches it.
+    pub outside: bool,
 }
 
 /// Who a process runs as and what it may do.
@@ -418,6 +430,13 @@ fn net_request(plan: &mut PlanWriter, request: &NetRequest) {
     plan.str(&request.messages);
 }
 
+fn old_server(server: &Server) -> Option<(u32, u32)> {
+    match server.ip {
+        std::net::IpAddr::V4(ip) => Some((u32::from_le_bytes(ip.octets()), u32::from(server.outside))),
+        std::net::IpAddr::V6(_) => None,
+    }
+}
+
 fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {
     plan.op(OP_DNS, "make the sockets of the resolver").u32(u32::from(resolver.port));
     plan.op(OP_NET, "lead questions to the resolver").u32(NET_INSIDE_FILTER).u32(1).str("").u32(0);
@@ -431,13 +450,32 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
         plan.op(OP_NETWORK, "read the plan").str(id).str(members);
     }
     if let Some(resolver) = &c.resolver {
-        plan.op(OP_RESOLVER, "read the plan").u32(resolver.servers.len() as u32);
-        for (ip, outside) in &resolver.servers {
-            plan.u32(u32::from_le_bytes(ip.octets())).u32(u32::from(*outside));
+        // Monitors of earlier versions know resolvers of IPv4 alone.
+        let old: Vec<_> = resolver.servers.iter().filter_map(old_server).collect();
+        plan.op(OP_RESOLVER, "read the plan").u32(old.len() as u32);
+        for (ip, outside) in old {
+            plan.u32(ip).u32(outside);
         }
         plan.u32(resolver.names.len() as u32);
         for path in &resolver.names {
             plan.str(path);
+        }
+        plan.op(OP_SERVERS, "read the plan").u32(resolver.servers.len() as u32);
+        for server in &resolver.servers {
+            let ip = match server.ip {
+                std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                std::net::IpAddr::V6(ip) => ip,
+            };
+            for part in ip.octets().as_chunks::<4>().0 {
+                plan.u32(u32::from_le_bytes(*part));
+            }
+            plan.u32(u32::from(server.outside)).u32(server.scope);
+        }
+        if !resolver.aliases.is_empty() {
+            plan.op(OP_ALIASES, "read the plan").u32(resolver.aliases.len() as u32);
+            for (network, alias, name) in &resolver.aliases {
+                plan.u32(*network).str(alias).str(name);
+            }
         }
     }
     if !c.firewall_end.is_empty() {

@@ -1,6 +1,6 @@
 //! Names: the files that monitors answer from, one for each user-defined network, and what a container's resolver needs.
 
-use super::endpoint::{EndpointDoc, read};
+use super::endpoint::{Endpoint, EndpointDoc, read};
 use super::netlink::nft::{Batch, Hook, Meta, R0, Rule};
 use super::{Joined, Network, Networks, random};
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ pub(crate) struct Resolver {
     pub redirect: Vec<u8>,
     /// Files of names, below the container's run directory.
     pub names: Vec<String>,
+    /// The links of the container: which of the files, the alias, the name that it stands for.
+    pub aliases: Vec<(u32, String, String)>,
     /// Whether questions may leave: not where all its networks are internal.
     pub forwards: bool,
 }
@@ -30,8 +32,7 @@ pub(crate) struct Resolver {
 impl Networks {
     /// The resolver of a container that is on a user-defined network; others have none.
     pub(crate) fn resolver(&self, joined: &Joined) -> Result<Option<Resolver>> {
-        let own: Vec<&Network> =
-            joined.endpoints.iter().map(|end| &end.network).filter(|network| !network.is_predefined()).collect();
+        let own: Vec<&Endpoint> = joined.endpoints.iter().filter(|end| !end.network.is_predefined()).collect();
         if own.is_empty() {
             return Ok(None);
         }
@@ -40,7 +41,8 @@ impl Networks {
         Ok(Some(Resolver {
             port,
             redirect: redirect(port),
-            names: own.iter().map(|network| format!("../../net/{}", network.id)).collect(),
+            names: own.iter().map(|end| format!("../../net/{}", end.network.id)).collect(),
+            aliases: own.iter().enumerate().flat_map(|(at, end)| aliases(at as u32, &end.doc.links)).collect(),
             forwards: joined.endpoints.iter().any(|end| !end.network.spec.internal),
         }))
     }
@@ -92,6 +94,19 @@ impl Networks {
         }
         Ok(())
     }
+}
+
+/// Links as the resolver has them. They were checked when they were asked for.
+fn aliases(network: u32, links: &[String]) -> Vec<(u32, String, String)> {
+    let pair = |link: &String| {
+        let (name, alias) = link.split_once(':').unwrap_or((link, link));
+        let name = name.trim_start_matches('/');
+        // A whole id is no name; its beginning is.
+        let name = if crate::hex::is_hex_id(name) { &name[..12] } else { name };
+        let alias = alias.rsplit('/').next().unwrap_or_default();
+        (network, alias.to_ascii_lowercase(), name.to_ascii_lowercase())
+    };
+    links.iter().map(pair).collect()
 }
 
 fn entries(bytes: &mut Vec<u8>, row: &EndpointRow, doc: &EndpointDoc) {

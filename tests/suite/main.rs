@@ -22,6 +22,7 @@ mod many;
 mod misuse;
 mod monitor;
 mod network;
+mod network_names;
 mod older;
 mod registry;
 mod restart;

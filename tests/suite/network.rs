@@ -11,17 +11,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const HOST: &str = "10.77.0.1";
-const OUTSIDE: &str = "10.77.0.2";
+pub const HOST: &str = "10.77.0.1";
+pub const OUTSIDE: &str = "10.77.0.2";
 
 /// An engine on a host of its own (a network namespace that this test's thread is in), and a neighbour of that host.
-struct World {
-    root: Root,
-    outside: String,
+pub struct World {
+    pub root: Root,
+    pub outside: String,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let outside = format!("coracle-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// Runs something as the neighbour.
-    fn outside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub fn outside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.outside);
         std::thread::scope(|scope| {
             let there = scope.spawn(|| {
@@ -45,8 +45,25 @@ impl World {
         })
     }
 
+    /// Runs a shell script as the neighbour.
+    pub fn outside_sh(&self, script: &str) -> String {
+        self.outside(|| sh(script))
+    }
+
+    /// Runs something in a container's network namespace.
+    pub fn inside<T: Send>(&self, id: &str, work: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/proc/{}/ns/net", self.root.pid(id));
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                setns(File::open(path).expect("the container"), CloneFlags::CLONE_NEWNET).expect("go there");
+                work()
+            });
+            there.join().expect("the container's work")
+        })
+    }
+
     /// A container that answers `hi` on a TCP port, for ever.
-    fn server(&self, name: &str, more: Value) -> String {
+    pub fn server(&self, name: &str, more: Value) -> String {
         let script = "mkdir -p /w; echo hi > /w/index.html; trap 'exit 0' TERM; httpd -f -p 80 -h /w & wait";
         let id = self.root.create(name, body(&["sh", "-c", script], networked(more)));
         self.root.start(&id);
@@ -55,20 +72,20 @@ impl World {
         id
     }
 
-    fn sleeper(&self, name: &str, more: Value) -> String {
+    pub fn sleeper(&self, name: &str, more: Value) -> String {
         self.root.sleeper_with(name, networked(more))
     }
 
-    fn run(&self, script: &str, more: Value) -> Output {
+    pub fn run(&self, script: &str, more: Value) -> Output {
         self.root.sh_with(script, networked(more))
     }
 
-    fn network(&self, body: Value) -> coracle::Result<NetworkCreated> {
+    pub fn network(&self, body: Value) -> coracle::Result<NetworkCreated> {
         self.root.engine.network_create(&serde_json::from_value(body).expect("a network create body"))
     }
 
     /// Its address on whatever network it is on first.
-    fn ip(&self, id: &str) -> String {
+    pub fn ip(&self, id: &str) -> String {
         let settings = self.root.inspect(id).network_settings;
         settings.networks.values().next().expect("a network").ip_address.clone()
     }
@@ -80,14 +97,14 @@ impl Drop for World {
     }
 }
 
-fn sh(script: &str) -> String {
+pub fn sh(script: &str) -> String {
     let output = Command::new("sh").args(["-ec", script]).output().expect("sh");
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// `body` with the default network in place of none.
-fn networked(mut more: Value) -> Value {
+pub fn networked(mut more: Value) -> Value {
     if more["HostConfig"]["NetworkMode"].is_null() {
         more["HostConfig"]["NetworkMode"] = json!("default");
     }
@@ -95,7 +112,7 @@ fn networked(mut more: Value) -> Value {
 }
 
 /// What a small HTTP server says at this address.
-fn get(address: &str) -> Option<String> {
+pub fn get(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(2)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
@@ -105,12 +122,12 @@ fn get(address: &str) -> Option<String> {
 }
 
 /// The same from a container.
-fn get_inside(address: &str) -> String {
+pub fn get_inside(address: &str) -> String {
     let (host, port) = address.split_once(':').expect("host and port");
     format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 {host} {port} | tail -n 1")
 }
 
-fn published(port: &str, host_ip: &str, host_port: &str) -> Value {
+pub fn published(port: &str, host_ip: &str, host_port: &str) -> Value {
     json!({
         "ExposedPorts": { port: {} },
         "HostConfig": { "PortBindings": { port: [{ "HostIp": host_ip, "HostPort": host_port }] } },
