@@ -130,7 +130,11 @@ impl<'a> Filter<'a> {
         };
         let ended = !view.state.running && view.state.started_ns != 0;
         (self.stopped_too || view.state.running)
-            && self.names.as_ref().is_none_or(|names| names.find(&format!("/{}", view.name)) || names.find(&view.name) || view.links.iter().any(|link| names.find(link)))
+            && self.names.as_ref().is_none_or(|names| {
+                names.find(&format!("/{}", view.name))
+                    || names.find(&view.name)
+                    || view.links.iter().any(|link| names.find(link))
+            })
             && self.ids.as_ref().is_none_or(|ids| ids.find(&view.id))
             && self.query.filters.get("label").is_none_or(|labels| labels.iter().all(|label| labelled(view, label)))
             && self.exited.as_ref().is_none_or(|codes| ended && codes.contains(&view.state.exit_code))

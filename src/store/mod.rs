@@ -23,8 +23,13 @@ use std::time::Duration;
 
 /// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
 /// one was made by a newer library and is refused.
-const STEPS: &[&[&str]] =
-    &[&[images::SCHEMA, containers::SCHEMA], &[volumes::SCHEMA], &[blobs::SCHEMA], &[networks::SCHEMA], &[links::SCHEMA]];
+const STEPS: &[&[&str]] = &[
+    &[images::SCHEMA, containers::SCHEMA],
+    &[volumes::SCHEMA],
+    &[blobs::SCHEMA],
+    &[networks::SCHEMA],
+    &[links::SCHEMA],
+];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
 /// How long a call waits for another program's transaction.

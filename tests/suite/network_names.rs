@@ -125,7 +125,10 @@ fn links_on_the_default_network() {
     let exposed = json!({ "ExposedPorts": { "80/tcp": {}, "53/udp": {} }, "Env": ["KEY=value", "HOME=/x"], "Hostname": "dbhost" });
     let db = world.sleeper("db", exposed);
     let id = world.sleeper("web", linked(json!(["db", "db:my-db"])));
-    let text = world.root.exec(&id, &["sh", "-c", "cat /etc/hosts; env; ping -c 1 -w 2 my-db >/dev/null && echo reached"]).out();
+    let text = world
+        .root
+        .exec(&id, &["sh", "-c", "cat /etc/hosts; env; ping -c 1 -w 2 my-db >/dev/null && echo reached"])
+        .out();
     let ip = world.ip(&db);
     for line in [
         format!("{ip}\tdb dbhost"),
@@ -162,12 +165,19 @@ fn links_on_the_default_network() {
     assert!(!hosts().contains("my-db") && hosts().contains("db dbhost"), "{}", hosts());
     assert_eq!(links(&id), Some(vec!["/db:/shop/db".to_owned()]));
     fails(world.root.engine.container_remove("db", link, None), coracle::ErrorKind::Conflict, "default link name");
-    let missing = world.root.try_create("bad", body(&["true"], networked(linked(json!(["nobody:x"]))))).expect_err("no");
-    assert_eq!((missing.http_status(), missing.message()), (400, "could not get container for nobody: No such container: nobody"));
+    let missing =
+        world.root.try_create("bad", body(&["true"], networked(linked(json!(["nobody:x"]))))).expect_err("no");
+    assert_eq!(
+        (missing.http_status(), missing.message()),
+        (400, "could not get container for nobody: No such container: nobody")
+    );
     world.root.engine.container_kill("db", None, None).expect("kill");
     world.root.engine.container_kill("shop", None, None).expect("kill");
     let error = world.root.engine.container_start("shop", None, None).expect_err("the child does not run");
-    assert_eq!((error.http_status(), error.message()), (500, "Cannot link to a non running container: /db AS /shop/db"));
+    assert_eq!(
+        (error.http_status(), error.message()),
+        (500, "Cannot link to a non running container: /db AS /shop/db")
+    );
     world.root.engine.container_remove("db", RemoveContainer::default(), None).expect("remove");
     assert_eq!(links(&id), None);
     world.root.start("shop");
@@ -202,10 +212,7 @@ fn links_on_networks_of_ones_own() {
     connect(&other, json!({ "Links": ["db:second"] }));
     let end = world.root.inspect(&db).network_settings.networks["net2"].ip_address.clone();
     assert!(asked(&other, "second").contains(&format!("Address: {end}")), "{}", asked(&other, "second"));
-    assert_eq!(
-        world.root.inspect(&other).network_settings.networks["net2"].links,
-        Some(vec!["db:second".to_owned()])
-    );
+    assert_eq!(world.root.inspect(&other).network_settings.networks["net2"].links, Some(vec!["db:second".to_owned()]));
     let body = DisconnectNetwork { container: other.clone(), force: false };
     world.root.engine.network_disconnect("net2", &body, None).expect("disconnect");
     assert!(!asked(&other, "second").contains(&end));
