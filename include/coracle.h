@@ -1160,6 +1160,24 @@ coracle_status coracle_image_push(coracle *c,
                                   coracle_error **err);
 
 /**
+ * Asks a registry for images: by its search where it has one, else the names in its catalog.
+ *
+ * query_json: an object with "term" (what to look for; host[:port]/words asks that registry) and maybe "limit" (1 to
+ * 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
+ * of GET /images/search; free it with coracle_free.
+ *
+ * Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+ *
+ * Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+ */
+coracle_status coracle_image_search(coracle *c,
+                                    const char *query_json,
+                                    const char *auth_json,
+                                    coracle_op *op,
+                                    char **out_json,
+                                    coracle_error **err);
+
+/**
  * Checks credentials against a registry.
  *
  * auth_json: the credentials, with "serveraddress" saying the registry. *out_json: the document of POST /auth; free it

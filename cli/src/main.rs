@@ -21,6 +21,7 @@ mod time;
 mod volumes;
 
 use args::{Command, Flag, Parsed};
+use coracle::model::Mirror;
 use coracle::{Engine, Options};
 use std::fmt;
 use std::io::Write;
@@ -99,20 +100,23 @@ pub struct Globals {
     pub run_dir: Option<PathBuf>,
     /// `--insecure-registry`.
     pub insecure_registries: Vec<String>,
+    /// `--registry-mirror`.
+    pub mirrors: Vec<String>,
 }
 
 impl Globals {
     /// Opens the engine on the chosen root.
     pub fn engine(&self) -> Result<Engine, Failure> {
-        Ok(Engine::open_with(self.options())?)
+        Ok(Engine::open_with(self.options()?)?)
     }
 
     /// The options of the chosen root.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.root);
         options.run_dir = self.run_dir.clone();
         options.registry.insecure = self.insecure_registries.clone();
-        options
+        options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
+        Ok(options)
     }
 }
 
@@ -127,6 +131,11 @@ const GLOBAL: Command = Command {
             &["insecure-registry"],
             "HOST[:PORT]",
             "a registry without TLS, or with a certificate nobody vouches for",
+        ),
+        Flag::value(
+            &["registry-mirror"],
+            "[REGISTRY=]URL",
+            "where pulls from a registry (default docker.io) ask first",
         ),
         Flag::switch(&["version", "v"], "print the version"),
     ],
@@ -187,6 +196,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
         run_dir: global.last("run").map(PathBuf::from),
         insecure_registries: global.all("insecure-registry"),
+        mirrors: global.all("registry-mirror"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

@@ -1,11 +1,12 @@
 //! Commands that speak with registries.
 
 use crate::args::{Command, Flag, Parsed};
+use crate::containers::filters;
+use crate::format::{cut, table};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
-use std::collections::HashMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::process::{Command as Process, Stdio};
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
@@ -33,6 +34,20 @@ pub const ENTRIES: &[Entry] = &[
             stops_at_first: false,
         },
         run: push,
+    },
+    Entry {
+        command: Command {
+            name: "search",
+            usage: "[FLAGS] [REGISTRY/]TERM",
+            about: "Look for images in a registry",
+            flags: &[
+                Flag::value(&["limit"], "N", "most results, 1 to 100 (default 25)"),
+                Flag::value(&["filter", "f"], "NAME=VALUE", "is-official, is-automated, stars"),
+                Flag::switch(&["no-trunc"], "whole descriptions"),
+            ],
+            stops_at_first: false,
+        },
+        run: search,
     },
 ];
 
@@ -73,26 +88,36 @@ fn named(parsed: &Parsed) -> Result<(String, String), Failure> {
     }
 }
 
-/// What `docker login` left for that registry in docker's configuration file.
+/// What `docker login` left for that registry, in docker's configuration file or with a credential helper.
 fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
-    #[derive(Default, serde::Deserialize)]
-    #[serde(default)]
-    struct File {
-        auths: HashMap<String, RegistryAuth>,
+    let Some(path) = DockerConfig::default_path() else { return Ok(RegistryAuth::default()) };
+    Ok(DockerConfig::load(path)?.credentials(name, &mut run_helper)?)
+}
+
+fn run_helper(program: &str, server: &str) -> coracle::Result<Vec<u8>> {
+    let mut helper = Process::new(program).arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(mut input) = helper.stdin.take() {
+        // One that has read enough ends the pipe.
+        let _ = input.write_all(server.as_bytes());
     }
-    let home = |dir: std::ffi::OsString| PathBuf::from(dir).join(".docker");
-    let dir = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from).or(std::env::var_os("HOME").map(home));
-    let Some(path) = dir.map(|dir| dir.join("config.json")) else { return Ok(RegistryAuth::default()) };
-    let Ok(bytes) = std::fs::read(&path) else { return Ok(RegistryAuth::default()) };
-    let mut file: File = serde_json::from_slice(&bytes).map_err(|_| {
-        // Not the parser's words: they may show what it read.
-        Failure::Here(format!("{}: not a configuration file of docker's", path.display()))
-    })?;
-    let host = match name.split_once('/') {
-        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
-        _ => "https://index.docker.io/v1/",
+    Ok(helper.wait_with_output()?.stdout)
+}
+
+fn search(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let [term] = parsed.rest.as_slice() else {
+        return Err(Failure::Usage("exactly one term is needed".into()));
     };
-    Ok(file.auths.remove(host).unwrap_or_default())
+    let limit = parsed.number("limit").map_err(Failure::Usage)?;
+    let request = SearchImages { term: term.clone(), limit, filters: filters(parsed)?, auth: credentials(term)? };
+    let found = globals.engine()?.image_search(&request, None)?;
+    let yes = |value: bool| if value { "[OK]".to_owned() } else { String::new() };
+    let row = |image: &SearchResult| {
+        let text: String = image.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = if parsed.has("no-trunc") { text } else { cut(&text, 45) };
+        vec![image.name.clone(), text, image.star_count.to_string(), yes(image.is_official), yes(image.is_automated)]
+    };
+    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+    emit(&table(&["NAME", "DESCRIPTION", "STARS", "OFFICIAL", "AUTOMATED"], &rows)).map(|()| 0)
 }
 
 /// Shows progress: every message where somebody reads along, else without the bars.

@@ -74,7 +74,7 @@ fn router_options(parsed: &Parsed) -> RouterOptions {
 }
 
 fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
-    let mut options = globals.options();
+    let mut options = globals.options()?;
     if let Some(root) = parsed.last("root") {
         options.root = root.into();
     }

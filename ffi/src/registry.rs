@@ -1,11 +1,12 @@
-//! Registries: pulling, pushing, logging in.
+//! Registries: pulling, pushing, searching, logging in.
 
 use crate::arg::{self, Out};
 use crate::entry::{Failure, Outcome};
 use crate::op::Using;
+use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
-use engine::model::{PullImage, PushImage, RegistryAuth};
+use engine::model::{PullImage, PushImage, RegistryAuth, SearchImages};
 use libc::c_char;
 use serde_json::{Value, json};
 
@@ -74,6 +75,40 @@ pub unsafe extern "C" fn coracle_image_push(
         let result = root.engine().image_push(&request, &mut progress, using.op());
         using.done(result)?;
         out.give_json(&made)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Asks a registry for images: by its search where it has one, else the names in its catalog.
+///
+/// query_json: an object with "term" (what to look for; host[:port]/words asks that registry) and maybe "limit" (1 to
+/// 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
+/// of GET /images/search; free it with coracle_free.
+///
+/// Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+///
+/// Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_search(
+    c: *mut coracle,
+    query_json: *const c_char,
+    auth_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let query = Query::new(query_json, "query_json")?;
+        let request = SearchImages {
+            term: query.text("term")?,
+            limit: query.number("limit")?,
+            filters: query.filters()?,
+            auth: auth(auth_json)?,
+        };
+        let using = Using::new(op)?;
+        let result = root.engine().image_search(&request, using.op());
+        out.give_json(&using.done(result)?)?;
         Ok(CORACLE_OK)
     })
 }

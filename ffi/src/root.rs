@@ -5,7 +5,7 @@ use crate::entry::{Failure, Outcome, catch, enter};
 use crate::handle::{self, Object, Ref};
 use crate::types::*;
 use coracle_http::Router;
-use engine::model::StringMap;
+use engine::model::{Mirror, StringMap};
 use engine::{Durability, Engine, ErrorKind, Options};
 use libc::c_char;
 use serde::Deserialize;
@@ -165,6 +165,7 @@ struct Config {
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
     insecure_registries: Option<Vec<String>>,
+    registry_mirrors: Option<Vec<String>>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -192,6 +193,8 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
     options.labels = config.labels.unwrap_or(options.labels);
     options.registry.insecure = config.insecure_registries.unwrap_or_default();
+    let mirrors = config.registry_mirrors.unwrap_or_default();
+    options.registry.mirrors = mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

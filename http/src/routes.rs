@@ -56,7 +56,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/exec/{name}/json", exec::inspect),
     // Images.
     route("GET", "/images/json", images::list),
-    route("GET", "/images/search", unbuilt::search),
+    route("GET", "/images/search", registry::search),
     route("GET", "/images/get", images::save_many),
     route("GET", "/images/{name}/get", images::save_one),
     route("GET", "/images/{name}/history", images::history),

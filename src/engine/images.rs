@@ -80,6 +80,11 @@ impl Engine {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.push(options, push, progress, emit, op))
     }
+    /// Asks the registry that the term names (or the default one) for images: by its search where it has one, else the
+    /// names in its catalog.
+    pub fn image_search(&self, search: &SearchImages, op: Option<&Op>) -> Result<Vec<SearchResult>> {
+        self.0.images.search(&self.0.options.registry, search, op)
+    }
     /// Checks credentials against the registry that they are for; wrong ones are [`crate::ErrorKind::Unauthorized`].
     pub fn registry_auth(&self, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
         self.0.images.login(&self.0.options.registry, auth, op)
@@ -94,6 +99,10 @@ impl Engine {
     }
     /// Not in this build: the library was made without its registry client.
     pub fn image_push(&self, _: &PushImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<()> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_search(&self, _: &SearchImages, _: Option<&Op>) -> Result<Vec<SearchResult>> {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.

@@ -6,18 +6,18 @@
 //! `root/tmp/image-…`, locked by its maker; a directory there whose lock is free is swept by the next opener.
 //!
 //! Two locks (flock on the directories themselves): `tmp/` is held shared while a staging directory is made and locked,
-//! exclusively by the sweeper; `layers/` is held exclusively while directories move in or out, which is short.
+//! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while directories move in or out, which is short.
 
 use super::digest::Digest;
 use super::layer::Stage;
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;
-use std::cell::Cell;
 use std::fs::DirBuilder;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const LAYERS: &str = "layers";
 const TMP: &str = "tmp";
@@ -60,6 +60,11 @@ impl Layers {
         tree::open_dir_at(self.layers.as_fd(), diff_id.hex()).map_err(|e| e.context(format_args!("layer {diff_id}")))
     }
 
+    /// The directory for what is not whole yet.
+    pub(super) fn tmp(&self) -> BorrowedFd<'_> {
+        self.tmp.as_fd()
+    }
+
     /// A new staging directory of ours.
     pub(crate) fn stage(&self) -> Result<Staging<'_>> {
         let gate = self.reopen(TMP)?;
@@ -69,7 +74,7 @@ impl Layers {
         tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
         let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
         tree::lock(dir.as_fd(), Lock::Exclusive)?;
-        Ok(Staging { layers: self, name, dir, count: Cell::new(0) })
+        Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0) })
     }
 
     /// Takes the exclusive right to move layers.
@@ -80,22 +85,24 @@ impl Layers {
     }
 
     /// Removes what programs that ended left: their staging directories, and layers that `known` does not have.
-    /// Does nothing where another program is just at it.
-    pub(crate) fn sweep(&self, known: impl Fn(&Digest) -> Result<bool>) -> Result<()> {
+    /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes.
+    pub(crate) fn sweep(&self, known: impl Fn(&Digest) -> Result<bool>, parts_limit: u64) -> Result<()> {
         let gate = self.reopen(TMP)?;
         if tree::lock(gate.as_fd(), Lock::TryExclusive)? {
-            for name in tree::names(self.tmp.as_fd())? {
+            let names = tree::names(self.tmp.as_fd())?;
+            for name in &names {
                 if !name.starts_with(PREFIX.as_bytes()) {
                     continue;
                 }
-                let dir = match tree::open_dir_at(self.tmp.as_fd(), &name) {
+                let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
                     Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
                     other => other?,
                 };
                 if tree::lock(dir.as_fd(), Lock::TryExclusive)? {
-                    tree::remove_tree(self.tmp.as_fd(), &name)?;
+                    tree::remove_tree(self.tmp.as_fd(), name)?;
                 }
             }
+            self.sweep_parts(names, parts_limit)?;
         }
         drop(gate);
         let lock = self.reopen(LAYERS)?;
@@ -168,7 +175,7 @@ pub(crate) struct Staging<'a> {
     layers: &'a Layers,
     name: String,
     dir: OwnedFd,
-    count: Cell<u64>,
+    count: AtomicU64,
 }
 
 impl Staging<'_> {
@@ -188,8 +195,7 @@ impl Staging<'_> {
     }
 
     fn next(&self) -> String {
-        self.count.set(self.count.get() + 1);
-        self.count.get().to_string()
+        (self.count.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
 
     fn clear(&self) -> Result<()> {

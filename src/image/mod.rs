@@ -16,6 +16,7 @@ mod kin;
 mod layer;
 mod layers;
 mod list;
+mod parts;
 mod progress;
 mod reference;
 #[cfg(feature = "registry")]
@@ -87,7 +88,7 @@ pub(crate) struct Images {
 
 impl Images {
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
-    pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability) -> Result<Images> {
+    pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability, parts_limit: u64) -> Result<Images> {
         let images = Images {
             db,
             layers: Layers::open(root, durability)?,
@@ -95,7 +96,8 @@ impl Images {
             flights: remote::Flights::default(),
         };
         images.collect()?;
-        images.layers.sweep(|diff_id| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string())))?;
+        let known = |diff_id: &Digest| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()));
+        images.layers.sweep(known, parts_limit)?;
         Ok(images)
     }
 

@@ -8,6 +8,7 @@ mod archive;
 mod base64;
 mod container;
 mod detach;
+mod docker_config;
 mod event;
 mod exec;
 mod image;
@@ -19,9 +20,10 @@ mod volume;
 
 pub use archive::*;
 #[cfg(feature = "registry")]
-pub(crate) use base64::to_base64;
+pub(crate) use base64::{from_base64, to_base64};
 pub use container::*;
 pub use detach::DetachKeys;
+pub use docker_config::{CredentialHelper, DockerConfig};
 pub use event::*;
 pub use exec::*;
 pub use image::*;

@@ -1,9 +1,12 @@
 //! Registries: credentials, what a pull and a push ask for.
 
+use super::Filters;
 use super::base64::from_base64;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How registries are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,12 +17,51 @@ pub struct RegistryOptions {
     /// Directories with one directory per `host:port`, which hold authorities (`*.crt`) and client certificates
     /// (`*.cert` with `*.key`) for that registry.
     pub certs_dirs: Vec<PathBuf>,
+    /// Where pulls ask first, in this order; the registry itself comes last.
+    pub mirrors: Vec<Mirror>,
+    /// Longest silence of a registry in the middle of an answer, and longest wait for a connection (at most 20 s).
+    pub silence: Duration,
+    /// Most bytes that pulls which were cut off may leave under `root/tmp` to go on from, in all; the oldest go first,
+    /// and a week is the longest. 0: they leave nothing.
+    pub parts_limit: u64,
 }
 
 impl Default for RegistryOptions {
     fn default() -> RegistryOptions {
         let certs_dirs = ["/etc/coracle/certs.d", "/etc/docker/certs.d"].map(PathBuf::from).to_vec();
-        RegistryOptions { insecure: Vec::new(), certs_dirs }
+        RegistryOptions {
+            insecure: Vec::new(),
+            certs_dirs,
+            mirrors: Vec::new(),
+            silence: Duration::from_secs(60),
+            parts_limit: 4 << 30,
+        }
+    }
+}
+
+/// A place that has what a registry has. Credentials of the registry never go there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirror {
+    /// The registry's name in references: `docker.io`, `reg.example:5000`.
+    pub registry: String,
+    /// `https://host[:port]`, or `http://host[:port]` where it may be spoken to without TLS.
+    pub url: String,
+}
+
+impl Mirror {
+    /// Reads `URL` (a mirror of `docker.io`) or `REGISTRY=URL`.
+    pub fn parse(text: &str) -> Result<Mirror> {
+        let (registry, url) = match text.split_once("=") {
+            Some((registry, url)) if !registry.contains("://") => (registry, url),
+            _ => ("docker.io", text),
+        };
+        let host = url.strip_prefix("https://").or(url.strip_prefix("http://")).map(|rest| rest.trim_end_matches('/'));
+        match host {
+            Some(host) if !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']) && !registry.is_empty() => {
+                Ok(Mirror { registry: registry.to_owned(), url: url.trim_end_matches('/').to_owned() })
+            }
+            _ => Err(Error::invalid(format!("mirror {text:?}: not [REGISTRY=]http[s]://HOST[:PORT]"))),
+        }
     }
 }
 
@@ -91,6 +133,38 @@ pub struct PullImage {
     pub auth: RegistryAuth,
 }
 
+/// What a search asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchImages {
+    /// What to look for; `host[:port]/words` asks that registry.
+    pub term: String,
+    /// Most results, 1 to 100; absent: 25.
+    pub limit: Option<i64>,
+    /// `is-official`, `is-automated` (true or false), `stars` (at least so many).
+    pub filters: Filters,
+    /// Credentials.
+    pub auth: RegistryAuth,
+}
+
+/// One image that a search found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchResult {
+    /// How many users like it.
+    pub star_count: i64,
+    /// Whether the registry's owner stands for it.
+    pub is_official: bool,
+    /// Repository.
+    pub name: String,
+    /// An older word for `is_automated`.
+    pub is_trusted: bool,
+    /// Whether the registry built it.
+    pub is_automated: bool,
+    /// One line about it.
+    pub description: String,
+}
+
 /// What a push asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -107,6 +181,16 @@ pub struct PushImage {
 mod tests {
     use super::super::base64::to_base64;
     use super::*;
+
+    #[test]
+    fn mirrors_name_a_registry_and_an_address() {
+        let mirror = |registry: &str, url: &str| Mirror { registry: registry.into(), url: url.into() };
+        assert_eq!(Mirror::parse("https://m.example/").unwrap(), mirror("docker.io", "https://m.example"));
+        assert_eq!(Mirror::parse("r.example:5=http://m:1").unwrap(), mirror("r.example:5", "http://m:1"));
+        for bad in ["", "m.example", "ftp://m", "https://", "https://u:p@m", "https://m/path", "=https://m"] {
+            assert!(Mirror::parse(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_header_has_two_forms_and_shows_no_secret() {

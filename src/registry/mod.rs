@@ -5,6 +5,7 @@
 //! for and to the token server that it names, over TLS unless the registry is an insecure one, and stand in no error.
 
 mod auth;
+mod search;
 mod transport;
 mod trust;
 mod url;
@@ -110,6 +111,19 @@ impl<'a> Client<'a> {
         })
     }
 
+    /// Reaches the mirror of a registry at `url`: without credentials, which are for the registry itself.
+    pub(crate) fn of_mirror(transport: &'a Transport, domain: &str, url: &str) -> Result<Client<'a>> {
+        let base = Url::parse(url)?.at("/v2/");
+        let ask = Ask { method: "GET", url: base.clone(), headers: vec![], authorization: None, body: Payload::None };
+        let answer = transport.send(ask)?;
+        let challenge = match answer.status {
+            401 => Challenge::of(answer.all("www-authenticate")),
+            _ => None,
+        };
+        let access = Access::new(RegistryAuth::default());
+        Ok(Client { transport, domain: domain.to_owned(), base, access, challenge: Mutex::new(challenge) })
+    }
+
     /// The repository `path`; `push`: also to write to.
     pub(crate) fn repository(&'a self, path: &str, push: bool) -> Repository<'a> {
         let actions = if push { "pull,push" } else { "pull" };
@@ -130,9 +144,35 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// One call, with what the registry wants to know of its caller, again where its token was too old or where the
-    /// registry asks for patience (unless the body is a stream).
+    /// One call, with what the registry wants to know of its caller, again where its token was too old, where the
+    /// registry asks for patience and where the connection fails (unless the body is a stream).
     fn call(
+        &self,
+        method: &'static str,
+        url: Url,
+        headers: &[(&'static str, String)],
+        scope: &str,
+        mut body: Payload<'_>,
+    ) -> Result<Answer> {
+        let mut attempt = 1;
+        loop {
+            let again = match &mut body {
+                Payload::None => Payload::None,
+                Payload::Bytes(bytes) => Payload::Bytes(bytes),
+                Payload::Stream(_) => return self.call_once(method, url, headers, scope, body),
+            };
+            match self.call_once(method, url.clone(), headers, scope, again) {
+                Err(error) if error.kind() == ErrorKind::Unavailable && attempt < ATTEMPTS => {
+                    self.transport.sleep(Duration::from_millis(500) * 2u32.pow(attempt))?;
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// One call on one connection, again only where the registry answers that it should be.
+    fn call_once(
         &self,
         method: &'static str,
         url: Url,
@@ -156,7 +196,7 @@ impl<'a> Client<'a> {
                 Payload::Stream(stream) => (true, Payload::Stream(*stream)),
             };
             let ask = Ask { method, url: url.clone(), headers: headers.to_vec(), authorization, body: payload };
-            let answer = self.transport.send(ask)?;
+            let mut answer = self.transport.send(ask)?;
             match answer.status {
                 401 if !renewed && !stream && answer.url.same_origin(&self.base) => {
                     let asked = Challenge::of(answer.all("www-authenticate"));
@@ -169,13 +209,16 @@ impl<'a> Client<'a> {
                     self.access.forget();
                     renewed = true;
                 }
-                429 | 502 | 503 | 504 if !stream && attempt < ATTEMPTS => {
+                429 | 500 | 502 | 503 | 504 if !stream && attempt < ATTEMPTS => {
                     let asked = answer.header("retry-after").and_then(|text| text.trim().parse().ok());
                     let wait = asked.map_or(Duration::from_millis(500) * 2u32.pow(attempt), Duration::from_secs);
                     attempt += 1;
                     self.transport.sleep(wait.min(LONGEST_WAIT))?;
                 }
-                _ => return Ok(answer),
+                _ => {
+                    answer.is_last = !stream;
+                    return Ok(answer);
+                }
             }
         }
     }
@@ -213,7 +256,9 @@ impl Repository<'_> {
         if from > 0 {
             headers.push(("range", format!("bytes={from}-")));
         }
-        let answer = self.get(self.url(&format!("blobs/{digest}")), &headers)?;
+        let url = self.url(&format!("blobs/{digest}"));
+        // Whoever reads a blob to its end goes on by itself after a cut.
+        let answer = self.client.call_once("GET", url, &headers, &self.scope, Payload::None)?;
         let at = match answer.status {
             200 => 0,
             206 => {
@@ -362,7 +407,7 @@ fn refused(answer: Answer, what: &str) -> Error {
         401 => ErrorKind::Unauthorized,
         403 => ErrorKind::Forbidden,
         404 => ErrorKind::NotFound,
-        429 | 500..=504 => ErrorKind::Unavailable,
+        429 | 500..=504 if !answer.is_last => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,
     };
     let body: Option<Body> = answer.bytes(64 << 10).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());

@@ -6,7 +6,7 @@
 use super::trust::{certificates, is_insecure};
 use super::url::Url;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::RegistryOptions;
+use crate::model::{Mirror, RegistryOptions};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
@@ -17,10 +17,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 use ureq::{Agent, SendBody, http};
 
 const CONNECT: Duration = Duration::from_secs(20);
-/// Longest silence in the middle of a body.
-const SILENCE: Duration = Duration::from_secs(60);
-/// Longest wait for an answer: a registry may digest a large upload first.
-const ANSWER: Duration = Duration::from_secs(300);
+/// How many times the longest silence an answer may take to begin: a registry may digest a large upload first.
+const ANSWER: u32 = 5;
 const MAX_HEADERS: usize = 64 << 10;
 const MAX_REDIRECTS: u32 = 5;
 const AGENT: &str = concat!("coracle/", env!("CARGO_PKG_VERSION"));
@@ -29,6 +27,8 @@ const AGENT: &str = concat!("coracle/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Transport {
     options: RegistryOptions,
     stopped: AtomicBool,
+    /// What failed may be tried elsewhere.
+    halted: AtomicBool,
     agents: Mutex<HashMap<String, Agent>>,
 }
 
@@ -54,6 +54,8 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// Where it came from, after redirects.
     pub(super) url: Url,
+    /// It was asked for as often as makes sense.
+    pub(super) is_last: bool,
     headers: http::HeaderMap,
     body: ureq::Body,
 }
@@ -91,20 +93,32 @@ impl Answer {
 
 impl Transport {
     pub(crate) fn new(options: RegistryOptions) -> Transport {
-        Transport { options, stopped: AtomicBool::new(false), agents: Mutex::default() }
+        Transport { options, stopped: AtomicBool::new(false), halted: AtomicBool::new(false), agents: Mutex::default() }
     }
 
     /// Ends every call, now and later.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+        self.halt();
+    }
+
+    /// Ends every call until [`Transport::revive`].
+    pub(crate) fn halt(&self) {
+        self.halted.store(true, Ordering::SeqCst);
         for (_, agent) in self.agents.lock().drain() {
             agent.shutdown();
         }
     }
 
+    /// Goes on after [`Transport::halt`], unless stopped.
+    pub(crate) fn revive(&self) -> Result<()> {
+        self.halted.store(false, Ordering::SeqCst);
+        self.check()
+    }
+
     /// The error of a stopped transport.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.stopped.load(Ordering::SeqCst) {
+        match self.stopped.load(Ordering::SeqCst) || self.halted.load(Ordering::SeqCst) {
             true => Err(Error::new(ErrorKind::Cancelled, "the operation was cancelled")),
             false => Ok(()),
         }
@@ -132,6 +146,17 @@ impl Transport {
         is_insecure(authority, &self.options)
     }
 
+    /// The mirrors of a registry, in the order they are to be asked.
+    pub(crate) fn mirrors(&self, domain: &str) -> Vec<Mirror> {
+        self.options.mirrors.iter().filter(|mirror| mirror.registry == domain).cloned().collect()
+    }
+
+    /// Whether somebody said that there is a mirror without TLS there.
+    fn is_plain_mirror(&self, url: &Url) -> bool {
+        let same = |mirror: &Mirror| Url::parse(&mirror.url).is_ok_and(|mirror| mirror.same_origin(url));
+        self.options.mirrors.iter().any(same)
+    }
+
     /// Sends one request; GET and HEAD follow redirects. Connections that fail are [`ErrorKind::Unavailable`].
     pub(super) fn send(&self, mut ask: Ask<'_>) -> Result<Answer> {
         let first = ask.url.clone();
@@ -155,7 +180,7 @@ impl Transport {
     fn once(&self, ask: &mut Ask<'_>) -> Result<Answer> {
         self.check()?;
         let url = ask.url.clone();
-        if !url.https && !self.is_insecure(&url.authority) {
+        if !url.https && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
             let who = &url.authority;
             return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
         }
@@ -176,7 +201,7 @@ impl Transport {
         // A stopped transport has closed the connection: that is the reason, not the failure.
         self.check()?;
         let (parts, body) = result.map_err(|e| failed(ask.method, &url, &e))?.into_parts();
-        Ok(Answer { status: parts.status.as_u16(), url, headers: parts.headers, body })
+        Ok(Answer { status: parts.status.as_u16(), url, is_last: false, headers: parts.headers, body })
     }
 
     /// The agent for an origin: each has a trust of its own.
@@ -185,15 +210,16 @@ impl Transport {
         if let Some(agent) = self.agents.lock().get(&key) {
             return Ok(agent.clone());
         }
+        let silence = self.options.silence;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_response_header_size(MAX_HEADERS)
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE))
-            .timeout_recv_response(Some(ANSWER))
+            .timeout_connect(Some(CONNECT.min(silence)))
+            .timeout_per_read(Some(silence))
+            .timeout_per_write(Some(silence))
+            .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
             .user_agent(AGENT)
             .proxy(proxy(url)?);
         let config = if url.https { config.tls_config(self.tls(&url.authority)?) } else { config };

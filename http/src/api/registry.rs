@@ -1,9 +1,9 @@
-//! Pulling, pushing, logging in.
+//! Pulling, pushing, searching, logging in.
 
 use super::{Call, document, gone, streamed};
 use crate::message::Response;
 use crate::stream;
-use coracle::model::{Progress, PullImage, PushImage, RegistryAuth};
+use coracle::model::{Progress, PullImage, PushImage, RegistryAuth, SearchImages};
 use coracle::{Error, ErrorKind, Result};
 
 pub(crate) fn pull(call: Call, name: &str) -> Result<Response> {
@@ -56,6 +56,17 @@ pub(crate) fn push(mut call: Call) -> Result<Response> {
             Err(error) => Err(error),
         }
     }))
+}
+
+pub(crate) fn search(call: Call) -> Result<Response> {
+    let limit = match call.query.text("limit") {
+        "" => None,
+        text => Some(text.parse().map_err(|_| Error::invalid(format!("limit: {text:?} is not a number")))?),
+    };
+    let term = call.query.text("term").to_owned();
+    let request = SearchImages { term, limit, filters: call.query.filters()?, auth: header(&call).unwrap_or_default() };
+    let op = call.request.client.op()?;
+    document(200, &call.engine().image_search(&request, op.as_ref())?)
 }
 
 pub(crate) fn login(mut call: Call) -> Result<Response> {

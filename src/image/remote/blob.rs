@@ -3,6 +3,7 @@
 use super::{ATTEMPTS, Say, back_off, is_passing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::{Digest, Hasher};
+use crate::image::parts::Part;
 use crate::image::progress;
 use crate::registry::{Blob, Repository, Transport};
 use std::io::{self, Read};
@@ -11,15 +12,17 @@ use std::time::{Duration, Instant};
 /// How often progress is told.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A blob as one stream. A connection that breaks is made again where it broke; the end comes only when size and digest
-/// are right.
-pub(super) struct BlobReader<'a> {
+/// A blob as one stream. A connection that breaks is made again where it broke, a part of the blob that is here already
+/// comes first; the end comes only when size and digest are right.
+pub(super) struct BlobReader<'a, 'p> {
     transport: &'a Transport,
     repository: &'a Repository<'a>,
     digest: Digest,
     size: u64,
     /// Whom to tell, and as what.
     say: Option<(&'a Say, String)>,
+    /// What is here already, and where more of it is kept.
+    part: Option<&'a mut Part<'p>>,
     open: Option<Box<dyn Read + Send>>,
     at: u64,
     hasher: Option<Hasher>,
@@ -29,20 +32,22 @@ pub(super) struct BlobReader<'a> {
     failed: Option<Error>,
 }
 
-impl<'a> BlobReader<'a> {
+impl<'a, 'p> BlobReader<'a, 'p> {
     pub(super) fn new(
         transport: &'a Transport,
         repository: &'a Repository<'a>,
         digest: Digest,
         size: u64,
         say: Option<(&'a Say, String)>,
-    ) -> BlobReader<'a> {
+        part: Option<&'a mut Part<'p>>,
+    ) -> BlobReader<'a, 'p> {
         BlobReader {
             transport,
             repository,
             digest,
             size,
             say,
+            part,
             open: None,
             at: 0,
             hasher: Some(Hasher::new()),
@@ -78,6 +83,9 @@ impl<'a> BlobReader<'a> {
             match self.piece(out) {
                 Ok(n) => {
                     self.failures = 0;
+                    if let Some(part) = &mut self.part {
+                        part.append(&out[..n], self.at);
+                    }
                     self.at += n as u64;
                     if let Some(hasher) = &mut self.hasher {
                         hasher.update(&out[..n]);
@@ -107,6 +115,12 @@ impl<'a> BlobReader<'a> {
     fn piece(&mut self, out: &mut [u8]) -> Result<usize> {
         let wanted = out.len().min(usize::try_from(self.size - self.at).unwrap_or(usize::MAX));
         let broken = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Unavailable, format!("download: {e}"));
+        if let Some(part) = self.part.as_mut().filter(|part| part.have() > self.at) {
+            match part.read(&mut out[..wanted], self.at) {
+                0 => {}
+                n => return Ok(n),
+            }
+        }
         let content = match &mut self.open {
             Some(content) => content,
             None => self.open.insert(connect(self.repository, &self.digest, self.size, self.at)?),
@@ -131,6 +145,10 @@ impl<'a> BlobReader<'a> {
         self.open = None;
         match self.hasher.take().map(Hasher::finish) {
             Some(found) if found != self.digest => {
+                // What is not the blob is no part of it.
+                if let Some(part) = &mut self.part {
+                    part.reset();
+                }
                 Err(Error::invalid(format!("filesystem layer verification failed for digest {}", self.digest)))
             }
             _ => Ok(0),
@@ -147,7 +165,7 @@ impl<'a> BlobReader<'a> {
     }
 }
 
-impl Read for BlobReader<'_> {
+impl Read for BlobReader<'_, '_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);

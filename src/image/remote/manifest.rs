@@ -74,6 +74,8 @@ struct Platform {
 #[derive(Debug)]
 pub(super) enum Document {
     Image(Manifest),
+    /// In the oldest form: to be read by [`super::schema1`].
+    Old,
     /// Several; this is the digest of the one for this machine.
     Chosen(Digest),
 }
@@ -105,9 +107,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
     }
     match kind {
         LIST | INDEX => choose(json(bytes)?).map(Document::Chosen),
-        SCHEMA1 | SIGNED1 => Err(Error::unsupported(
-            "manifests of schema version 1 are not supported: push the image again with a newer client",
-        )),
+        SCHEMA1 | SIGNED1 => Ok(Document::Old),
         _ => {
             let manifest: Manifest = json(bytes)?;
             check(&manifest)?;
@@ -203,7 +203,7 @@ mod tests {
         let plugin = "application/vnd.docker.plugin.v1+json";
         assert!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message().contains("no image"));
         assert!(read_value(SCHEMA2, &image(CONFIG, "text/html")).is_err());
-        assert_eq!(read_value("", &json!({ "schemaVersion": 1 })).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(matches!(read_value("", &json!({ "schemaVersion": 1 })).unwrap(), Document::Old));
         assert!(read(SCHEMA2, b"<html>").is_err());
         let mut two = image(CONFIG, LAYER);
         two["mediaType"] = LIST.into();

@@ -8,6 +8,8 @@ mod flights;
 mod manifest;
 mod pull;
 mod push;
+mod schema1;
+mod search;
 
 pub(super) use flights::Flights;
 
@@ -114,7 +116,7 @@ fn in_parallel<J: Send, T: Send>(
                 Ok(answer) => *done[index].lock() = Some(answer),
                 Err(error) => {
                     failed.lock().get_or_insert(error);
-                    transport.stop();
+                    transport.halt();
                 }
             }
         }

@@ -1,13 +1,16 @@
 //! Pulling: manifest, configuration, layers that are missing, then all at once visible.
 
 use super::blob::BlobReader;
-use super::manifest::{ACCEPT, Descriptor, Document, Manifest, read};
+use super::flights::Claims;
+use super::manifest::{ACCEPT, Document, Manifest, read};
+use super::schema1::Old;
 use super::{Say, beside, in_parallel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::config::{ImageConfig, MAX_CONFIG};
 use crate::image::digest::Digest;
-use crate::image::layer::{Stage, Staged, Workers};
+use crate::image::layer::{Staged, Workers};
 use crate::image::layers::Staging;
+use crate::image::parts::Part;
 use crate::image::reference::Reference;
 use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, progress};
 use crate::model::{Event, PullImage, RegistryOptions};
@@ -15,8 +18,10 @@ use crate::op::Op;
 use crate::registry::{Client, Repository, Transport};
 use crate::store::blobs::{self, BlobRow};
 use crate::store::{Flush, images as rows};
-use std::collections::HashSet;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
+use std::time::Duration;
 
 /// Lists in lists.
 const MAX_DEPTH: u32 = 3;
@@ -35,11 +40,30 @@ impl Images {
         let transport = Transport::new(options.clone());
         let mut events = Vec::new();
         let result = beside(&transport, tell, op, |say| {
+            let attempt = |client: Client<'_>, events: &mut Vec<Event>| {
+                let repository = client.repository(reference.path(), false);
+                let pull = Pull {
+                    images: self,
+                    transport: &transport,
+                    repository: &repository,
+                    say: &say,
+                    parts_limit: options.parts_limit,
+                };
+                pull.all(&reference, events)
+            };
+            for mirror in transport.mirrors(reference.domain()) {
+                let client = Client::of_mirror(&transport, reference.domain(), &mirror.url);
+                match client.and_then(|client| attempt(client, &mut events)) {
+                    Err(error) if error.kind() != ErrorKind::Cancelled => transport.revive()?,
+                    other => return other,
+                }
+            }
             let client = Client::connect(&transport, reference.domain(), request.auth.clone())?;
-            let repository = client.repository(reference.path(), false);
-            let pull = Pull { images: self, transport: &transport, repository: &repository, say: &say };
-            pull.all(&reference, &mut events).map_err(|error| explain(error, &reference))
+            attempt(client, &mut events).map_err(|error| explain(error, &reference))
         });
+        if result.is_err() {
+            self.layers.sweep_parts_now(options.parts_limit)?;
+        }
         events.into_iter().for_each(emit);
         result
     }
@@ -75,15 +99,29 @@ struct Pull<'a> {
     transport: &'a Transport,
     repository: &'a Repository<'a>,
     say: &'a Say,
+    parts_limit: u64,
 }
 
-/// A layer to be fetched into its place.
-struct Job {
-    layer: Descriptor,
+/// A layer as its manifest names it.
+struct Layer {
+    /// Of the blob.
     digest: Digest,
-    diff_id: Digest,
-    name: String,
-    stage: Stage,
+    size: u64,
+    /// Of what it unpacks to; the oldest form does not say.
+    diff_id: Option<Digest>,
+}
+
+impl Layer {
+    /// What two pulls that need the same layer agree on.
+    fn key(&self) -> Digest {
+        self.diff_id.unwrap_or(self.digest)
+    }
+}
+
+/// An image as its manifest describes it.
+enum Described {
+    Image(Manifest),
+    Old(Old),
 }
 
 impl Pull<'_> {
@@ -118,8 +156,11 @@ impl Pull<'_> {
             (None, tag) => tag.unwrap_or_default().to_owned(),
         };
         self.say.tell(progress::line(format!("Pulling from {}", self.repository.path), &id));
-        let (digest, manifest) = self.manifest(reference)?;
-        let (image, staged) = self.content(&manifest)?;
+        let (digest, described) = self.manifest(reference)?;
+        let (image, fetched) = match &described {
+            Described::Image(manifest) => self.content(manifest)?,
+            Described::Old(old) => self.old_content(old)?,
+        };
         let mut names = vec![reference.clone().with_digest(&digest.to_string())?];
         // By digest there is no tag to set.
         if reference.digest().is_none() {
@@ -129,17 +170,20 @@ impl Pull<'_> {
         let id = image.id.to_string();
         let before = self.images.db.read(|tx| rows::named(tx, &stored))?;
         let labels = crate::image::labels(&image.config);
-        let (staging, layers, _claims) = staged;
         let diff_ids = image.layers.clone();
-        self.images.commit(&staging, &layers, &[NewImage { names, ..image }])?;
-        self.note(&manifest, &diff_ids)?;
+        // Before the flush: what is not needed any more need not go to the disk.
+        fetched.parts.into_iter().for_each(Part::discard);
+        self.images.commit(&fetched.staging, &fetched.layers, &[NewImage { names, ..image }])?;
+        if let Described::Image(manifest) = &described {
+            self.note(manifest, &diff_ids)?;
+        }
         self.say.tell(progress::line(format!("Digest: {digest}"), ""));
         events.push(Event::image("pull", &stored, &reference.repository(), &labels));
         Ok(before.as_deref() != Some(&id))
     }
 
     /// The manifest for this machine, and the digest of what the reference names: that one, or the list that it is in.
-    fn manifest(&self, reference: &Reference) -> Result<(Digest, Manifest)> {
+    fn manifest(&self, reference: &Reference) -> Result<(Digest, Described)> {
         let tag = reference.tag().unwrap_or("latest");
         let mut wanted = reference.digest().map(|d| Digest::parse(d, "digest")).transpose()?;
         let mut first = None;
@@ -151,7 +195,13 @@ impl Pull<'_> {
                 }
                 _ => error,
             })?;
-            let found = Digest::of(&fetched.bytes);
+            let document = read(&fetched.media_type, &fetched.bytes)?;
+            let old = match &document {
+                Document::Old => Some(Old::read(&fetched.bytes)?),
+                _ => None,
+            };
+            // The signatures of the oldest form are no part of what has the digest.
+            let found = old.as_ref().map_or_else(|| Digest::of(&fetched.bytes), |old| old.digest);
             let promised = fetched.digest.as_deref().and_then(|text| Digest::parse(text, "").ok());
             if let Some(expected) = wanted.or(promised)
                 && expected != found
@@ -159,9 +209,13 @@ impl Pull<'_> {
                 return Err(Error::invalid(format!("manifest verification failed for digest {expected}")));
             }
             let first = *first.get_or_insert(found);
-            match read(&fetched.media_type, &fetched.bytes)? {
-                Document::Image(manifest) => return Ok((first, manifest)),
-                Document::Chosen(digest) => wanted = Some(digest),
+            match (document, old) {
+                (Document::Image(manifest), _) => return Ok((first, Described::Image(manifest))),
+                (Document::Chosen(digest), _) => wanted = Some(digest),
+                (Document::Old, old) => {
+                    let old = old.ok_or_else(|| Error::internal("pull: a manifest was lost"))?;
+                    return Ok((first, Described::Old(old)));
+                }
             }
         }
         Err(Error::invalid(format!("{reference}: manifest lists are nested too deep")))
@@ -173,50 +227,126 @@ impl Pull<'_> {
             return Err(Error::invalid(format!("an image configuration of {} bytes", manifest.config.size)));
         }
         let id = manifest.config.digest()?;
-        let config = BlobReader::new(self.transport, self.repository, id, manifest.config.size, None).small()?;
+        let config = BlobReader::new(self.transport, self.repository, id, manifest.config.size, None, None).small()?;
         let (parsed, diff_ids) = ImageConfig::read(&config)?;
         if diff_ids.len() != manifest.layers.len() {
             return Err(Error::invalid("layers from manifest don't match image configuration"));
         }
-        let mut short = Vec::new();
-        for layer in &manifest.layers {
-            short.push(layer.digest()?.short());
+        let mut layers = Vec::new();
+        for (layer, diff_id) in manifest.layers.iter().zip(&diff_ids) {
+            layers.push(Layer { digest: layer.digest()?, size: layer.size, diff_id: Some(*diff_id) });
         }
-        let has = |diff_id: &Digest| self.images.has_layer(diff_id);
-        for (diff_id, id) in diff_ids.iter().zip(&short) {
-            let status = if has(diff_id)? { "Already exists" } else { "Pulling fs layer" };
-            self.say.tell(progress::step(status, id));
-        }
-        let claims = self.images.flights.claim(diff_ids.iter().copied(), has, || self.transport.check())?;
-        let staging = self.images.layers.stage()?;
-        let (mut jobs, mut seen) = (Vec::new(), HashSet::new());
-        for ((layer, diff_id), id) in manifest.layers.iter().zip(&diff_ids).zip(&short) {
-            if !claims.held.contains(diff_id) || !seen.insert(*diff_id) {
-                continue;
-            }
-            if jobs.len() >= super::AT_ONCE {
-                self.say.tell(progress::step("Waiting", id));
-            }
-            let (name, stage) = staging.layer()?;
-            jobs.push(Job { layer: layer.clone(), digest: layer.digest()?, diff_id: *diff_id, name, stage });
-        }
-        let done = in_parallel(self.transport, jobs, |job| self.layer(job))?;
+        let (fetched, _) = self.fetch(&layers)?;
         let created = parsed.created_ns();
-        let image = NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() };
-        Ok((image, (staging, StagedLayers::from_iter(done), claims)))
+        Ok((NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() }, fetched))
     }
 
-    /// Downloads, checks and unpacks one layer, all at once.
-    fn layer(&self, job: Job) -> Result<(Digest, (String, Staged))> {
-        let id = job.digest.short();
+    /// The same for an image in the oldest form, whose configuration is known only when its layers are here.
+    fn old_content(&self, old: &Old) -> Result<(NewImage, Fetched<'_>)> {
+        let mut layers = Vec::new();
+        for digest in old.layers() {
+            let size = self.repository.has_blob(&digest.to_string())?.flatten();
+            let size =
+                size.ok_or_else(|| Error::not_found(format!("layer {digest}: the registry has no such blob")))?;
+            layers.push(Layer { digest, size, diff_id: None });
+        }
+        let (fetched, unpacked) = self.fetch(&layers)?;
+        let missing = || Error::internal("pull: a layer was lost");
+        let diff_ids = layers.iter().map(|layer| unpacked.get(&layer.digest).copied().ok_or_else(missing));
+        let diff_ids = diff_ids.collect::<Result<Vec<Digest>>>()?;
+        let config = old.config(&diff_ids)?;
+        let (parsed, diff_ids) = ImageConfig::read(&config)?;
+        let (id, created) = (Digest::of(&config), parsed.created_ns());
+        Ok((NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() }, fetched))
+    }
+
+    /// Fetches the layers that the store lacks; answers them, and the diff ids of those that were fetched by their blobs.
+    fn fetch(&self, layers: &[Layer]) -> Result<(Fetched<'_>, HashMap<Digest, Digest>)> {
+        let has = |layer: &Layer| layer.diff_id.map_or(Ok(false), |diff_id| self.images.has_layer(&diff_id));
+        for layer in layers {
+            let status = if has(layer)? { "Already exists" } else { "Pulling fs layer" };
+            self.say.tell(progress::step(status, &layer.digest.short()));
+        }
+        let claims = self.images.flights.claim(
+            layers.iter().map(Layer::key),
+            |key| layers.iter().find(|layer| layer.key() == *key).map_or(Ok(true), has),
+            || self.transport.check(),
+        )?;
+        let mut seen = HashSet::new();
+        let mut wanted: Vec<&Layer> = layers.iter().filter(|layer| claims.held.contains(&layer.key())).collect();
+        wanted.retain(|layer| seen.insert(layer.key()));
+        let parts = self.parts(&wanted, has)?;
+        let staging = self.images.layers.stage()?;
+        let mut jobs = Vec::new();
+        for layer in wanted {
+            let Some((_, part)) = parts.iter().find(|(digest, _)| *digest == layer.digest) else { continue };
+            if jobs.len() >= super::AT_ONCE {
+                self.say.tell(progress::step("Waiting", &layer.digest.short()));
+            }
+            jobs.push((layer, part));
+        }
+        let done = in_parallel(self.transport, jobs, |(layer, part)| self.layer(&staging, layer, &mut part.lock()))?;
+        let mut unpacked = HashMap::new();
+        let mut staged = StagedLayers::new();
+        for (digest, name, layer) in done {
+            unpacked.insert(digest, layer.diff_id);
+            staged.insert(layer.diff_id, (name, layer));
+        }
+        let parts = parts.into_iter().map(|(_, part)| part.into_inner()).collect();
+        Ok((Fetched { staging, layers: staged, parts, _claims: claims }, unpacked))
+    }
+
+    /// The rights to download blobs, each once, waiting where other programs download them. What they bring meanwhile is
+    /// left out.
+    fn parts(&self, wanted: &[&Layer], has: impl Fn(&Layer) -> Result<bool>) -> Result<Vec<(Digest, Mutex<Part<'_>>)>> {
+        // Everyone takes them in the same order, so that no two wait for each other.
+        let mut wanted = wanted.to_vec();
+        wanted.sort_unstable_by_key(|layer| layer.digest);
+        wanted.dedup_by_key(|layer| layer.digest);
+        let mut parts = Vec::new();
+        for layer in wanted {
+            let part = loop {
+                if let Some(part) = self.images.layers.try_part(&layer.digest, layer.size, self.parts_limit)? {
+                    break part;
+                }
+                self.transport.sleep(Duration::from_millis(50))?;
+            };
+            // Who had it before may have brought it.
+            if !has(layer)? {
+                parts.push((layer.digest, part.into()));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Downloads, checks and unpacks one layer, all at once; again where what was here of it was damaged.
+    fn layer(&self, staging: &Staging<'_>, layer: &Layer, part: &mut Part<'_>) -> Result<(Digest, String, Staged)> {
+        let resumed = part.have() > 0;
+        match self.layer_once(staging, layer, part) {
+            // The part was forgotten when it turned out to be wrong.
+            Err(error) if resumed && part.have() == 0 && error.kind() != ErrorKind::Cancelled => {
+                self.layer_once(staging, layer, part)
+            }
+            other => other,
+        }
+    }
+
+    fn layer_once(
+        &self,
+        staging: &Staging<'_>,
+        layer: &Layer,
+        part: &mut Part<'_>,
+    ) -> Result<(Digest, String, Staged)> {
+        let id = layer.digest.short();
+        let (name, stage) = staging.layer()?;
         let tell = Some((self.say, id.clone()));
-        let mut blob = BlobReader::new(self.transport, self.repository, job.digest, job.layer.size, tell);
+        let mut blob = BlobReader::new(self.transport, self.repository, layer.digest, layer.size, tell, Some(part));
         let mut head = Vec::with_capacity(512);
         let staged = std::thread::scope(|scope| {
             if let Err(error) = blob.by_ref().take(512).read_to_end(&mut head) {
                 return Err(blob.drain().err().unwrap_or_else(|| Error::from(error)));
             }
-            let (mut feeder, workers) = Workers::start(scope, job.stage, &head)?;
+            let (mut feeder, workers) = Workers::start(scope, stage, &head)?;
             let fed = feeder.feed(&mut (&head[..]).chain(&mut blob), None);
             // A digest that is wrong is the reason for whatever the unpacking says.
             if !matches!(fed, Ok(true)) {
@@ -224,20 +354,22 @@ impl Pull<'_> {
             }
             fed?;
             let raw = feeder.end();
-            workers.join(raw).map_err(|error| error.context(job.digest))
+            workers.join(raw).map_err(|error| error.context(layer.digest))
         })?;
         for status in ["Verifying Checksum", "Download complete"] {
             self.say.tell(progress::step(status, &id));
         }
-        if staged.diff_id != job.diff_id {
+        if layer.diff_id.is_some_and(|diff_id| staged.diff_id != diff_id) {
             return Err(Error::invalid(format!(
                 "layers from manifest don't match image configuration: {} unpacks to {}, not {}",
-                job.digest, staged.diff_id, job.diff_id
+                layer.digest,
+                staged.diff_id,
+                layer.key()
             )));
         }
-        self.say.tell(progress::bar("Extracting", &id, job.layer.size, job.layer.size));
+        self.say.tell(progress::bar("Extracting", &id, layer.size, layer.size));
         self.say.tell(progress::step("Pull complete", &id));
-        Ok((job.diff_id, (job.name, staged)))
+        Ok((layer.digest, name, staged))
     }
 
     /// Remembers which blobs the repository has, for a push. What we did not see is taken for what it says it is.
@@ -257,4 +389,9 @@ impl Pull<'_> {
 }
 
 /// What holds the fetched layers until they are visible.
-type Fetched<'a> = (Staging<'a>, StagedLayers, super::flights::Claims<'a>);
+struct Fetched<'a> {
+    staging: Staging<'a>,
+    layers: StagedLayers,
+    parts: Vec<Part<'a>>,
+    _claims: Claims<'a>,
+}
