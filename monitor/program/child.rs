@@ -170,53 +170,13 @@ impl<'a> Child<'a> {
     }
 
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
-    fn try_overlay(&mut self, mut p: Payload) -> Step {
-        let (upper, work) = (p.cstr(), p.cstr());
-        let flags = p.u32();
-        let count = p.u32();
-        let fs = os(sys::fsopen(b"overlay\0"))?;
-        self.lower_dirs(fs, p, count)?;
-        ok(sys::fsconfig(fs, b"upperdir\0", upper))?;
-        ok(sys::fsconfig(fs, b"workdir\0", work))?;
-        if flags & 1 != 0 {
-            ok(sys::fsconfig(fs, b"volatile\0", b"\0"))?;
-        }
-        if let Err(error) = sys::fs_create(fs) {
-            sys::close(fs);
-            return Err(errno(error));
-        }
-        let mount = os(sys::fsmount(fs, 0))?;
-        sys::close(fs);
+    fn try_overlay(&mut self, p: Payload) -> Step {
+        let mount = os(crate::overlay::mount(p))?;
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
         sys::close(here);
         self.root = mount;
-        Ok(())
-    }
-
-    /// `lowerdir+` takes any path (Linux 6.5); before, one string with colons, whose length is bounded.
-    fn lower_dirs(&mut self, fs: i32, mut p: Payload, count: u32) -> Step {
-        let mut joined = [0u8; 4096];
-        let mut used = 0;
-        let mut rest = p;
-        for index in 0..count {
-            match sys::fsconfig(fs, b"lowerdir+\0", p.cstr()) {
-                Ok(()) => {}
-                Err(EINVAL) if index == 0 => {
-                    for _ in 0..count {
-                        let dir = rest.bytes();
-                        let separator = usize::from(used > 0);
-                        let room = joined.get_mut(used..used + separator + dir.len() + 1).ok_or_else(|| errno(E2BIG))?;
-                        room[..separator].fill(b':');
-                        room[separator..separator + dir.len()].copy_from_slice(dir);
-                        used += separator + dir.len();
-                    }
-                    return ok(sys::fsconfig(fs, b"lowerdir\0", &joined[..=used]));
-                }
-                Err(error) => return Err(errno(error)),
-            }
-        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`, `dns`,
-//! `child` (the plan, between clone and exec), `user` (passwd and group), `text`, `sys` (the kernel).
+//! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `text`, `sys` (the kernel).
 
 #![no_std]
 #![no_main]
@@ -27,6 +27,7 @@ mod life;
 mod memory;
 mod net;
 mod oom;
+mod overlay;
 mod record;
 mod streams;
 mod text;

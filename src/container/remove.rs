@@ -40,11 +40,12 @@ impl Containers {
         }
     }
 
-    /// The row goes first: what then stays of directories is swept by the next open.
+    /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings
+    /// back a container whose directory is gone.
     fn forget(&self, found: &Found) -> Result<()> {
         let row = &found.row;
         self.forget_execs(&row.id)?;
-        self.db.write_to_free(Flush::Lazy, |tx| {
+        self.db.write_to_free(Flush::Durable, |tx| {
             table::delete(tx, &row.id)?;
             crate::store::links::forget(tx, &row.id)?;
             crate::network::leave(tx, &row.id)

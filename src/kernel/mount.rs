@@ -10,38 +10,64 @@ use std::path::Path;
 /// least two `lower` (topmost first) are needed, and nothing can be written.
 pub(crate) fn overlay(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
     let context = open_context("overlay")?;
-    let failed = |error: Error| said(&context, error.context("mount an overlay"));
-    set_lower(context.as_fd(), lower).map_err(failed)?;
-    if let Some((upper, work)) = upper {
-        set(context.as_fd(), "upperdir", upper.as_os_str().as_bytes()).map_err(failed)?;
-        set(context.as_fd(), "workdir", work.as_os_str().as_bytes()).map_err(failed)?;
+    match overlay_by_steps(context.as_fd(), lower, upper, attributes) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let error = said(&context, error.context("mount an overlay"));
+            overlay_by_one_string(lower, upper, attributes).map_err(|_| error)
+        }
+        other => other.map_err(|error| said(&context, error.context("mount an overlay"))),
     }
-    make(context.as_fd(), attributes).map_err(failed)
 }
 
-/// `lowerdir+` takes any path (Linux 6.5); before, one string with colons.
-fn set_lower(context: BorrowedFd<'_>, lower: &[&Path]) -> Result<()> {
-    for (index, dir) in lower.iter().enumerate() {
-        match set(context, "lowerdir+", dir.as_os_str().as_bytes()) {
-            Err(error) if index == 0 && error.raw_os_error() == Some(libc::EINVAL) => {
-                let mut joined = Vec::new();
-                for dir in lower {
-                    if !joined.is_empty() {
-                        joined.push(b':');
-                    }
-                    for &byte in dir.as_os_str().as_bytes() {
-                        if matches!(byte, b':' | b'\\') {
-                            joined.push(b'\\');
-                        }
-                        joined.push(byte);
-                    }
-                }
-                return set(context, "lowerdir", &joined);
-            }
-            other => other?,
-        }
+/// One directory a step, as Linux 6.7 and newer take them: paths of any form.
+fn overlay_by_steps(
+    context: BorrowedFd<'_>,
+    lower: &[&Path],
+    upper: Option<(&Path, &Path)>,
+    attributes: u64,
+) -> Result<OwnedFd> {
+    for dir in lower {
+        set(context, "lowerdir+", dir.as_os_str().as_bytes())?;
     }
-    Ok(())
+    if let Some((upper, work)) = upper {
+        set(context, "upperdir", upper.as_os_str().as_bytes())?;
+        set(context, "workdir", work.as_os_str().as_bytes())?;
+    }
+    make(context, attributes)
+}
+
+/// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
+/// descriptors, so that they are short and have neither. And they want a place for the mount: a thread of its own gives
+/// it one in a mount namespace that nobody else sees.
+fn overlay_by_one_string(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
+    let open = |dir: &Path| {
+        let name = cstr(dir.as_os_str().as_bytes())?;
+        // SAFETY: the name lives over the call.
+        let fd = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+        owned(fd.into(), format_args!("open {}", dir.display()))
+    };
+    let name = |fd: &OwnedFd| format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
+    let lower = lower.iter().map(|dir| open(dir)).collect::<Result<Vec<_>>>()?;
+    let upper = upper.map(|(upper, work)| Result::Ok((open(upper)?, open(work)?))).transpose()?;
+    let mut options = format!("lowerdir={}", lower.iter().map(name).collect::<Vec<_>>().join(":"));
+    if let Some((upper, work)) = &upper {
+        options.push_str(&format!(",upperdir={},workdir={}", name(upper), name(work)));
+    }
+    let options = cstr(&options)?;
+    std::thread::scope(|scope| {
+        let thread = super::thread::spawn(scope, "coracle-mount", || {
+            unshare()?;
+            let (kind, place) = (c"overlay".as_ptr(), c"/proc".as_ptr());
+            // SAFETY: the names and the options live over the call.
+            if unsafe { libc::mount(kind, place, kind, 0, options.as_ptr().cast()) } < 0 {
+                return Err(Error::os("mount an overlay", errno()));
+            }
+            let mount = copy_of(None, Path::new("/proc"), false)?;
+            set_private(mount.as_fd(), attributes, false)?;
+            Ok(mount)
+        });
+        thread?.join().unwrap_or_else(|_| Err(Error::internal("a thread that mounts ended early")))
+    })
 }
 
 /// A new file system of `kind`, detached: `options` are (key, value), or (key, "") for a word.

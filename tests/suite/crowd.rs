@@ -209,13 +209,3 @@ fn told(what: usize, result: coracle::Result<()>, events: &[&'static str]) -> Ve
         }
     }
 }
-
-/// A small generator of numbers: the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % limit
-    }
-}

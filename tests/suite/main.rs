@@ -24,6 +24,7 @@ mod monitor;
 mod network;
 mod network_names;
 mod older;
+mod powercut;
 mod registry;
 mod restart;
 mod volumes;

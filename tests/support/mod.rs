@@ -2,6 +2,7 @@
 //! kernel.
 
 pub mod archive;
+pub mod disk;
 pub mod registry;
 
 use coracle::model::*;
@@ -472,4 +473,15 @@ pub fn proc_status(text: &str, field: &str) -> String {
     let prefix = format!("{field}:");
     let line = text.lines().find(|l| l.starts_with(&prefix)).unwrap_or_else(|| panic!("no {field} in {text}"));
     line[prefix.len()..].trim().to_owned()
+}
+
+/// A small generator of numbers: the same for the same seed.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `limit`; 0 where that is 0.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
 }
