@@ -111,11 +111,7 @@ fn cut(disk: Disk, recording: &Recording, count: u64, random: &mut Random, made:
 }
 
 /// Which of the writes that were not flushed are on the disk.
-fn survivors<'a>(
-    writes: &'a [Entry],
-    random: &mut Random,
-    made: &mut Tally,
-) -> (&'static str, Vec<(usize, &'a [u8])>) {
+fn survivors<'a>(writes: &'a [Entry], random: &mut Random, made: &mut Tally) -> (&'static str, Vec<(usize, &'a [u8])>) {
     let all = writes.iter().filter_map(|entry| match entry {
         Entry::Write { offset, data } => Some((*offset, &data[..])),
         Entry::Flush => None,
@@ -270,16 +266,19 @@ fn step(engine: &Engine, random: &mut Random, number: usize) -> String {
             let how = RemoveContainer { force: true, ..RemoveContainer::default() };
             engine.container_remove(&container, how, op).map(|()| format!("remove {container}"))
         }
-        10 => {
-            engine.container_rename(&container, &format!("box-{}", random.below(5))).map(|()| format!("rename {container}"))
-        }
+        10 => engine
+            .container_rename(&container, &format!("box-{}", random.below(5)))
+            .map(|()| format!("rename {container}")),
         11 => {
             let data = vec![number as u8; 1000 + 30_000 * random.below(3)];
             let tar = archive::Tar::new().file("put", &data).end();
             let put = engine.container_archive_put(&container, "/", &mut &tar[..], PutArchive::default(), op);
             put.and_then(|()| {
-                let how =
-                    CommitContainer { repo: format!("made/{}", random.below(2)), tag: "1".into(), ..Default::default() };
+                let how = CommitContainer {
+                    repo: format!("made/{}", random.below(2)),
+                    tag: "1".into(),
+                    ..Default::default()
+                };
                 engine.container_commit(&container, &how, op)
             })
             .map(|_| format!("commit {container}"))
@@ -315,7 +314,9 @@ fn layer(number: u64, size: usize) -> Vec<u8> {
     for (at, part) in data.chunks(9000).enumerate() {
         tar = tar.file(&format!("dir-{number}/file-{at}"), part);
     }
-    tar.symlink(&format!("link-{number}"), "dir-0").hard_link(&format!("hard-{number}"), &format!("dir-{number}/file-0")).end()
+    tar.symlink(&format!("link-{number}"), "dir-0")
+        .hard_link(&format!("hard-{number}"), &format!("dir-{number}/file-0"))
+        .end()
 }
 
 fn facts(engine: &Engine, root: &Path, what: &str) -> Facts {
@@ -341,7 +342,8 @@ fn facts(engine: &Engine, root: &Path, what: &str) -> Facts {
         let told = format!("{} {} {} {:?}", it.name, it.image, it.state.status, it.host_config.restart_policy);
         facts.insert(format!("container {}", one.id), told);
     }
-    for volume in engine.volume_list(&ListVolumes::default()).unwrap_or_else(|e| panic!("{what}: volumes: {e}")).volumes {
+    for volume in engine.volume_list(&ListVolumes::default()).unwrap_or_else(|e| panic!("{what}: volumes: {e}")).volumes
+    {
         assert!(Path::new(&volume.mountpoint).is_dir(), "{what}: {} has no directory", volume.name);
         facts.insert(format!("volume {}", volume.name), volume.driver);
     }
