@@ -1,6 +1,6 @@
-//! Compiles the monitor program: static, `no_std`, no C library.
+//! Compiles the monitor program, and the init of containers that ask for one: static, `no_std`, no C library.
 //!
-//! One direct call of the compiler, because the flags (no start files, abort on panic, static) are the program's alone
+//! One direct call of the compiler, because the flags (no start files, abort on panic, static) are the programs' alone
 //! and a nested cargo would need a lock file and a target directory of its own.
 
 use std::path::PathBuf;
@@ -8,19 +8,17 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=program");
+    println!("cargo:rerun-if-changed=init");
     println!("cargo:rerun-if-changed=src/wire.rs");
+    compile("program/main.rs", "coracle_monitor_program", "coracle-monitor");
+    compile("init/main.rs", "coracle_init_program", "coracle-init");
+}
+
+fn compile(source: &str, name: &str, program: &str) {
     let var = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
-    let output = PathBuf::from(var("OUT_DIR")).join("coracle-monitor");
+    let output = PathBuf::from(var("OUT_DIR")).join(program);
     let mut rustc = Command::new(var("RUSTC"));
-    rustc.args([
-        "program/main.rs",
-        "--crate-name",
-        "coracle_monitor_program",
-        "--crate-type",
-        "bin",
-        "--edition",
-        "2024",
-    ]);
+    rustc.args([source, "--crate-name", name, "--crate-type", "bin", "--edition", "2024"]);
     rustc.args(["--target", &var("TARGET")]);
     rustc.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "lto=fat", "-C", "codegen-units=1"]);
     rustc.args(["-C", "relocation-model=static", "-C", "strip=symbols", "-C", "overflow-checks=off"]);
@@ -34,5 +32,5 @@ fn main() {
     }
     rustc.arg("-o").arg(&output);
     let status = rustc.status().unwrap_or_else(|error| panic!("cannot run the compiler: {error}"));
-    assert!(status.success(), "the monitor program does not compile");
+    assert!(status.success(), "{program} does not compile");
 }

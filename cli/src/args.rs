@@ -1,20 +1,26 @@
 //! The command line: flags as docker's, from a table.
 
-/// A flag: its names (one letter: short), the word for its value where it takes one, what it does.
+/// A flag: its names (one letter: short), the word for its value where it takes one, what it does. Or a group of them,
+/// that several commands have.
 pub struct Flag {
     pub names: &'static [&'static str],
     pub value: Option<&'static str>,
     pub help: &'static str,
+    group: &'static [Flag],
 }
 
 impl Flag {
     /// One that is there or not; `--name=false` takes it back.
     pub const fn switch(names: &'static [&'static str], help: &'static str) -> Flag {
-        Flag { names, value: None, help }
+        Flag { names, value: None, help, group: &[] }
     }
     /// One with a value.
     pub const fn value(names: &'static [&'static str], value: &'static str, help: &'static str) -> Flag {
-        Flag { names, value: Some(value), help }
+        Flag { names, value: Some(value), help, group: &[] }
+    }
+    /// All of a group.
+    pub const fn group(group: &'static [Flag]) -> Flag {
+        Flag { names: &[], value: None, help: "", group }
     }
     /// The name that [`Parsed`] knows it by: its first.
     fn key(&self) -> &'static str {
@@ -33,6 +39,11 @@ pub struct Command {
 }
 
 impl Command {
+    /// Its flags, those of its groups among them.
+    fn all_flags(&self) -> impl Iterator<Item = &'static Flag> {
+        self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
+    }
+
     /// What `--help` prints.
     pub fn help(&self) -> String {
         let name = if self.name.is_empty() { String::new() } else { format!("{} ", self.name) };
@@ -40,7 +51,7 @@ impl Command {
         if !self.flags.is_empty() {
             text.push_str("\nFlags:\n");
         }
-        for flag in self.flags {
+        for flag in self.all_flags() {
             let mut names: Vec<String> = flag.names.iter().map(|n| dashed(n)).collect();
             names.sort_by_key(|n| n.len());
             let value = flag.value.map(|v| format!(" {v}")).unwrap_or_default();
@@ -155,8 +166,8 @@ fn take(
     Ok(())
 }
 
-fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Flag> {
-    command.flags.iter().find(|f| f.names.contains(&name))
+fn find(command: &Command, name: &str) -> Option<&'static Flag> {
+    command.all_flags().find(|f| f.names.contains(&name))
 }
 
 #[cfg(test)]
@@ -171,7 +182,7 @@ mod tests {
             Flag::switch(&["interactive", "i"], ""),
             Flag::switch(&["tty", "t"], ""),
             Flag::value(&["env", "e"], "X", ""),
-            Flag::value(&["memory", "m"], "X", ""),
+            Flag::group(&[Flag::value(&["memory", "m"], "X", "")]),
         ],
         stops_at_first: true,
     };

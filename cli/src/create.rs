@@ -31,6 +31,32 @@ pub const ENTRIES: &[Entry] = &[
     },
 ];
 
+/// What `update` can change, too.
+pub const LIMITS: &[Flag] = &[
+    Flag::value(&["memory", "m"], "SIZE", "memory limit"),
+    Flag::value(&["memory-swap"], "SIZE", "memory and swap limit; -1: no swap limit"),
+    Flag::value(&["memory-reservation"], "SIZE", "soft memory limit"),
+    Flag::value(&["kernel-memory"], "SIZE", "limit of the kernel's memory for it"),
+    Flag::value(&["cpus"], "N", "processors' worth of time, with fractions"),
+    Flag::value(&["cpu-shares", "c"], "N", "relative weight"),
+    Flag::value(&["cpu-period"], "MICROSECONDS", "period of the quota"),
+    Flag::value(&["cpu-quota"], "MICROSECONDS", "time in each period"),
+    Flag::value(&["cpuset-cpus"], "LIST", "processors it may run on"),
+    Flag::value(&["cpuset-mems"], "LIST", "memory nodes it may use"),
+    Flag::value(&["blkio-weight"], "N", "relative block I/O weight, 10 to 1000"),
+    Flag::value(&["pids-limit"], "N", "how many processes; -1: no limit"),
+    Flag::value(&["restart"], "POLICY", "no, always, unless-stopped, on-failure[:N]"),
+];
+
+const HEALTH: &[Flag] = &[
+    Flag::value(&["health-cmd"], "COMMAND", "a shell command that tells whether it is healthy"),
+    Flag::value(&["health-interval"], "DURATION", "time between checks, such as 30s"),
+    Flag::value(&["health-timeout"], "DURATION", "how long a check may take"),
+    Flag::value(&["health-retries"], "N", "failures in a row that mean unhealthy"),
+    Flag::value(&["health-start-period"], "DURATION", "time in which failures do not count"),
+    Flag::switch(&["no-healthcheck"], "no check, whatever the image has"),
+];
+
 const FLAGS: &[Flag] = &[
     Flag::switch(&["rm"], "remove the container when it ends (run, not detached)"),
     Flag::switch(&["interactive", "i"], "keep standard input open"),
@@ -51,16 +77,26 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["label", "l"], "NAME[=VALUE]", "a label"),
     Flag::value(&["label-file"], "FILE", "labels from a file, one a line"),
     Flag::value(&["stop-signal"], "SIGNAL", "what stop sends first"),
-    Flag::value(&["restart"], "POLICY", "no, always, unless-stopped, on-failure[:N]"),
+    Flag::switch(&["init"], "a small init is the first process: it passes signals on and reaps"),
+    Flag::group(HEALTH),
     Flag::value(&["volume", "v"], "HOST:CONTAINER[:OPTIONS]", "show a directory or file of the host inside"),
+    Flag::value(&["mount"], "KEY=VALUE,...", "type=bind|volume|tmpfs, source, target, readonly, ..."),
+    Flag::value(&["volumes-from"], "CONTAINER[:ro]", "the mounts of another container"),
+    Flag::value(&["volume-driver"], "NAME", "local"),
     Flag::value(&["tmpfs"], "DIR[:OPTIONS]", "an empty file system in memory"),
     Flag::value(&["device"], "HOST[:CONTAINER[:rwm]]", "give it a device of the host"),
+    Flag::value(&["device-cgroup-rule"], "RULE", "devices that it may use, such as 'c 10:* rw'"),
+    Flag::value(&["storage-opt"], "NAME=VALUE", "size=SIZE: how much it may write to its root file system"),
     Flag::value(&["shm-size"], "SIZE", "size of /dev/shm (default 64m)"),
     Flag::switch(&["read-only"], "its root file system is read-only"),
     Flag::switch(&["privileged"], "all rights of the host"),
     Flag::value(&["cap-add"], "CAPABILITY", "add a capability"),
     Flag::value(&["cap-drop"], "CAPABILITY", "drop a capability"),
-    Flag::value(&["security-opt"], "OPTION", "no-new-privileges, seccomp=unconfined, seccomp=FILE"),
+    Flag::value(
+        &["security-opt"],
+        "OPTION",
+        "no-new-privileges, seccomp=unconfined, seccomp=FILE, systempaths=unconfined",
+    ),
     Flag::value(&["sysctl"], "NAME=VALUE", "a kernel setting of its namespaces"),
     Flag::value(&["ulimit"], "NAME=SOFT[:HARD]", "a resource limit"),
     Flag::value(&["network", "net"], "MODE", "bridge (the default), a network, none, host, container:NAME"),
@@ -76,22 +112,18 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["dns-search"], "DOMAIN", "a search domain"),
     Flag::value(&["dns-option", "dns-opt"], "OPTION", "a resolver option"),
     Flag::value(&["pid"], "MODE", "process namespace: host, container:NAME"),
-    Flag::value(&["ipc"], "MODE", "IPC namespace: host, container:NAME"),
+    Flag::value(&["ipc"], "MODE", "IPC namespace: host, container:NAME, private, shareable, none"),
+    Flag::value(&["userns"], "MODE", "user namespace: host"),
     Flag::value(&["uts"], "MODE", "host name namespace: host"),
-    Flag::value(&["memory", "m"], "SIZE", "memory limit"),
-    Flag::value(&["memory-swap"], "SIZE", "memory and swap limit; -1: no swap limit"),
-    Flag::value(&["memory-reservation"], "SIZE", "soft memory limit"),
+    Flag::group(LIMITS),
     Flag::value(&["memory-swappiness"], "N", "0 to 100"),
     Flag::switch(&["oom-kill-disable"], "wait instead of being killed when memory is out"),
     Flag::value(&["oom-score-adj"], "N", "-1000 to 1000"),
-    Flag::value(&["cpus"], "N", "processors' worth of time, with fractions"),
-    Flag::value(&["cpu-shares", "c"], "N", "relative weight"),
-    Flag::value(&["cpu-period"], "MICROSECONDS", "period of the quota"),
-    Flag::value(&["cpu-quota"], "MICROSECONDS", "time in each period"),
-    Flag::value(&["cpuset-cpus"], "LIST", "processors it may run on"),
-    Flag::value(&["cpuset-mems"], "LIST", "memory nodes it may use"),
-    Flag::value(&["blkio-weight"], "N", "relative block I/O weight, 10 to 1000"),
-    Flag::value(&["pids-limit"], "N", "how many processes"),
+    Flag::value(&["blkio-weight-device"], "DEVICE:N", "relative weight for one device"),
+    Flag::value(&["device-read-bps"], "DEVICE:RATE", "bytes a second that may be read from a device, such as 1mb"),
+    Flag::value(&["device-write-bps"], "DEVICE:RATE", "bytes a second that may be written to it"),
+    Flag::value(&["device-read-iops"], "DEVICE:N", "reads a second"),
+    Flag::value(&["device-write-iops"], "DEVICE:N", "writes a second"),
     Flag::value(&["cgroup-parent"], "PATH", "control group to put it under"),
     Flag::value(&["log-driver"], "NAME", "json-file, local, none"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
@@ -235,6 +267,7 @@ fn config(parsed: &Parsed, image: &str, command: &[String]) -> Result<ContainerC
         entrypoint: parsed.last("entrypoint").map(|program| vec![program.to_owned()]),
         labels: labels(parsed)?,
         stop_signal: text(parsed, "stop-signal"),
+        healthcheck: healthcheck(parsed).map_err(usage)?,
         ..ContainerConfig::default()
     })
 }
@@ -284,8 +317,44 @@ fn pairs(parsed: &Parsed, key: &str) -> Result<StringMap, String> {
         .collect()
 }
 
+/// A check where one of the flags says something of it. Errors: `--no-healthcheck` beside another, a bad number.
+fn healthcheck(parsed: &Parsed) -> Result<Option<Healthcheck>, String> {
+    let given = |key: &str| parsed.last(key).is_some();
+    let others = ["health-cmd", "health-interval", "health-timeout", "health-retries", "health-start-period"];
+    if parsed.has("no-healthcheck") {
+        return match others.iter().any(|key| given(key)) {
+            true => Err("--no-healthcheck conflicts with --health-* options".into()),
+            false => Ok(Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() })),
+        };
+    }
+    if !others.iter().any(|key| given(key)) {
+        return Ok(None);
+    }
+    let duration = |key: &str| match parsed.last(key) {
+        None => Ok(0),
+        Some(text) => crate::time::duration(text).ok_or(format!("invalid value {text:?} for --{key}")),
+    };
+    Ok(Some(Healthcheck {
+        test: parsed.last("health-cmd").map(|line| vec!["CMD-SHELL".into(), line.to_owned()]).unwrap_or_default(),
+        interval: duration("health-interval")?,
+        timeout: duration("health-timeout")?,
+        start_period: duration("health-start-period")?,
+        retries: parsed.number("health-retries")?.unwrap_or(0),
+    }))
+}
+
 fn host_config(parsed: &Parsed) -> Result<HostConfig, String> {
+    // Not the engine's word: no path of the kernel's file systems is hidden or protected.
+    let bare = parsed.all("security-opt").iter().any(|option| option == OPEN_PATHS);
     Ok(HostConfig {
+        mounts: parsed.all("mount").iter().map(|entry| crate::mounts::mount(entry)).collect::<Result<_, _>>()?,
+        init: parsed.last("init").map(|value| value == "true"),
+        masked_paths: bare.then(Vec::new),
+        readonly_paths: bare.then(Vec::new),
+        volumes_from: parsed.some("volumes-from"),
+        volume_driver: text(parsed, "volume-driver"),
+        storage_opt: pairs(parsed, "storage-opt")?,
+        userns_mode: text(parsed, "userns"),
         binds: parsed.some("volume"),
         log_config: LogConfig { kind: text(parsed, "log-driver"), config: pairs(parsed, "log-opt")? },
         network_mode: parsed.last("network").unwrap_or("default").to_owned(),
@@ -315,12 +384,10 @@ fn host_config(parsed: &Parsed) -> Result<HostConfig, String> {
 }
 
 pub fn resources(parsed: &Parsed) -> Result<Resources, String> {
-    let (mut period, mut quota) = (parsed.number("cpu-period")?.unwrap_or(0), parsed.number("cpu-quota")?.unwrap_or(0));
-    if let Some(cpus) = parsed.number::<f64>("cpus")? {
-        if period != 0 || quota != 0 {
-            return Err("conflicting options: --cpus and --cpu-period or --cpu-quota".into());
-        }
-        (period, quota) = (100_000, (cpus * 100_000.0) as i64);
+    let (period, quota) = (parsed.number("cpu-period")?.unwrap_or(0), parsed.number("cpu-quota")?.unwrap_or(0));
+    let cpus = parsed.number::<f64>("cpus")?;
+    if cpus.is_some() && (period != 0 || quota != 0) {
+        return Err("conflicting options: --cpus and --cpu-period or --cpu-quota".into());
     }
     Ok(Resources {
         cpu_shares: parsed.number("cpu-shares")?.unwrap_or(0),
@@ -329,6 +396,14 @@ pub fn resources(parsed: &Parsed) -> Result<Resources, String> {
         blkio_weight: parsed.number("blkio-weight")?.unwrap_or(0),
         cpu_period: period,
         cpu_quota: quota,
+        nano_cpus: cpus.map_or(0, |cpus| (cpus * 1e9) as i64),
+        kernel_memory: amount(parsed, "kernel-memory")?.unwrap_or(0),
+        blkio_weight_device: weights(parsed)?,
+        blkio_device_read_bps: rates(parsed, "device-read-bps", bytes)?,
+        blkio_device_write_bps: rates(parsed, "device-write-bps", bytes)?,
+        blkio_device_read_iops: rates(parsed, "device-read-iops", |text| text.parse().ok())?,
+        blkio_device_write_iops: rates(parsed, "device-write-iops", |text| text.parse().ok())?,
+        device_cgroup_rules: parsed.all("device-cgroup-rule"),
         cpuset_cpus: text(parsed, "cpuset-cpus"),
         cpuset_mems: text(parsed, "cpuset-mems"),
         devices: parsed.some("device").map(|all| all.iter().map(|entry| device(entry)).collect()),
@@ -342,6 +417,25 @@ pub fn resources(parsed: &Parsed) -> Result<Resources, String> {
     })
 }
 
+/// `DEVICE:RATE` of a flag.
+fn rates(parsed: &Parsed, key: &str, read: fn(&str) -> Option<i64>) -> Result<Option<Vec<ThrottleDevice>>, String> {
+    let one = |entry: &String| {
+        let rate = entry.rsplit_once(':').and_then(|(path, rate)| Some((path, u64::try_from(read(rate)?).ok()?)));
+        let (path, rate) = rate.ok_or(format!("invalid value {entry:?} for --{key}: DEVICE:RATE"))?;
+        Ok(ThrottleDevice { path: path.to_owned(), rate })
+    };
+    parsed.some(key).map(|all| all.iter().map(one).collect()).transpose()
+}
+
+fn weights(parsed: &Parsed) -> Result<Option<Vec<WeightDevice>>, String> {
+    let one = |entry: &String| {
+        let weight = entry.rsplit_once(':').and_then(|(path, weight)| Some((path, weight.parse().ok()?)));
+        let (path, weight) = weight.ok_or(format!("invalid value {entry:?} for --blkio-weight-device: DEVICE:N"))?;
+        Ok(WeightDevice { path: path.to_owned(), weight })
+    };
+    parsed.some("blkio-weight-device").map(|all| all.iter().map(one).collect()).transpose()
+}
+
 /// A size such as `64m`.
 fn amount(parsed: &Parsed, key: &str) -> Result<Option<i64>, String> {
     parsed.last(key).map(|text| bytes(text).ok_or(format!("invalid size {text:?} for --{key}"))).transpose()
@@ -353,16 +447,23 @@ pub fn restart_policy(text: &str) -> Result<RestartPolicy, String> {
     Ok(RestartPolicy { name: name.to_owned(), maximum_retry_count: count })
 }
 
+/// The word of `--security-opt` that is about paths.
+const OPEN_PATHS: &str = "systempaths=unconfined";
+
 /// A seccomp profile is named by its file; the engine takes its text.
 fn security_options(parsed: &Parsed) -> Result<Option<Vec<String>>, String> {
-    let text = |option: String| match option.strip_prefix("seccomp=") {
-        Some(path) if path != "unconfined" && !path.starts_with('{') => {
-            let profile = std::fs::read_to_string(path).map_err(|e| format!("--security-opt {option}: {e}"))?;
-            Ok(format!("seccomp={profile}"))
+    let text = |option: String| -> Result<String, String> {
+        match option.strip_prefix("seccomp=") {
+            Some(path) if path != "unconfined" && !path.starts_with('{') => {
+                let profile = std::fs::read_to_string(path).map_err(|e| format!("--security-opt {option}: {e}"))?;
+                Ok(format!("seccomp={profile}"))
+            }
+            _ => Ok(option),
         }
-        _ => Ok(option),
     };
-    parsed.some("security-opt").map(|all| all.into_iter().map(text).collect()).transpose()
+    let options = parsed.all("security-opt").into_iter().filter(|option| option != OPEN_PATHS);
+    let options: Vec<String> = options.map(text).collect::<Result<_, _>>()?;
+    Ok((!options.is_empty()).then_some(options))
 }
 
 fn tmpfs(entry: &str) -> (String, String) {
@@ -440,8 +541,8 @@ mod tests {
         assert_eq!(config.env, Some(vec!["A=1".into()]));
         assert_eq!(config.labels["k"], "");
         assert_eq!(
-            (host.resources.memory, host.resources.cpu_quota, host.resources.cpu_period),
-            (64 << 20, 150_000, 100_000)
+            (host.resources.memory, host.resources.cpu_quota, host.resources.nano_cpus),
+            (64 << 20, 0, 1_500_000_000)
         );
         assert_eq!(host.restart_policy.maximum_retry_count, 3);
         assert_eq!(host.resources.ulimits.as_deref().map(|u| (u[0].soft, u[0].hard)), Some((10, 20)));
@@ -449,6 +550,53 @@ mod tests {
         assert_eq!((device.path_in_container.as_str(), device.cgroup_permissions.as_str()), ("/dev/fuse", "r"));
         assert_eq!(host.tmpfs["/t"], "size=1m");
         assert_eq!(host.network_mode, "none");
+    }
+
+    #[test]
+    fn further_flags_become_a_body() {
+        let body = of(&[
+            "--init",
+            "--mount",
+            "type=tmpfs,target=/t",
+            "--health-cmd",
+            "true",
+            "--health-interval=1m30s",
+            "--health-retries",
+            "2",
+            "--device-cgroup-rule",
+            "c 1:3 r",
+            "--device-read-bps",
+            "/dev/sda:1mb",
+            "--device-write-iops",
+            "/dev/sda:50",
+            "--blkio-weight-device",
+            "/dev/sda:300",
+            "--security-opt",
+            "systempaths=unconfined",
+            "--volumes-from",
+            "other:ro",
+            "--storage-opt",
+            "size=1G",
+            "--userns",
+            "host",
+            "box",
+        ])
+        .expect("parses");
+        let (health, host) = (body.config.healthcheck.expect("a check"), body.host_config);
+        assert_eq!(
+            (health.test.join(" "), health.interval, health.retries),
+            ("CMD-SHELL true".into(), 90_000_000_000, 2)
+        );
+        assert_eq!((host.init, host.mounts.len(), host.userns_mode.as_str()), (Some(true), 1, "host"));
+        assert_eq!((host.masked_paths, host.readonly_paths, host.security_opt), (Some(vec![]), Some(vec![]), None));
+        let resources = host.resources;
+        assert_eq!(resources.device_cgroup_rules, ["c 1:3 r"]);
+        assert_eq!(resources.blkio_device_read_bps.expect("a rate")[0].rate, 1 << 20);
+        assert_eq!(resources.blkio_device_write_iops.expect("a rate")[0].rate, 50);
+        assert_eq!(resources.blkio_weight_device.expect("a weight")[0].weight, 300);
+        assert_eq!((host.storage_opt["size"].as_str(), host.volumes_from), ("1G", Some(vec!["other:ro".into()])));
+        let none = of(&["--no-healthcheck", "box"]).expect("parses").config.healthcheck.expect("a check");
+        assert_eq!(none.test, ["NONE"]);
     }
 
     #[test]
@@ -469,6 +617,10 @@ mod tests {
             (&["-a", "sideways", "x"], "for --attach"),
             (&["--cpus", "1", "--cpu-quota", "5000", "x"], "conflicting options"),
             (&["--log-opt", "novalue", "x"], "for --log-opt"),
+            (&["--no-healthcheck", "--health-cmd", "x", "x"], "--no-healthcheck conflicts"),
+            (&["--health-timeout", "soon", "x"], "for --health-timeout"),
+            (&["--device-read-bps", "/dev/sda", "x"], "for --device-read-bps"),
+            (&["--mount", "type=bind", "x"], "for --mount"),
         ] {
             let error = of(line).expect_err("a mistake");
             assert!(error.contains(text), "{error}");

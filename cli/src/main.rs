@@ -9,6 +9,7 @@ mod exec;
 mod files;
 mod format;
 mod images;
+mod mounts;
 mod networks;
 mod ports;
 mod registry;

@@ -1,7 +1,7 @@
 //! Commands on what containers may use, and what they do use.
 
 use crate::args::{Command, Flag, Parsed};
-use crate::create::{resources, restart_policy};
+use crate::create::{LIMITS, resources, restart_policy};
 use crate::format::{fill, short, size, table};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal};
 use coracle::model::*;
@@ -14,20 +14,7 @@ pub const ENTRIES: &[Entry] = &[
             name: "update",
             usage: "[FLAGS] CONTAINER...",
             about: "Change limits and restart policy of containers",
-            flags: &[
-                Flag::value(&["memory", "m"], "SIZE", "memory limit"),
-                Flag::value(&["memory-swap"], "SIZE", "memory and swap limit; -1: no swap limit"),
-                Flag::value(&["memory-reservation"], "SIZE", "soft memory limit"),
-                Flag::value(&["cpus"], "N", "processors' worth of time, with fractions"),
-                Flag::value(&["cpu-shares", "c"], "N", "relative weight"),
-                Flag::value(&["cpu-period"], "MICROSECONDS", "period of the quota"),
-                Flag::value(&["cpu-quota"], "MICROSECONDS", "time in each period"),
-                Flag::value(&["cpuset-cpus"], "LIST", "processors it may run on"),
-                Flag::value(&["cpuset-mems"], "LIST", "memory nodes it may use"),
-                Flag::value(&["blkio-weight"], "N", "relative block I/O weight, 10 to 1000"),
-                Flag::value(&["pids-limit"], "N", "how many processes; -1: no limit"),
-                Flag::value(&["restart"], "POLICY", "no, always, unless-stopped, on-failure[:N]"),
-            ],
+            flags: LIMITS,
             stops_at_first: false,
         },
         run: update,

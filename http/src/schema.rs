@@ -43,6 +43,7 @@ const INT: Shape = Int("int", i64::MIN as i128, i64::MAX as i128);
 const U16: Shape = Int("uint16", 0, u16::MAX as i128);
 const U32: Shape = Int("uint", 0, u32::MAX as i128);
 const U64: Shape = Int("uint64", 0, u64::MAX as i128);
+const FILE_MODE: Shape = Int("os.FileMode", 0, u32::MAX as i128);
 const DURATION: Shape = Int("time.Duration", i64::MIN as i128, i64::MAX as i128);
 const TEXTS: Shape = List(&Text);
 const TEXT_MAP: Shape = Map(&Text);
@@ -67,6 +68,7 @@ pub(crate) static UPDATE: Table = Table {
         ("MemorySwap", I64),
         ("MemoryReservation", I64),
         ("KernelMemory", I64),
+        ("NanoCpus", I64),
         ("PidsLimit", I64),
         ("RestartPolicy", Struct(&RESTART_POLICY)),
     ]],
@@ -125,8 +127,34 @@ pub(crate) static NETWORK_CONNECT: Table = Table {
     package: "types",
     parts: &[&[("Container", Text), ("EndpointConfig", Struct(&ENDPOINT_SETTINGS))]],
 };
-/// Not of this version: enough to be refused by name.
-static MOUNT: Table = Table { name: "Mount", package: "mount", parts: &[&[("Type", Text), ("Target", Text)]] };
+static MOUNT: Table = Table {
+    name: "Mount",
+    package: "mount",
+    parts: &[&[
+        ("Type", Named("mount.Type")),
+        ("Source", Text),
+        ("Target", Text),
+        ("ReadOnly", Flag),
+        ("Consistency", Named("mount.Consistency")),
+        ("BindOptions", Struct(&BIND_OPTIONS)),
+        ("VolumeOptions", Struct(&VOLUME_OPTIONS)),
+        ("TmpfsOptions", Struct(&TMPFS_OPTIONS)),
+    ]],
+};
+static BIND_OPTIONS: Table = Table {
+    name: "BindOptions",
+    package: "mount",
+    parts: &[&[("Propagation", Named("mount.Propagation")), ("NonRecursive", Flag)]],
+};
+static VOLUME_OPTIONS: Table = Table {
+    name: "VolumeOptions",
+    package: "mount",
+    parts: &[&[("NoCopy", Flag), ("Labels", TEXT_MAP), ("DriverConfig", Struct(&DRIVER_CONFIG))]],
+};
+static DRIVER_CONFIG: Table =
+    Table { name: "Driver", package: "mount", parts: &[&[("Name", Text), ("Options", TEXT_MAP)]] };
+static TMPFS_OPTIONS: Table =
+    Table { name: "TmpfsOptions", package: "mount", parts: &[&[("SizeBytes", I64), ("Mode", FILE_MODE)]] };
 
 /// Body of network disconnect.
 pub(crate) static NETWORK_DISCONNECT: Table =

@@ -1,12 +1,13 @@
-//! What the compiler expects of a C library: the entry point and the memory functions.
+//! What the compiler expects of a C library: the entry point, which passes on what the kernel laid out on the stack, and the
+//! memory functions.
 
 use core::arch::{asm, global_asm};
 
 #[cfg(target_arch = "x86_64")]
-global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "hlt", main = sym crate::boot::main, options(att_syntax));
+global_asm!(".globl _start", "_start:", "mov %rsp, %rdi", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "hlt", main = sym crate::boot::main, options(att_syntax));
 
 #[cfg(target_arch = "aarch64")]
-global_asm!(".globl _start", "_start:", "mov x29, #0", "mov x30, #0", "bl {main}", "brk #1", main = sym crate::boot::main);
+global_asm!(".globl _start", "_start:", "mov x0, sp", "mov x29, #0", "mov x30, #0", "bl {main}", "brk #1", main = sym crate::boot::main);
 
 /// # Safety
 /// As memcpy(3).

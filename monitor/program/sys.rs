@@ -31,7 +31,8 @@ unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
 
 macro_rules! numbers {
     ($($name:ident $x86:literal $arm:literal;)*) => {
-        /// System call numbers.
+        /// System call numbers, of both programs.
+        #[allow(dead_code)]
         pub mod nr {
             $(#[cfg(target_arch = "x86_64")] pub const $name: usize = $x86;
               #[cfg(target_arch = "aarch64")] pub const $name: usize = $arm;)*
@@ -52,7 +53,7 @@ numbers! {
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
-    EVENTFD2 290 19;
+    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154;
 }
 
 /// One system call; unused arguments are zero.

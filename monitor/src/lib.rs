@@ -10,3 +10,6 @@ pub mod wire;
 
 /// The static program, an ELF executable.
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-monitor"));
+
+/// The static program that is the first process of containers that ask for an init, an ELF executable.
+pub static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-init"));

@@ -17,6 +17,7 @@ impl Containers {
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
         super::links::check(body)?;
+        spec::sources_are_there(&body.host_config)?;
         let (image_id, view) = self.images.config(&body.config.image)?;
         let id = new_id()?;
         let image = ImageView { id: image_id, config: view.config };

@@ -63,6 +63,22 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
+/// Writes a program that anyone may run, if its content differs.
+pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(());
+    }
+    // Another container's first process may be running the one that stands there: it is not written into.
+    let part = path.with_extension("part");
+    let write = || {
+        std::fs::write(&part, content)?;
+        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o755))?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
+}
+
 /// Where the engine mounts something in every container: `(path, is a directory)`, those above before those below.
 const MOUNT_POINTS: [(&str, bool); 7] = [
     ("proc", true),

@@ -73,6 +73,21 @@ impl Containers {
         })
     }
 
+    /// What `host-gateway` stands for: the host's address on the container's first network, or, where it has none of its
+    /// own, on the default one.
+    pub(super) fn host_gateway(&self, joined: &Joined) -> Result<String> {
+        if let Some(own) = joined.endpoints.iter().find_map(|end| end.doc.v4_gateway) {
+            return Ok(own.to_string());
+        }
+        let networks = self.networks.all()?;
+        let pools =
+            networks.iter().filter(|network| network.is_default()).flat_map(|network| &network.spec.ipam.config);
+        let mut gateways = pools.map(|pool| pool.gateway.split('/').next().unwrap_or_default().to_owned());
+        gateways
+            .find(|gateway| !gateway.is_empty())
+            .ok_or_else(|| Error::internal("unable to derive the IP value for host-gateway"))
+    }
+
     /// Reads what [`Containers::network_settings`] needs for one container.
     pub(super) fn network_view(&self, container: &str) -> Result<View> {
         let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);

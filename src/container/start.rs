@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
 const HANDOVER: Duration = Duration::from_secs(5);
 
+/// The init's file in the container's directory, and where the container has it.
+const INIT: &str = "init";
+const INIT_PATH: &str = "/sbin/docker-init";
+
 /// Namespaces of other containers that a container joins, and who uses which.
 struct Joined {
     fds: Vec<OwnedFd>,
@@ -249,7 +253,14 @@ impl Containers {
         let host_network = spec.host_config.network_mode == "host";
         let hosts = if host_network { host("/etc/hosts") } else { String::new() };
         let links: Vec<_> = self.seen_links(found)?.iter().flat_map(super::links::Seen::hosts).collect();
-        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &links, &addresses(networks)))?;
+        let gateway = match spec::wants_host_gateway(&spec.host_config) {
+            true => self.host_gateway(networks)?,
+            false => String::new(),
+        };
+        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &gateway, &links, &addresses(networks)))?;
+        if has_init(spec) {
+            dirs::write_program(&dir.join(INIT), coracle_monitor::INIT)?;
+        }
         dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
         let resolvers = host("/etc/resolv.conf");
         let named = networks.endpoints.iter().any(|end| !end.network.is_predefined());
@@ -290,6 +301,9 @@ impl Containers {
                 self.namespace(&host.network_mode, "net", "network", &mut joined.fds)?
             }
         };
+        if let Some(donor) = host.ipc_mode.strip_prefix("container:") {
+            self.shares_ipc(donor)?;
+        }
         if let Namespace::Join(_) = joined.ipc {
             joined.shm_from = match self.namespace(&host.ipc_mode, "mnt", "IPC", &mut joined.fds)? {
                 Namespace::Join(index) => Some(index),
@@ -297,6 +311,17 @@ impl Containers {
             };
         }
         Ok(joined)
+    }
+
+    fn shares_ipc(&self, donor: &str) -> Result<()> {
+        let other = self.find(donor)?;
+        match other.spec.host_config.ipc_mode.as_str() {
+            "private" | "none" => Err(Error::internal(format!(
+                "can't join IPC of container {donor}: non-shareable IPC (hint: use IpcMode:shareable for the donor \
+                 container)"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn namespace(&self, mode: &str, kind: &str, name: &str, fds: &mut Vec<OwnedFd>) -> Result<Namespace> {
@@ -323,7 +348,7 @@ impl Containers {
     fn container(&self, found: &Found, joined: &Joined, networks: &network::Joined) -> Result<plan::Container> {
         let Found { row, spec, .. } = found;
         let host = &spec.host_config;
-        let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
+        let devices = devices::for_container(host.privileged, &host.resources)?;
         let cgroups =
             cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
         let dir = self.dir(&row.id);
@@ -353,13 +378,14 @@ impl Containers {
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
             nodes: devices.nodes,
             masked: spec::masked_paths(host, cpu_count()),
-            readonly: spec::readonly_paths(host).iter().map(|path| path.to_string()).collect(),
+            readonly: spec::readonly_paths(host),
             sysctls: spec::sysctls(host)?,
             rlimits: rlimits(host)?,
             oom_score_adj: host.oom_score_adj,
             pid: joined.pid,
             ipc: joined.ipc,
             shm_from: joined.shm_from,
+            no_shm: host.ipc_mode == "none",
             uts: if host_uts { Namespace::Host } else { Namespace::New },
             net: joined.net,
             net_requests: requests(networks),
@@ -371,7 +397,7 @@ impl Containers {
             cgroups,
             rights: self.rights(spec)?,
             program: Program {
-                argv: std::iter::once(&spec.path).chain(&spec.args).cloned().collect(),
+                argv: self.words(spec),
                 env: spec::environment(spec, &hostname, &self.link_variables(found)?),
                 cwd: spec.config.working_dir.clone(),
             },
@@ -380,6 +406,12 @@ impl Containers {
             restart: policy_words(spec)?,
             health: self.health_plan(found)?,
         })
+    }
+
+    /// The command; with an init before it, unless the first process is another container's or the host's anyway.
+    fn words(&self, spec: &Spec) -> Vec<String> {
+        let init: &[&str] = if has_init(spec) { &[INIT_PATH, "--"] } else { &[] };
+        init.iter().map(|word| word.to_string()).chain([spec.path.clone()]).chain(spec.args.iter().cloned()).collect()
     }
 
     /// The three files, then the caller's mounts; one of those may stand in for a file.
@@ -397,9 +429,21 @@ impl Containers {
                 attributes: access,
                 propagation: libc::MS_PRIVATE,
                 propagate_below: true,
+                recursive: true,
                 make_source: false,
             })
             .collect();
+        if has_init(&found.spec) {
+            mounts.push(Mount::Bind {
+                source: self.dir(&found.row.id).join(INIT),
+                target: INIT_PATH.into(),
+                attributes: libc::MOUNT_ATTR_RDONLY,
+                propagation: libc::MS_PRIVATE,
+                propagate_below: true,
+                recursive: true,
+                make_source: false,
+            });
+        }
         for mount in table {
             mounts.push(match mount.kind {
                 MountKind::Volume => self.volume_mount(found, mount)?,
@@ -432,6 +476,11 @@ impl Containers {
     }
 }
 
+/// Whether the container's first process is an init. In the processes of another it would not be the first.
+fn has_init(spec: &Spec) -> bool {
+    spec.host_config.init == Some(true) && spec.host_config.pid_mode.is_empty()
+}
+
 fn plan_mount(mount: spec::Mount) -> Mount {
     match mount.kind {
         MountKind::Bind | MountKind::Volume => Mount::Bind {
@@ -445,7 +494,8 @@ fn plan_mount(mount: spec::Mount) -> Mount {
                 Propagation::Unbindable => libc::MS_UNBINDABLE,
             },
             propagate_below: mount.recursive,
-            make_source: true,
+            recursive: !mount.top_only,
+            make_source: !mount.long,
         },
         MountKind::Tmpfs => {
             let options = mount.options.split(',').filter(|option| !option.is_empty());

@@ -51,7 +51,7 @@ impl Containers {
     /// All limits of a container, as its monitor takes them. Errors: one that a start would refuse.
     fn limits(&self, spec: &Spec, id: &str) -> Result<Vec<u8>> {
         let host = &spec.host_config;
-        let devices = devices::for_container(host.privileged, host.resources.devices.as_deref().unwrap_or_default())?;
+        let devices = devices::for_container(host.privileged, &host.resources)?;
         let groups = compile(&self.hierarchies, &spec.cgroup_parent, id, &host.resources, &devices.rules)?;
         Ok(compile_limits(&groups))
     }
@@ -78,6 +78,7 @@ fn changeable(asked: &Resources) -> Resources {
         cpu_shares: asked.cpu_shares,
         cpu_period: asked.cpu_period,
         cpu_quota: asked.cpu_quota,
+        nano_cpus: asked.nano_cpus,
         cpuset_cpus: asked.cpuset_cpus.clone(),
         cpuset_mems: asked.cpuset_mems.clone(),
         memory: asked.memory,
@@ -92,6 +93,7 @@ fn changeable(asked: &Resources) -> Resources {
 /// The limits as they are to be; and those of them that must be written: what is asked for, and what the kernel takes
 /// together with it.
 fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
+    cpus_in_one_form(now, asked)?;
     let mut merged = now.clone();
     if asked.memory != 0 {
         merged.memory = asked.memory;
@@ -117,6 +119,7 @@ fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
     keep(&mut merged.cpu_shares, asked.cpu_shares);
     keep(&mut merged.cpu_period, asked.cpu_period);
     keep(&mut merged.cpu_quota, asked.cpu_quota);
+    keep(&mut merged.nano_cpus, asked.nano_cpus);
     keep(&mut merged.pids_limit, asked.pids_limit);
     if asked.blkio_weight != 0 {
         merged.blkio_weight = asked.blkio_weight;
@@ -137,6 +140,20 @@ fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
     // -1 is "no bound" to the kernel, and nothing to remember.
     merged.pids_limit = merged.pids_limit.max(0);
     Ok((merged, change))
+}
+
+/// A quota is said in CPUs or in microseconds, and stays what it was said in.
+fn cpus_in_one_form(now: &Resources, asked: &Resources) -> Result<()> {
+    let clashes = [
+        (asked.nano_cpus > 0 && now.cpu_period > 0, "Nano CPUs cannot be updated as CPU Period has already been set"),
+        (asked.nano_cpus > 0 && now.cpu_quota > 0, "Nano CPUs cannot be updated as CPU Quota has already been set"),
+        (asked.cpu_period > 0 && now.nano_cpus > 0, "CPU Period cannot be updated as NanoCPUs has already been set"),
+        (asked.cpu_quota > 0 && now.nano_cpus > 0, "CPU Quota cannot be updated as NanoCPUs has already been set"),
+    ];
+    match clashes.iter().find(|(clash, _)| *clash) {
+        Some((_, what)) => Err(Error::conflict(format!("Conflicting options: {what}"))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,9 @@ impl Containers {
             if mount.name.is_empty() {
                 mount.name = volume::new_name()?;
             }
-            let taken_over = mount.no_copy || !mount.source.is_empty();
+            // What is copied into a directory that something else is mounted on is not seen.
+            let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
+            let taken_over = mount.no_copy || !mount.source.is_empty() || elsewhere;
             mount.source = self.volumes.mountpoint(&mount.name).to_string_lossy().into_owned();
             let content = if taken_over {
                 None
@@ -49,7 +51,7 @@ impl Containers {
                 };
                 directory_in(root, &mount.target)?
             };
-            staged.push(self.volumes.stage(&mount.name, content.as_ref())?);
+            staged.push(self.volumes.stage(&mount.name, content.as_ref())?.made_with(&mount.made_with));
         }
         Ok(staged)
     }
@@ -96,6 +98,7 @@ impl Containers {
                 attributes: mount.flags | attributes,
                 propagation: libc::MS_PRIVATE,
                 propagate_below: recursive,
+                recursive: true,
                 make_source: false,
             }),
             Source::FileSystem { kind, device, options, attributes } => {

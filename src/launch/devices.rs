@@ -1,7 +1,7 @@
 //! Devices of a container: the nodes in its `/dev` and what its device cgroup allows.
 
 use crate::error::{Error, Result};
-use crate::model::DeviceMapping;
+use crate::model::{DeviceMapping, Resources};
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -129,7 +129,8 @@ pub(crate) struct Devices {
 ///
 /// # Errors
 /// A mapping that names no device or has wrong permissions, with dockerd's text.
-pub(crate) fn for_container(privileged: bool, mappings: &[DeviceMapping]) -> Result<Devices> {
+pub(crate) fn for_container(privileged: bool, asked: &Resources) -> Result<Devices> {
+    let mappings = asked.devices.as_deref().unwrap_or_default();
     let mut nodes = default_nodes();
     let mut rules = default_rules();
     if privileged {
@@ -144,7 +145,38 @@ pub(crate) fn for_container(privileged: bool, mappings: &[DeviceMapping]) -> Res
         }
         nodes.extend(added);
     }
+    for text in &asked.device_cgroup_rules {
+        let added = rules_of(text)?;
+        if !privileged {
+            rules.allow.extend(added);
+        }
+    }
     Ok(Devices { nodes: last_of_each_path(nodes), rules })
+}
+
+/// A line of `DeviceCgroupRules`: `c`, `b` or `a` for both; major and minor, `*` for all; letters of [`Access`].
+///
+/// # Errors
+/// Another form, in dockerd's words.
+pub(crate) fn rules_of(text: &str) -> Result<Vec<DeviceRule>> {
+    let bad = || Error::invalid(format!("invalid device cgroup rule format: '{text}'"));
+    let number = |word: &str| match word {
+        "*" => Ok(None),
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map(Some).map_err(|_| bad()),
+        _ => Err(bad()),
+    };
+    let words: Vec<&str> = text.split(' ').collect();
+    let [kind, numbers, letters] = words[..] else { return Err(bad()) };
+    let kinds: &[DeviceKind] = match kind {
+        "c" => &[DeviceKind::Char],
+        "b" => &[DeviceKind::Block],
+        "a" => &[DeviceKind::Char, DeviceKind::Block],
+        _ => return Err(bad()),
+    };
+    let (major, minor) = numbers.split_once(':').ok_or_else(bad)?;
+    let (major, minor) = (number(major)?, number(minor)?);
+    let access = Access::parse(letters).filter(|_| letters.len() <= 3).ok_or_else(bad)?;
+    Ok(kinds.iter().map(|kind| DeviceRule::new(*kind, major, minor, access)).collect())
 }
 
 /// The nodes that every container has: null, zero, full, random, urandom and tty, open to all.
@@ -301,6 +333,26 @@ mod tests {
         }
     }
 
+    fn with(mappings: &[DeviceMapping]) -> Resources {
+        Resources { devices: Some(mappings.to_vec()), ..Resources::default() }
+    }
+
+    #[test]
+    fn lines_of_rules() {
+        let text = |line: &str| rules_of(line).unwrap().iter().map(DeviceRule::to_string).collect::<Vec<_>>();
+        assert_eq!(text("c 10:200 rw"), ["c 10:200 rw"]);
+        assert_eq!(text("a *:* rwm"), ["c *:* rwm", "b *:* rwm"]);
+        assert_eq!(text("b 8:* m"), ["b 8:* m"]);
+        for bad in ["", "c", "c 1:3", "x 1:3 r", "c 1 r", "c 1:3 rwx", "c -1:3 r", "c 1:3  r", "c +1:3 r", "c 1:3 rwmr"]
+        {
+            let text = rules_of(bad).unwrap_err().message().to_owned();
+            assert_eq!(text, format!("invalid device cgroup rule format: '{bad}'"));
+        }
+        let asked = Resources { device_cgroup_rules: vec!["c 4:1 r".into()], ..Resources::default() };
+        assert_eq!(for_container(false, &asked).unwrap().rules.allow.last().unwrap().to_string(), "c 4:1 r");
+        assert!(for_container(true, &asked).unwrap().rules.default_allow);
+    }
+
     fn scratch(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("coracle-devices-{}-{name}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
@@ -337,7 +389,7 @@ mod tests {
 
     #[test]
     fn one_device_under_another_name() {
-        let devices = for_container(false, &[mapping("/dev/null", "/dev//x/../void", "rm")]).unwrap();
+        let devices = for_container(false, &with(&[mapping("/dev/null", "/dev//x/../void", "rm")])).unwrap();
         let node = devices.nodes.last().unwrap();
         assert_eq!((node.path.as_str(), node.major, node.minor), ("/dev/void", 1, 3));
         assert_eq!(devices.rules.allow.last().unwrap().to_string(), "c 1:3 rm");
@@ -346,7 +398,7 @@ mod tests {
 
     #[test]
     fn asked_for_wins_over_default() {
-        let devices = for_container(false, &[mapping("/dev/zero", "/dev/null", "")]).unwrap();
+        let devices = for_container(false, &with(&[mapping("/dev/zero", "/dev/null", "")])).unwrap();
         let found: Vec<&DeviceNode> = devices.nodes.iter().filter(|node| node.path == "/dev/null").collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].minor, 5);
@@ -373,7 +425,7 @@ mod tests {
 
     #[test]
     fn privileged_gets_the_host() {
-        let devices = for_container(true, &[]).unwrap();
+        let devices = for_container(true, &with(&[])).unwrap();
         assert!(devices.rules.default_allow);
         assert!(devices.nodes.iter().any(|node| node.path == "/dev/kmsg" || node.path == "/dev/null"));
         assert!(!devices.nodes.iter().any(|node| node.path.starts_with("/dev/pts") || node.path == "/dev/console"));
@@ -387,7 +439,7 @@ mod tests {
     #[test]
     fn mistakes() {
         let text = |host: &str, permissions: &str| {
-            for_container(false, &[mapping(host, "/dev/x", permissions)]).unwrap_err().message().to_owned()
+            for_container(false, &with(&[mapping(host, "/dev/x", permissions)])).unwrap_err().message().to_owned()
         };
         let missing = "error gathering device information while adding custom device \"/dev/nope\": \
                        no such file or directory";
@@ -396,7 +448,7 @@ mod tests {
                          not a device node";
         assert_eq!(text("/proc/version", "rwm"), no_device);
         assert_eq!(text("/dev/null", "rwx"), "invalid device mode: rwx");
-        let root = for_container(false, &[mapping("/dev/null", "/..", "")]).unwrap_err();
+        let root = for_container(false, &with(&[mapping("/dev/null", "/..", "")])).unwrap_err();
         assert!(root.message().contains("PathInContainer"), "{root}");
         let dir = scratch("empty");
         let found = text(dir.to_str().unwrap(), "");

@@ -26,6 +26,8 @@ pub(crate) enum Mount {
         attributes: u64,
         propagation: u64,
         propagate_below: bool,
+        /// The mounts below the source are taken along.
+        recursive: bool,
         make_source: bool,
     },
     /// A file system made for the container: options are (key, value), or (key, "") for a word.
@@ -140,6 +142,8 @@ pub(crate) struct Container {
     pub ipc: Namespace,
     /// Index of the mount namespace whose `/dev/shm` is shared, with a joined IPC namespace.
     pub shm_from: Option<u32>,
+    /// No `/dev/shm` at all.
+    pub no_shm: bool,
     pub uts: Namespace,
     pub net: Namespace,
     /// What makes the interfaces of a network namespace of its own.
@@ -570,7 +574,7 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
     let own = |mount: &Mount| match mount {
         Mount::Bind { target, .. } | Mount::FileSystem { target, .. } => target == "/dev/shm",
     };
-    if c.mounts.iter().any(own) {
+    if c.no_shm || c.mounts.iter().any(own) {
         return;
     }
     match (c.ipc, c.shm_from) {
@@ -610,10 +614,10 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
 fn user_mounts(plan: &mut PlanWriter, mounts: &[Mount]) {
     for mount in mounts {
         match mount {
-            Mount::Bind { source, target, attributes, propagation, propagate_below, make_source } => {
+            Mount::Bind { source, target, attributes, propagation, propagate_below, recursive, make_source } => {
                 let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
                     | if *make_source { BIND_MAKE_SOURCE } else { 0 }
-                    | BIND_RECURSIVE;
+                    | if *recursive { BIND_RECURSIVE } else { 0 };
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
             Mount::FileSystem { kind, source, target, attributes, options } => {

@@ -296,24 +296,97 @@ pub struct HostConfig {
     pub resources: Resources,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub lxc_conf: BTreeMap<String, serde_json::Value>,
-    /// Not of this version of the API, but clients send it whatever version they speak: refused rather than ignored.
-    #[serde(skip_serializing)]
-    pub mounts: Option<Vec<serde_json::Value>>,
-    /// The same.
-    #[serde(skip_serializing)]
-    pub device_cgroup_rules: Option<Vec<String>>,
-    /// The same.
-    #[serde(skip_serializing)]
+    // What follows came after this version of the API, but clients send it whatever version they speak. It is shown where
+    // it was asked for.
+    /// Mounts in their long form.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountRequest>,
+    /// A small init is the container's first process: it passes signals on and reaps.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<bool>,
-    /// The same; 10⁻⁹ CPUs.
-    #[serde(deserialize_with = "null_default", skip_serializing)]
-    pub nano_cpus: i64,
-    /// The same.
-    #[serde(skip_serializing)]
+    /// Hidden paths in place of the usual ones; an empty list: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub masked_paths: Option<Vec<String>>,
-    /// The same.
-    #[serde(skip_serializing)]
+    /// Paths that cannot be written, in place of the usual ones; an empty list: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub readonly_paths: Option<Vec<String>>,
+}
+
+/// A mount in its long form: an element of `HostConfig.Mounts`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct MountRequest {
+    /// `bind`, `volume`, `tmpfs`.
+    #[serde(rename = "Type", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Bind: a path of the host, which must be there. Volume: its name; empty: one is made up. Tmpfs: empty.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub target: String,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// Of other platforms: accepted, without effect.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub consistency: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind_options: Option<BindOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_options: Option<VolumeOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tmpfs_options: Option<TmpfsOptions>,
+}
+
+/// How a bind of [`MountRequest`] is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct BindOptions {
+    /// `private`, `rprivate`, `shared`, `rshared`, `slave`, `rslave`; empty: `rprivate`.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub propagation: String,
+    /// The mounts below the source stay out.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub non_recursive: bool,
+}
+
+/// How a volume of [`MountRequest`] is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct VolumeOptions {
+    /// What the image has at the target is not copied into it.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub no_copy: bool,
+    /// Labels of a volume that is made for this.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: StringMap,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_config: Option<DriverConfig>,
+}
+
+/// The driver of a volume that is made for a mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DriverConfig {
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: StringMap,
+}
+
+/// How a tmpfs of [`MountRequest`] is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct TmpfsOptions {
+    /// Bytes; 0: no bound of its own.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
+    pub size_bytes: i64,
+    /// Permission bits of its directory; 0: 1777.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_no_mode")]
+    pub mode: u32,
+}
+
+fn is_no_mode(mode: &u32) -> bool {
+    *mode == 0
 }
 
 /// Limits: the part of the host configuration that an update may change.
@@ -339,11 +412,17 @@ pub struct Resources {
     pub cpu_period: i64,
     #[serde(deserialize_with = "null_default")]
     pub cpu_quota: i64,
+    /// 10⁻⁹ CPUs, in place of period and quota; newer than this version of the API, and shown where it was asked for.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
+    pub nano_cpus: i64,
     #[serde(deserialize_with = "null_default")]
     pub cpuset_cpus: String,
     #[serde(deserialize_with = "null_default")]
     pub cpuset_mems: String,
     pub devices: Option<Vec<DeviceMapping>>,
+    /// Rules of the device cgroup such as `c 10:* rw`; newer than this version of the API, and shown where asked for.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub device_cgroup_rules: Vec<String>,
     #[serde(deserialize_with = "null_default")]
     pub disk_quota: i64,
     #[serde(deserialize_with = "null_default")]

@@ -8,13 +8,13 @@
 mod copy;
 mod options;
 
-pub(crate) use options::Source;
+pub(crate) use options::{Source, check as check_options};
 
 use crate::error::{Error, Result};
 use crate::event::Journal;
 use crate::kernel::mount;
 use crate::kernel::tree::{self, Lock};
-use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList};
+use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList, VolumeOptions};
 use crate::store::volumes::{self as table, VolumeRow};
 use crate::store::{Db, Durability, Flush};
 use regex_lite::Regex;
@@ -46,9 +46,20 @@ pub(crate) struct Staged<'a> {
     name: String,
     /// Where it is new: a directory of ours that becomes it.
     staging: Option<Staging<'a>>,
+    /// Where it is new: its labels and options.
+    made_with: CreateVolume,
 }
 
 impl Staged<'_> {
+    /// The same, with labels and options for one that is new.
+    pub(crate) fn made_with(self, asked: &VolumeOptions) -> Self {
+        let map = |map: &StringMap| (!map.is_empty()).then(|| map.clone());
+        let driver_opts = asked.driver_config.as_ref().and_then(|driver| map(&driver.options));
+        Staged {
+            made_with: CreateVolume { labels: map(&asked.labels), driver_opts, ..CreateVolume::default() },
+            ..self
+        }
+    }
     /// The volume's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -137,7 +148,7 @@ impl Volumes {
             if let Some(content) = content {
                 self.fill(&row, content)?;
             }
-            return Ok(Staged { name: name.to_owned(), staging: None });
+            return Ok(Staged { name: name.to_owned(), staging: None, made_with: CreateVolume::default() });
         }
         let staging = self.staging()?;
         tree::mkdir_at(staging.dir.as_fd(), name, 0o701)?;
@@ -153,13 +164,14 @@ impl Volumes {
                 None => tree::sync_fd(volume.as_fd())?,
             }
         }
-        Ok(Staged { name: name.to_owned(), staging: Some(staging) })
+        Ok(Staged { name: name.to_owned(), staging: Some(staging), made_with: CreateVolume::default() })
     }
 
     /// Makes a staged volume one that `container` uses, whose row must be there. Answers whether it is new, which is to
     /// be told by [`Volumes::event`].
     pub(crate) fn take(&self, tx: &Transaction<'_>, staged: &mut Staged<'_>, container: &str) -> Result<bool> {
-        let (_, new) = self.settle(tx, staged, &CreateVolume::default())?;
+        let body = std::mem::take(&mut staged.made_with);
+        let (_, new) = self.settle(tx, staged, &body)?;
         table::add_use(tx, container, &staged.name)?;
         Ok(new)
     }

@@ -18,7 +18,7 @@ pub(crate) enum Source {
 const NEEDS: [(&str, &[&str]); 3] = [("device", &["type"]), ("o", &["device", "type"]), ("type", &["device"])];
 
 /// Checks the options of a new volume. Errors: an option that there is not, or one that needs another.
-pub(super) fn check(options: &StringMap) -> Result<()> {
+pub(crate) fn check(options: &StringMap) -> Result<()> {
     for key in options.keys() {
         match key.as_str() {
             "type" | "device" | "o" => {}

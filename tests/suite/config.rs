@@ -523,11 +523,6 @@ fn what_is_not_built_is_refused_by_name() {
         ("StorageOpt", json!({ "StorageOpt": { "size": "1G" } })),
         ("DiskQuota", json!({ "DiskQuota": 1 << 30 })),
         ("UsernsMode", json!({ "UsernsMode": "remap" })),
-        ("IpcMode", json!({ "IpcMode": "none" })),
-        ("Init", json!({ "Init": true })),
-        ("NanoCpus", json!({ "NanoCpus": 500_000_000 })),
-        ("MaskedPaths", json!({ "MaskedPaths": [] })),
-        ("ExtraHosts", json!({ "ExtraHosts": ["here:host-gateway"] })),
         ("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })),
     ] {
         let result = root.try_create("", body(&["true"], host(config)));

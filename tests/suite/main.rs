@@ -11,6 +11,7 @@ mod crowd;
 mod docker_cli;
 mod docker_files;
 mod faults;
+mod fields;
 mod health;
 mod http;
 mod images;

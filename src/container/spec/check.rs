@@ -2,7 +2,7 @@
 
 use super::{as_500, merge, plain, process, restart, security, signal};
 use crate::error::{Error, Result};
-use crate::launch::capability;
+use crate::launch::{capability, devices};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
 
 const MILLISECOND_NS: i64 = 1_000_000;
@@ -164,6 +164,17 @@ fn check_host(host: &HostConfig) -> Result<()> {
     }
     modes(host)?;
     process::devices(host)?;
+    for rule in &host.resources.device_cgroup_rules {
+        devices::rules_of(rule)?;
+    }
+    for (field, list) in [("MaskedPaths", &host.masked_paths), ("ReadonlyPaths", &host.readonly_paths)] {
+        for path in list.iter().flatten() {
+            plain(field, path)?;
+            if !path.starts_with('/') || super::clean(path) == "/" {
+                return Err(Error::invalid(format!("{field}: {path:?} is not an absolute path below the root")));
+            }
+        }
+    }
     process::cgroup_parent(host, "/")?;
     for group in host.group_add.iter().flatten() {
         plain("GroupAdd", group)?;

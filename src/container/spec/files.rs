@@ -10,15 +10,32 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n\
     ff02::1\tip6-allnodes\n\
     ff02::2\tip6-allrouters\n";
 
+/// The address that stands for the host, as the container reaches it.
+const HOST_GATEWAY: &str = "host-gateway";
+
+/// Whether a request names the host by `host-gateway`.
+pub(crate) fn wants_host_gateway(host: &HostConfig) -> bool {
+    let named = |entry: &String| entry.split_once(':').is_some_and(|(_, address)| address == HOST_GATEWAY);
+    host.extra_hosts.iter().flatten().any(named)
+}
+
 /// `/etc/hosts`. On the host's network it is `host_text`, the host's own, unless the request adds names. `addresses`
-/// are the container's own, one for each of its networks; `links` are addresses and names of others.
-pub(crate) fn hosts_file(spec: &Spec, host_text: &str, links: &[(String, String)], addresses: &[String]) -> String {
+/// are the container's own, one for each of its networks; `gateway` is what `host-gateway` stands for; `links` are
+/// addresses and names of others.
+pub(crate) fn hosts_file(
+    spec: &Spec,
+    host_text: &str,
+    gateway: &str,
+    links: &[(String, String)],
+    addresses: &[String],
+) -> String {
     let extra: Vec<&String> = spec.host_config.extra_hosts.iter().flatten().collect();
     if spec.host_config.network_mode == "host" && extra.is_empty() {
         return host_text.to_owned();
     }
     let mut text = HOSTS.to_owned();
     for (name, address) in extra.iter().filter_map(|entry| entry.split_once(':')) {
+        let address = if address == HOST_GATEWAY { gateway } else { address };
         text += &format!("{address}\t{name}\n");
     }
     for (address, names) in links {

@@ -1,8 +1,9 @@
 //! Mounts that the request asks for: binds, volumes and tmpfs, parsed and in the order in which they are made.
 
+use super::long_mounts::long_mounts;
 use super::{Spec, as_500, clean, plain};
 use crate::error::{Error, Result};
-use crate::model::{ContainerConfig, HostConfig, MountPoint};
+use crate::model::{ContainerConfig, HostConfig, MountPoint, VolumeOptions};
 use crate::volume;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,13 @@ pub(crate) struct Mount {
     pub options: String,
     /// `MOUNT_ATTR_*` of mount_setattr(2), read-only included. A bind's flags are set on its top mount alone.
     pub flags: u64,
+    /// Bind: without the mounts below its source.
+    pub top_only: bool,
+    /// It was asked for in the long form: nothing of the host is made for it, and a tmpfs is among the mounts shown.
+    pub long: bool,
+    /// Volume: what one that is made for this is made with.
+    #[serde(skip)]
+    pub made_with: VolumeOptions,
 }
 
 impl Mount {
@@ -80,20 +88,25 @@ pub(crate) fn mount_table(spec: &Spec) -> Result<Vec<Mount>> {
     Ok(table)
 }
 
-/// Mounts as inspect and list show them, by destination; tmpfs is not shown.
+/// Mounts as inspect and list show them, by destination; a tmpfs of the short form is not shown.
 pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
     let mut points: Vec<MountPoint> = spec
         .mounts
         .iter()
         .map(|mount| MountPoint {
-            kind: if mount.kind == MountKind::Volume { "volume" } else { "bind" }.into(),
+            kind: match mount.kind {
+                MountKind::Bind => "bind",
+                MountKind::Tmpfs => "tmpfs",
+                MountKind::Volume => "volume",
+            }
+            .into(),
             name: mount.name.clone(),
             driver: if mount.kind == MountKind::Volume { volume::LOCAL } else { "" }.into(),
             source: mount.source.clone(),
             destination: mount.target.clone(),
             mode: mount.mode_text.clone(),
             rw: !mount.read_only,
-            propagation: mount.propagation_text(),
+            propagation: if mount.kind == MountKind::Tmpfs { String::new() } else { mount.propagation_text() },
         })
         .collect();
     points.sort_by(|a, b| a.destination.cmp(&b.destination));
@@ -104,7 +117,7 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
 /// Binds, and a volume for each target in Volumes that is not mounted yet.
 pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[Mount]) -> Result<Vec<Mount>> {
     let mut mounts = inherited.to_vec();
-    for bind in binds(host)? {
+    for bind in asked(host)? {
         mounts.retain(|mount| mount.target != bind.target);
         mounts.push(bind);
     }
@@ -157,15 +170,15 @@ pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
     taken
 }
 
-/// The binds of a request, volumes among them, and the check that no target (tmpfs included) is named twice or
+/// The mounts of a request, short form and long, and the check that no target (tmpfs included) is named twice or
 /// forbidden.
-pub(super) fn binds(host: &HostConfig) -> Result<Vec<Mount>> {
+pub(super) fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     for bind in host.binds.iter().flatten() {
-        let mount = parse_bind(bind)?;
-        target_allowed(&mount)?;
-        mounts.push(mount);
+        mounts.push(parse_bind(bind)?);
     }
+    mounts.extend(long_mounts(host)?);
+    mounts.iter().try_for_each(target_allowed)?;
     let mut targets: Vec<String> = mounts.iter().map(|mount| mount.target.clone()).collect();
     targets.extend(tmpfs_targets(host)?);
     targets.sort();
@@ -246,6 +259,7 @@ fn parse_bind(text: &str) -> Result<Mount> {
         mode_text: mode.into(),
         options: String::new(),
         flags: if modes.read_only { libc::MOUNT_ATTR_RDONLY } else { 0 },
+        ..Mount::default()
     })
 }
 
@@ -283,7 +297,7 @@ fn parse_mode(text: &str) -> Option<Modes> {
     groups.iter().all(|count| *count <= 1).then_some(modes)
 }
 
-fn propagation(word: &str) -> Option<(Propagation, bool)> {
+pub(super) fn propagation(word: &str) -> Option<(Propagation, bool)> {
     let recursive = word.strip_prefix('r');
     let kind = match recursive.unwrap_or(word) {
         "private" => Propagation::Private,
@@ -295,7 +309,7 @@ fn propagation(word: &str) -> Option<(Propagation, bool)> {
     Some((kind, recursive.is_some()))
 }
 
-fn target_path(target: &str) -> Result<String> {
+pub(super) fn target_path(target: &str) -> Result<String> {
     if clean(target) == "/" {
         return Err(Error::invalid("invalid specification: destination can't be '/'"));
     }
@@ -347,7 +361,7 @@ const TMPFS_DEFAULTS: u64 = libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_NOSUID | 
 const ATIMES: u64 = libc::MOUNT_ATTR_NOATIME | libc::MOUNT_ATTR_STRICTATIME;
 
 /// The user's options come after the defaults, and the last word on a matter counts.
-fn tmpfs(target: String, text: &str) -> Result<Mount> {
+pub(super) fn tmpfs(target: String, text: &str) -> Result<Mount> {
     let mut mount =
         Mount { kind: MountKind::Tmpfs, target, recursive: true, flags: TMPFS_DEFAULTS, ..Mount::default() };
     let mut data: Vec<(&str, Option<&str>)> = Vec::new();

@@ -1,8 +1,9 @@
 //! Security options, and the paths of /proc and /sys that a container must not see or change.
 
 use super::as_500;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::HostConfig;
+use std::path::Path;
 
 /// Which system calls a container may make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,8 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
             ("seccomp", profile) => security.seccomp = Seccomp::Profile(profile.to_owned()),
             ("no-new-privileges", "1" | "t" | "T" | "true" | "TRUE" | "True") => security.no_new_privs = true,
             ("no-new-privileges", "0" | "f" | "F" | "false" | "FALSE" | "False") => security.no_new_privs = false,
-            ("label" | "apparmor", _) => {}
+            ("label", value) => label(value)?,
+            ("apparmor", profile) => apparmor(profile)?,
             _ => return Err(as_500(format!("invalid --security-opt 2: {option:?}"))),
         }
     }
@@ -50,6 +52,28 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
         security.seccomp = Seccomp::Unconfined;
     }
     Ok(security)
+}
+
+/// `disable` asks for what is: no container has a label.
+fn label(value: &str) -> Result<()> {
+    match value {
+        "disable" => Ok(()),
+        _ if !Path::new("/sys/fs/selinux/enforce").exists() => {
+            Err(Error::unsupported(format!("SecurityOpt: label={value}: this host's kernel has no SELinux")))
+        }
+        _ => Err(Error::unsupported(format!("SecurityOpt: label={value}: SELinux labels are not supported"))),
+    }
+}
+
+/// `unconfined` asks for what is: no container has a profile.
+fn apparmor(profile: &str) -> Result<()> {
+    match profile {
+        "unconfined" | "" => Ok(()),
+        _ if !Path::new("/sys/kernel/security/apparmor").exists() => {
+            Err(Error::unsupported(format!("SecurityOpt: apparmor={profile}: this host's kernel has no AppArmor")))
+        }
+        _ => Err(Error::unsupported(format!("SecurityOpt: apparmor={profile}: profiles are not supported"))),
+    }
 }
 
 /// Paths that are covered with something empty, where they exist.
@@ -71,8 +95,12 @@ const MASKED: [&str; 12] = [
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Paths that the container must not read; none where it is privileged. `cpus` is how many CPUs the host may come to
-/// have: each has counters of its heat, from which secrets of its neighbours can be read.
+/// have: each has counters of its heat, from which secrets of its neighbours can be read. What the request names takes the
+/// place of them all.
 pub(crate) fn masked_paths(host: &HostConfig, cpus: u32) -> Vec<String> {
+    if let Some(asked) = &host.masked_paths {
+        return asked.clone();
+    }
     if host.privileged {
         return Vec::new();
     }
@@ -80,7 +108,11 @@ pub(crate) fn masked_paths(host: &HostConfig, cpus: u32) -> Vec<String> {
     MASKED.iter().map(|path| path.to_string()).chain(heat).collect()
 }
 
-/// Paths that the container must not write; none where it is privileged.
-pub(crate) fn readonly_paths(host: &HostConfig) -> &'static [&'static str] {
-    if host.privileged { &[] } else { &READ_ONLY }
+/// Paths that the container must not write; none where it is privileged. What the request names takes their place.
+pub(crate) fn readonly_paths(host: &HostConfig) -> Vec<String> {
+    match &host.readonly_paths {
+        Some(asked) => asked.clone(),
+        None if host.privileged => Vec::new(),
+        None => READ_ONLY.iter().map(|path| path.to_string()).collect(),
+    }
 }

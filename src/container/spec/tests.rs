@@ -299,7 +299,6 @@ fn what_is_not_built_is_refused_by_name() {
         (json!({"Image": ""}), "Image"),
         (hosted(json!({"StorageOpt": {"size": "1G"}})), "StorageOpt"),
         (hosted(json!({"UsernsMode": "zz"})), "UsernsMode"),
-        (hosted(json!({"IpcMode": "none"})), "IpcMode"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),
@@ -307,7 +306,6 @@ fn what_is_not_built_is_refused_by_name() {
         (hosted(json!({"Cgroup": "container:x"})), "Cgroup"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
         (hosted(json!({"SecurityOpt": ["apparmor=x"]})), "SecurityOpt"),
-        (hosted(json!({"ExtraHosts": ["a:host-gateway"]})), "ExtraHosts"),
     ];
     for (config, field) in rows {
         let error = try_create(config.clone()).expect_err(field);
@@ -929,9 +927,9 @@ fn the_hosts_file() {
         ff00::0\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n";
     let named =
         create(json!({"Hostname": "hh", "Domainname": "dd.com", "HostConfig": {"ExtraHosts": ["q:1.2.3.4", "z:::1"]}}));
-    assert_eq!(hosts_file(&create(json!({})), "host's", &[], &[]), standard);
+    assert_eq!(hosts_file(&create(json!({})), "host's", "", &[], &[]), standard);
     assert_eq!(
-        hosts_file(&named, "host's", &[], &strings(&["172.17.0.2"])),
+        hosts_file(&named, "host's", "", &[], &strings(&["172.17.0.2"])),
         format!("{standard}1.2.3.4\tq\n::1\tz\n172.17.0.2\thh.dd.com hh\n")
     );
     assert_eq!(hostname_file(&named), "hh\n");
@@ -940,9 +938,9 @@ fn the_hosts_file() {
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         create(json!({"HostConfig": config}))
     };
-    assert_eq!(hosts_file(&on_host(json!({})), "host's", &[], &[]), "host's");
+    assert_eq!(hosts_file(&on_host(json!({})), "host's", "", &[], &[]), "host's");
     assert_eq!(
-        hosts_file(&on_host(json!({"ExtraHosts": ["q:1.2.3.4"]})), "host's", &[], &[]),
+        hosts_file(&on_host(json!({"ExtraHosts": ["q:1.2.3.4"]})), "host's", "", &[], &[]),
         format!("{standard}1.2.3.4\tq\n")
     );
 }

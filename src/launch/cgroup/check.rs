@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 const LEAST_MEMORY: i64 = 6 << 20;
 /// The highest CPU or node number that a list may hold; keeps `0-999999999999` from filling memory.
 const HIGHEST_CPU: u32 = 8192;
+/// NanoCpus of one CPU.
+const NANO: i64 = 1_000_000_000;
 /// How warnings name a controller that is not there.
 const MOUNTED: &str = "or the cgroup is not mounted";
 
@@ -125,6 +127,7 @@ fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warning
 }
 
 fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
+    nano_cpus(limits, facts)?;
     refuse_if(limits.cpu_shares < 0, "CpuShares: shares: invalid argument")?;
     if limits.cpu_shares > 0 && !facts.cpu_shares {
         lacking(warnings, &format!("CPU shares {MOUNTED}. Shares discarded."));
@@ -148,6 +151,23 @@ fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) ->
         limits.cpu_percent = 0;
     }
     Ok(())
+}
+
+fn nano_cpus(limits: &Resources, facts: &HostFacts) -> Result<()> {
+    let nano = limits.nano_cpus;
+    refuse_if(nano > 0 && limits.cpu_period > 0, "Conflicting options: Nano CPUs and CPU Period cannot both be set")?;
+    refuse_if(nano > 0 && limits.cpu_quota > 0, "Conflicting options: Nano CPUs and CPU Quota cannot both be set")?;
+    refuse_if(
+        nano > 0 && !(facts.cpu_cfs_period && facts.cpu_cfs_quota),
+        "NanoCPUs can not be set, as your kernel does not support CPU cfs period/quota or the cgroup is not mounted",
+    )?;
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get() as i64);
+    match (0..=count.saturating_mul(NANO)).contains(&nano) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available"
+        ))),
+    }
 }
 
 fn cpuset(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
@@ -242,8 +262,19 @@ mod tests {
     #[test]
     fn refusals() {
         let mb = 1 << 20;
+        let count = std::thread::available_parallelism().unwrap();
+        let range = format!("Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available");
         type Change = fn(&mut Resources, i64);
-        let cases: [(Change, &str); 17] = [
+        let cases: [(Change, &str); 20] = [
+            (
+                |r, _| (r.nano_cpus, r.cpu_period) = (1, 5000),
+                "Conflicting options: Nano CPUs and CPU Period cannot both be set",
+            ),
+            (
+                |r, _| (r.nano_cpus, r.cpu_quota) = (1, 5000),
+                "Conflicting options: Nano CPUs and CPU Quota cannot both be set",
+            ),
+            (|r, _| r.nano_cpus = -1, &range),
             (|r, mb| r.memory = 5 * mb, "Minimum memory limit allowed is 6MB"),
             (|r, _| r.memory = -1, "Minimum memory limit allowed is 6MB"),
             (

@@ -224,6 +224,9 @@ struct Limits {
     pids: Option<i64>,
 }
 
+/// The period, in microseconds, of a quota that was asked for in CPUs.
+const NANO_PERIOD: i64 = 100_000;
+
 impl Limits {
     /// # Errors
     /// A device that is not there; a number that no file can take.
@@ -243,6 +246,10 @@ impl Limits {
             262_145.. => return Err(Error::internal("the maximum allowed cpu-shares is 262144")),
             shares => Some(shares as u64),
         };
+        let (cpu_period, cpu_quota) = match given(asked.nano_cpus) {
+            Some(nano) => (Some(NANO_PERIOD), Some(nano.saturating_mul(NANO_PERIOD) / 1_000_000_000)),
+            None => (given(asked.cpu_period), given(asked.cpu_quota)),
+        };
         let weights = asked.blkio_weight_device.iter().flatten();
         Ok(Limits {
             memory,
@@ -253,8 +260,8 @@ impl Limits {
             swappiness: asked.memory_swappiness.filter(|value| *value != -1),
             oom_kill_disable: asked.oom_kill_disable,
             cpu_shares,
-            cpu_period: given(asked.cpu_period),
-            cpu_quota: given(asked.cpu_quota),
+            cpu_period,
+            cpu_quota,
             cpus: text(&asked.cpuset_cpus),
             mems: text(&asked.cpuset_mems),
             blkio_weight: Some(asked.blkio_weight).filter(|weight| *weight != 0),

@@ -1,0 +1,227 @@
+//! Fields that clients of later versions send whatever version they speak, looked at from inside the container or at the
+//! kernel.
+
+use crate::support::*;
+use coracle::ErrorKind;
+use coracle::model::*;
+use serde_json::json;
+
+// field: HostConfig.Init
+#[test]
+fn an_init_reaps_passes_signals_on_and_answers_for_the_command() {
+    let root = Root::new();
+    // The command is the second process, in a group of its own; what is left to the first one is reaped.
+    let script = "cat /proc/1/comm; echo $$; (sh -c 'sleep 0.1 & exit' &); sleep 0.5; ps -o stat,comm | grep -c '^Z'";
+    let output = root.sh_with(script, host(json!({ "Init": true })));
+    assert_eq!(output.out().lines().collect::<Vec<_>>(), ["docker-init", "2", "0"], "{}", output.err());
+    // Without one nobody reaps.
+    let output = root.sh("(sh -c 'sleep 0.1 & exit' &); exec sleep 0.5");
+    assert_eq!(output.code, 0);
+    assert_eq!(root.sh_with("exit 7", host(json!({ "Init": true }))).code, 7);
+    assert_eq!(root.sh_with("kill -9 $$", host(json!({ "Init": true }))).code, 137);
+    let missing = root.run(&["no-such-program"], host(json!({ "Init": true })), b"");
+    assert_eq!((missing.code, missing.err().as_str()), (127, "init: exec no-such-program: no such file or directory"));
+    // The first process has no handler of its own, and yet the command gets the signal.
+    let id = root.sleeper_with("with-init", host(json!({ "Init": true })));
+    let begun = std::time::Instant::now();
+    root.engine.container_stop(&id, Some(20_000), Some(&soon())).expect("stop");
+    assert!(begun.elapsed().as_secs() < 5, "the signal did not arrive");
+    assert_eq!(root.inspect(&id).state.exit_code, 0);
+    assert_eq!(root.inspect(&id).host_config.init, Some(true));
+    assert_eq!(root.inspect(&id).path, "sh", "inspect tells of the command, not of the init");
+}
+
+// field: HostConfig.Init
+#[test]
+fn an_init_serves_a_terminal_and_another_user() {
+    let root = Root::new();
+    let more = json!({ "Tty": true, "User": "1234:5678", "HostConfig": { "Init": true, "ReadonlyRootfs": true } });
+    let output = root.run(&["sh", "-c", "id -u; read x < /dev/tty; echo $x; cat /proc/1/comm"], more, b"typed\n");
+    let text = output.out().replace('\r', "");
+    let lines: Vec<&str> = text.lines().filter(|line| *line != "typed" || text.matches("typed").count() > 1).collect();
+    assert!(lines.first() == Some(&"1234") || lines.contains(&"1234"), "{text}");
+    assert!(lines.contains(&"typed") && lines.contains(&"docker-init"), "{text}");
+}
+
+// field: HostConfig.NanoCpus
+#[test]
+fn nano_cpus_are_a_quota() {
+    let root = Root::new();
+    let id = root.sleeper_with("half", host(json!({ "NanoCpus": 500_000_000 })));
+    let quota = |id: &str| {
+        let cgroups = Cgroups::of(root.pid(id));
+        let quota = cgroups.read("cpu", "cpu.cfs_quota_us", "cpu.max");
+        let period = cgroups.read("cpu", "cpu.cfs_period_us", "cpu.max");
+        if Cgroups::unified() { quota } else { format!("{quota} {period}") }
+    };
+    assert_eq!(quota(&id), "50000 100000");
+    let limits = root.inspect(&id).host_config.resources;
+    assert_eq!((limits.nano_cpus, limits.cpu_quota, limits.cpu_period), (500_000_000, 0, 0));
+    let update = |change: Resources| {
+        root.engine.container_update(&id, &UpdateContainer { resources: change, ..UpdateContainer::default() })
+    };
+    update(Resources { nano_cpus: 250_000_000, ..Resources::default() }).expect("update");
+    assert_eq!(quota(&id), "25000 100000");
+    let text = "CPU Quota cannot be updated as NanoCPUs has already been set";
+    fails(update(Resources { cpu_quota: 5000, ..Resources::default() }), ErrorKind::Conflict, text);
+    let both = host(json!({ "NanoCpus": 1, "CpuQuota": 5000 }));
+    fails(root.try_create("", body(&["true"], both)), ErrorKind::Invalid, "Nano CPUs and CPU Quota cannot both be set");
+    fails(
+        root.try_create("", body(&["true"], host(json!({ "NanoCpus": i64::MAX })))),
+        ErrorKind::Invalid,
+        "Range of CPUs is from 0.01 to",
+    );
+}
+
+// field: HostConfig.MaskedPaths
+// field: HostConfig.ReadonlyPaths
+#[test]
+fn paths_to_hide_and_to_protect_are_the_request_s() {
+    let root = Root::new();
+    let script = "cat /proc/keys | head -c 1 | wc -c; test -w /proc/sys/net/ipv4/ip_forward; echo $?; \
+                  cat /etc/hostname /etc/shells | wc -l; echo x > /etc/new && echo written";
+    assert_eq!(root.sh(script).out().lines().nth(3), Some("written"));
+    let asked = json!({ "MaskedPaths": ["/etc/shells"], "ReadonlyPaths": ["/etc"] });
+    let output = root.sh_with(script, host(asked));
+    let lines: Vec<String> = output.out().lines().map(str::to_owned).collect();
+    assert_eq!(&lines[1..], ["0", "1"], "/proc/sys is writable, the file is empty, /etc is not written: {lines:?}");
+    // None at all.
+    let none = root.sh_with("mount | grep -c ' /proc/'", host(json!({ "MaskedPaths": [], "ReadonlyPaths": [] })));
+    assert_eq!(none.out(), "0");
+    fails(
+        root.try_create("", body(&["true"], host(json!({ "MaskedPaths": ["etc"] })))),
+        ErrorKind::Invalid,
+        "MaskedPaths",
+    );
+}
+
+// field: HostConfig.DeviceCgroupRules
+#[test]
+fn device_rules_open_what_is_closed() {
+    let root = Root::new();
+    // 1:11 is /dev/kmsg, which no container has.
+    let script = "mknod /tmp/kmsg c 1 11 && exec 3< /tmp/kmsg && echo read";
+    let closed = host(json!({ "CapAdd": ["SYSLOG"] }));
+    assert!(root.sh_with(script, closed).err().contains("not permitted"), "a device that was not asked for was opened");
+    let rules = host(json!({ "CapAdd": ["SYSLOG"], "DeviceCgroupRules": ["c 1:11 r"] }));
+    assert_eq!(root.sh_with(script, rules.clone()).out(), "read");
+    let write = "mknod /tmp/kmsg c 1 11 && echo x > /tmp/kmsg && echo written";
+    assert!(root.sh_with(write, rules).err().contains("not permitted"), "only reading was asked for");
+    fails(
+        root.try_create("", body(&["true"], host(json!({ "DeviceCgroupRules": ["q 1:11 r"] })))),
+        ErrorKind::Invalid,
+        "invalid device cgroup rule format: 'q 1:11 r'",
+    );
+}
+
+// field: HostConfig.IpcMode
+#[test]
+fn ipc_none_private_and_shareable() {
+    let root = Root::new();
+    let none =
+        root.sh_with("test -e /dev/shm; echo $?; readlink /proc/self/ns/ipc", host(json!({ "IpcMode": "none" })));
+    let host_ns = std::fs::read_link("/proc/self/ns/ipc").expect("a namespace");
+    let text = none.ok();
+    assert!(text.starts_with("1\n") && !text.contains(&*host_ns.to_string_lossy()), "{text}");
+    let shareable = root.sleeper_with("lends", host(json!({ "IpcMode": "shareable" })));
+    root.exec(&shareable, &["sh", "-c", "echo hello > /dev/shm/here"]).ok();
+    let joined = root.sh_with("cat /dev/shm/here", host(json!({ "IpcMode": "container:lends" }))).ok();
+    assert_eq!(joined, "hello");
+    root.sleeper_with("keeps", host(json!({ "IpcMode": "private" })));
+    let id = root.create("asks", body(&["true"], host(json!({ "IpcMode": "container:keeps" }))));
+    let text =
+        "can't join IPC of container keeps: non-shareable IPC (hint: use IpcMode:shareable for the donor container)";
+    fails(root.engine.container_start(&id, None, Some(&soon())).map(drop), ErrorKind::Internal, text);
+}
+
+// field: HostConfig.ExtraHosts
+#[test]
+fn host_gateway_is_the_host() {
+    let root = Root::new();
+    let asked = json!({ "ExtraHosts": ["here:host-gateway", "there:10.9.8.7"], "NetworkMode": "bridge" });
+    let output = root.sh_with("cat /etc/hosts; ip route", host(asked)).ok();
+    let gateway = output.lines().find_map(|line| line.strip_prefix("default via ")).expect("a default route");
+    let gateway = gateway.split(' ').next().expect("an address");
+    assert!(output.contains(&format!("{gateway}\there\n")), "{output}");
+    assert!(output.contains("10.9.8.7\tthere\n"), "{output}");
+}
+
+// field: HostConfig.SecurityOpt
+#[test]
+fn labels_and_profiles_of_other_kernels_are_refused_by_name() {
+    let root = Root::new();
+    for (option, file, text) in [
+        ("label=type:x", "/sys/fs/selinux/enforce", "this host's kernel has no SELinux"),
+        ("apparmor=x", "/sys/kernel/security/apparmor", "this host's kernel has no AppArmor"),
+    ] {
+        let text = if std::path::Path::new(file).exists() { "not supported" } else { text };
+        let asked = root.try_create("", body(&["true"], host(json!({ "SecurityOpt": [option] }))));
+        fails(asked, ErrorKind::Unsupported, text);
+    }
+    root.sh_with("true", host(json!({ "SecurityOpt": ["label=disable", "apparmor=unconfined"] }))).ok();
+}
+
+// field: HostConfig.Mounts
+#[test]
+fn mounts_in_their_long_form() {
+    let root = Root::new();
+    let source = root.dir.join("shown");
+    std::fs::create_dir_all(source.join("below")).expect("make a directory");
+    std::fs::write(source.join("file"), "of the host").expect("write");
+    let mounts = json!([
+        { "Type": "bind", "Source": source, "Target": "/ro", "ReadOnly": true },
+        { "Type": "bind", "Source": source, "Target": "/rw", "BindOptions": { "Propagation": "rslave" } },
+        { "Type": "volume", "Source": "kept", "Target": "/etc",
+          "VolumeOptions": { "Labels": { "made": "for this" }, "DriverConfig": { "Name": "local" } } },
+        { "Type": "volume", "Source": "empty", "Target": "/bin-not", "VolumeOptions": { "NoCopy": true } },
+        { "Type": "volume", "Target": "/anonymous" },
+        { "Type": "tmpfs", "Target": "/memory", "TmpfsOptions": { "SizeBytes": 65536, "Mode": 0o700 } },
+    ]);
+    let script = "cat /ro/file; echo; echo x > /ro/y; echo x > /rw/y && echo written; ls /etc | grep -c passwd; \
+                  stat -c %a /memory; df -k /memory | tail -1 | awk '{print $2}'; grep ' /memory ' /proc/self/mountinfo";
+    let id = root.create("long", body(&["sh", "-c", script], host(json!({ "Mounts": mounts }))));
+    root.start(&id);
+    root.wait(&id);
+    let (out, err) = (root.logs(&id).out(), root.logs(&id).err());
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(&lines[..5], ["of the host", "written", "1", "700", "64"], "{out} {err}");
+    assert!(lines[5].contains("nosuid") && lines[5].contains("noexec"), "{out}");
+    assert!(err.contains("Read-only file system"), "{err}");
+    assert_eq!(std::fs::read_to_string(source.join("y")).expect("written to the host"), "x\n");
+    let volume = root.engine.volume_inspect("kept").expect("a volume");
+    assert_eq!(volume.labels, Some(StringMap::from([("made".into(), "for this".into())])));
+    let detail = root.inspect(&id);
+    let kinds: Vec<(&str, &str)> =
+        detail.mounts.iter().map(|mount| (mount.destination.as_str(), mount.kind.as_str())).collect();
+    let want = [
+        ("/anonymous", "volume"),
+        ("/bin-not", "volume"),
+        ("/etc", "volume"),
+        ("/memory", "tmpfs"),
+        ("/ro", "bind"),
+        ("/rw", "bind"),
+    ];
+    assert_eq!(kinds, want);
+    assert_eq!(detail.host_config.mounts.len(), 6, "inspect shows what was asked for");
+    for (mount, text) in [
+        (json!({ "Type": "bind", "Source": "/no/such", "Target": "/t" }), "bind source path does not exist: /no/such"),
+        (json!({ "Type": "npipe", "Source": "/x", "Target": "/t" }), "mount type unknown"),
+        (json!({ "Type": "tmpfs", "Target": "/proc" }), "cannot be mounted"),
+    ] {
+        let asked = root.try_create("", body(&["true"], host(json!({ "Mounts": [mount] }))));
+        fails(asked, ErrorKind::Invalid, text);
+    }
+    let twice = json!({ "Binds": ["/tmp:/t"], "Mounts": [{ "Type": "tmpfs", "Target": "/t" }] });
+    fails(root.try_create("", body(&["true"], host(twice))), ErrorKind::Invalid, "Duplicate mount point: /t");
+}
+
+// field: HostConfig.Mounts
+#[test]
+fn a_bind_without_what_is_mounted_below() {
+    let root = Root::new();
+    let all = json!({ "Mounts": [{ "Type": "bind", "Source": "/dev", "Target": "/d" }] });
+    assert_ne!(root.sh_with("grep -c ' /d/' /proc/self/mountinfo", host(all)).out(), "0");
+    let top = json!({ "Mounts": [{ "Type": "bind", "Source": "/dev", "Target": "/d",
+        "BindOptions": { "NonRecursive": true } }] });
+    assert_eq!(root.sh_with("grep -c ' /d/' /proc/self/mountinfo", host(top)).out(), "0");
+}
