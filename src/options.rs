@@ -2,6 +2,7 @@
 
 use crate::model::{RegistryOptions, StringMap};
 use crate::store::Durability;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// How an engine root is opened.
@@ -23,6 +24,9 @@ pub struct Options {
     pub labels: Vec<String>,
     /// How registries are reached.
     pub registry: RegistryOptions,
+    /// Where ports that name no address of the host are published; absent: at all of them. `127.0.0.1` keeps them from
+    /// everybody but the host itself.
+    pub publish_ip: Option<IpAddr>,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
 }
@@ -39,6 +43,7 @@ impl Options {
             cgroup_parent: "/coracle".into(),
             labels: Vec::new(),
             registry: RegistryOptions::default(),
+            publish_ip: None,
             restart_containers: false,
         }
     }

@@ -99,6 +99,8 @@ pub struct Globals {
     pub root: PathBuf,
     /// `--run`.
     pub run_dir: Option<PathBuf>,
+    /// `--publish-ip`.
+    pub publish_ip: Option<std::net::IpAddr>,
     /// `--insecure-registry`.
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
@@ -115,6 +117,7 @@ impl Globals {
     pub fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.root);
         options.run_dir = self.run_dir.clone();
+        options.publish_ip = self.publish_ip;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         Ok(options)
@@ -128,6 +131,7 @@ const GLOBAL: Command = Command {
     flags: &[
         Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
         Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
+        Flag::value(&["publish-ip"], "IP", "address that ports are published at where none is named (default all)"),
         Flag::value(
             &["insecure-registry"],
             "HOST[:PORT]",
@@ -196,6 +200,10 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     let globals = Globals {
         root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
         run_dir: global.last("run").map(PathBuf::from),
+        publish_ip: match global.last("publish-ip").map(str::parse).transpose() {
+            Ok(ip) => ip,
+            Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
+        },
         insecure_registries: global.all("insecure-registry"),
         mirrors: global.all("registry-mirror"),
     };

@@ -164,6 +164,7 @@ struct Config {
     cgroup_parent: Option<String>,
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
+    ip: Option<String>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
 }
@@ -195,6 +196,10 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.registry.insecure = config.insecure_registries.unwrap_or_default();
     let mirrors = config.registry_mirrors.unwrap_or_default();
     options.registry.mirrors = mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
+    options.publish_ip = match config.ip.as_deref() {
+        None | Some("") => None,
+        Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
+    };
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }
@@ -214,6 +219,8 @@ mod tests {
         let o = read(c"{\"durability\":\"off\",\"cgroup-parent\":\"/x\",\"log-opts\":{\"max-size\":\"1m\"}}").unwrap();
         assert_eq!((o.durability, o.cgroup_parent.as_str()), (Durability::Off, "/x"));
         assert_eq!(o.log_options["max-size"], "1m");
+        assert!(read(c"{\"ip\":\"127.0.0.1\"}").unwrap().publish_ip.unwrap().is_loopback());
+        assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is no address"));
         assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));
         assert!(read(c"{\"data-root\":\"/\"}").unwrap_err().message.contains("data-root"));
     }

@@ -282,7 +282,12 @@ impl Containers {
     /// Takes a container off a network.
     pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
-        let (_busy, found) = self.take(&asked.container, op)?;
+        let (_busy, found) = match self.take(&asked.container, op) {
+            Err(error) if asked.force && error.kind() == ErrorKind::NotFound => {
+                return self.networks.forget_gone(&network, &asked.container);
+            }
+            taken => taken?,
+        };
         if network.name == "host" || mode(&found.spec) == Mode::Host {
             return Err(Error::new(
                 ErrorKind::Forbidden,
@@ -326,6 +331,10 @@ impl Containers {
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
             self.networks.plug(end, netns.as_fd(), found.now.state.restarts)?;
+            self.networks.move_ports(&found.row.id, found.row.slot, Vec::new())?;
+            let joined = self.networks.recall(&found.row.id)?;
+            let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
+            let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
             self.change_network(&found, &joined, &steps, !had_resolver && !network.is_predefined())?;
             self.write_files(&found, &joined)
@@ -344,17 +353,22 @@ impl Containers {
 
     fn disconnect_live(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
         let ends = self.networks.endpoints(&found.row.id)?;
+        let mut steps = Vec::new();
+        let mut ports = Vec::new();
         if let Some(doc) = ends.get(&network.id) {
-            self.networks.unplug(doc, found.now.state.restarts)?;
+            let left = self.networks.unplug(doc, found.now.state.restarts)?;
+            steps.extend(left.map(|script| request(&script, NET_INSIDE, &doc.interface, &network.name)));
+            ports.clone_from(&doc.ports);
         }
         self.networks.forget(network, &found.row.id)?;
+        self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
         found.spec.networks.remove(key);
         let joined = self.networks.recall(&found.row.id)?;
         // The way outside went with the interface, if it led over that one.
         let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
         let lead = leader.and_then(|end| Some((end, end.lead()?)));
-        let steps = lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name));
-        self.change_network(&found, &joined, steps.as_slice(), false)?;
+        steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
+        self.change_network(&found, &joined, &steps, false)?;
         self.write_files(&found, &joined)?;
         self.set_spec(&found, &found.spec)?;
         self.networks.tell(network, "disconnect", &found.row.id)

@@ -158,7 +158,7 @@ impl Containers {
     /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
     pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
         // It stands for the descriptor that the monitor has: the others are counted behind it.
-        let hold = if networks.firewall_end.is_empty() { None } else { Some(File::open("/dev/null")?.into()) };
+        let hold = if !networks.held { None } else { Some(File::open("/dev/null")?.into()) };
         let joined = self.join(found, hold)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }

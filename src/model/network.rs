@@ -141,6 +141,20 @@ pub struct NetworkDetail {
     pub labels: StringMap,
 }
 
+/// A setting of the host that the engine changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostSetting {
+    /// Its file below `/proc/sys/net`.
+    pub name: String,
+    /// Its value before.
+    pub before: String,
+    /// What the engine wrote.
+    pub set: String,
+    /// Its value now.
+    pub now: String,
+}
+
 /// What a network list asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -4,9 +4,10 @@ use super::address::{self, Pool};
 use super::firewall::{Firewall, Zone};
 use super::netlink::link::{self, Address, Link};
 use super::netlink::message::Messages;
+use super::settings::{forward_v6, set};
 use super::subnet::Subnet;
 use super::{Network, Networks, as_500, options, random};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::store::Flush;
 use crate::store::networks as table;
@@ -49,6 +50,13 @@ impl Networks {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
             request(m, "remove the bridge")?;
+        }
+        if super::create::sub(network)?.is_some()
+            && let Some(link) = find_link(&parent(network))?.filter(|link| is_of(link, network))
+        {
+            let mut m = Messages::new();
+            link::delete_link(&mut m, link.index);
+            request(m, "remove the parent interface")?;
         }
         if !network.spec.bridge.is_empty() && self.firewall.is_there()? {
             self.firewall.remove_zone(&zone(network)?)?;
@@ -107,13 +115,62 @@ impl Networks {
                 used |= self.is_live(row.slot)?;
             }
             left |= used;
-            if !used && !network.spec.bridge.is_empty() {
+            if !used {
                 self.down(&network)?;
             }
         }
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
-        if left || !self.firewall.is_there()? { Ok(()) } else { self.firewall.remove() }
+        if left {
+            return Ok(());
+        }
+        if self.firewall.is_there()? {
+            self.firewall.remove()?;
+        }
+        // Another bridge (of another root, of another program) may need what this root was the first to switch on.
+        if links()?.iter().any(|link| link.kind == "bridge") { Ok(()) } else { self.restore_settings() }
+    }
+
+    /// The index of the interface that a macvlan or ipvlan network hangs on; one that is the network's own is made.
+    pub(super) fn parent(&self, network: &Network) -> Result<u32> {
+        let name = parent(network);
+        if let Some(link) = find_link(&name)? {
+            return Ok(link.index);
+        }
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        if find_link(&name)?.is_none() {
+            self.make_parent(network, &name)?;
+        }
+        let link = find_link(&name)?.ok_or_else(|| as_500(format!("interface {name} is gone")))?;
+        let mut m = Messages::new();
+        link::set_up(&mut m, link.index);
+        request(m, &format!("bring the parent interface {name} up"))?;
+        Ok(link.index)
+    }
+
+    fn make_parent(&self, network: &Network, name: &str) -> Result<()> {
+        let alias = self.alias(network);
+        let what = format!("make the parent interface {name}");
+        let bad = || as_500(format!("invalid subinterface vlan name {name}, example formatting is eth0.10"));
+        let mut m = Messages::new();
+        if network.spec.options.get("parent").is_none_or(String::is_empty) {
+            // Nothing leads out of it: the network's containers have only each other.
+            link::add_nowhere(&mut m, "dummy", name, &alias);
+            return match request(m, &what) {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                    let mut m = Messages::new();
+                    link::add_nowhere(&mut m, "bridge", name, &alias);
+                    request(m, &what)
+                }
+                made => made,
+            };
+        }
+        let (trunk, tag) = name.rsplit_once('.').ok_or_else(bad)?;
+        let tag = tag.parse::<u16>().ok().filter(|tag| (1..4095).contains(tag)).ok_or_else(bad)?;
+        let trunk = find_link(trunk)?.ok_or_else(bad)?;
+        link::add_vlan(&mut m, name, trunk.index, tag, &alias);
+        request(m, &what)
     }
 
     fn make_bridge(&self, network: &mut Network) -> Result<u32> {
@@ -133,7 +190,7 @@ impl Networks {
         let made = (|| {
             request(m, &format!("make bridge {name}"))?;
             let link = find_link(&name)?.ok_or_else(|| as_500(format!("bridge {name} is gone")))?;
-            settings(network, &name)?;
+            self.host_settings(network, &name)?;
             let mut m = Messages::new();
             link::set_up(&mut m, link.index);
             for pool in Pool::of(network)? {
@@ -246,8 +303,19 @@ pub(super) fn own_bridge(network: &Network) -> Result<Option<Link>> {
     if network.spec.bridge.is_empty() {
         return Ok(None);
     }
-    let owner = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| id == network.id);
-    Ok(find_link(&network.spec.bridge)?.filter(owner))
+    Ok(find_link(&network.spec.bridge)?.filter(|link| is_of(link, network)))
+}
+
+fn is_of(link: &Link, network: &Network) -> bool {
+    owner(&link.alias).is_some_and(|(id, ..)| id == network.id)
+}
+
+/// The name of the interface that a macvlan or ipvlan network hangs on: without the option, one of its own.
+fn parent(network: &Network) -> String {
+    match network.spec.options.get("parent").map(String::as_str) {
+        None | Some("") => format!("dm-{}", &network.id[..12]),
+        Some(name) => name.to_owned(),
+    }
 }
 
 /// A link of the host by its name.
@@ -283,49 +351,24 @@ pub(super) fn host_subnets() -> Result<Vec<Subnet>> {
     Ok(all)
 }
 
-/// The settings of the host that its containers' packets need, each changed only where it differs.
-fn settings(network: &Network, bridge: &str) -> Result<()> {
-    let v6 = Pool::of(network)?.iter().any(|pool| pool.subnet.is_v6());
-    // The host may reach published ports at its loopback address; the firewall lets nobody else use that.
-    set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
-    if !network.spec.internal {
-        set("ipv4/ip_forward", "1")?;
-    }
-    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
-        // A container must not make itself the host's router.
-        set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
-        // Nobody else can have the addresses of a new bridge: they are of use at once.
-        set(&format!("ipv6/conf/{bridge}/accept_dad"), "0")?;
-        if v6 && !network.spec.internal {
-            forward_v6()?;
+impl Networks {
+    /// The settings of the host that its containers' packets need, each changed only where it differs.
+    fn host_settings(&self, network: &Network, bridge: &str) -> Result<()> {
+        let v6 = Pool::of(network)?.iter().any(|pool| pool.subnet.is_v6());
+        // The host may reach published ports at its loopback address; the firewall lets nobody else use that.
+        set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
+        if !network.spec.internal {
+            self.change_setting("ipv4/ip_forward", "1")?;
         }
-    }
-    Ok(())
-}
-
-/// A host that forwards does not listen to routers any more, unless it is told to: those interfaces that do, go on.
-fn forward_v6() -> Result<()> {
-    if get("ipv6/conf/all/forwarding") == "1" {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let key = format!("ipv6/conf/{name}/accept_ra");
-        if name != "all" && get(&key) == "1" {
-            set(&key, "2")?;
+        if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+            // A container must not make itself the host's router.
+            set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
+            // Nobody else can have the addresses of a new bridge: they are of use at once.
+            set(&format!("ipv6/conf/{bridge}/accept_dad"), "0")?;
+            if v6 && !network.spec.internal {
+                forward_v6(self)?;
+            }
         }
+        Ok(())
     }
-    set("ipv6/conf/all/forwarding", "1")
-}
-
-fn get(key: &str) -> String {
-    std::fs::read_to_string(format!("/proc/sys/net/{key}")).unwrap_or_default().trim().to_owned()
-}
-
-fn set(key: &str, value: &str) -> Result<()> {
-    if get(key) == value {
-        return Ok(());
-    }
-    let path = format!("/proc/sys/net/{key}");
-    std::fs::write(&path, value).map_err(|e| Error::io(format_args!("write {value} to {path}"), &e).in_area("network"))
 }

@@ -77,7 +77,6 @@ impl Networks {
         let id = new_id()?;
         let network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
         if driver != "bridge" {
-            parent(&network)?;
             sub(&network)?;
         }
         Ok(network)
@@ -104,18 +103,6 @@ impl Networks {
         self.remove_names(&network);
         self.event(&network, "destroy", None)
     }
-}
-
-/// The interface of the host that a macvlan or ipvlan network hangs on.
-pub(super) fn parent(network: &Network) -> Result<&str> {
-    let parent = network.spec.options.get("parent").map(String::as_str).unwrap_or_default();
-    if parent.is_empty() {
-        return Err(Error::unsupported(format!(
-            "{} networks without the option parent are not supported yet",
-            network.spec.driver
-        )));
-    }
-    Ok(parent)
 }
 
 /// How containers share that interface; `None`: they do not, they are on a bridge.

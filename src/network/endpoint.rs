@@ -65,6 +65,8 @@ pub(crate) struct EndpointDoc {
     pub v6: Option<IpAddr>,
     pub v6_prefix: u8,
     pub v6_gateway: Option<IpAddr>,
+    /// More addresses of the interface: of the link alone.
+    pub link_local: Vec<IpAddr>,
     pub aliases: Vec<String>,
     pub links: Vec<String>,
     pub ports: Vec<Published>,
@@ -86,6 +88,8 @@ pub(crate) struct Joined {
     pub endpoints: Vec<Endpoint>,
     /// Keeps its ports of the host from other programs as long as it is open.
     pub hold: Option<OwnedFd>,
+    /// Ports are kept for it, whether or not they lead anywhere now.
+    pub held: bool,
     /// Sent over netfilter netlink when the container has ended for good.
     pub firewall_end: Vec<u8>,
 }
@@ -130,10 +134,8 @@ impl Networks {
             let (network, parent) = match network.spec.driver.as_str() {
                 "bridge" => self.up(&network)?,
                 "macvlan" | "ipvlan" => {
-                    let parent = super::create::parent(&network)?;
-                    let link =
-                        find_link(parent)?.ok_or_else(|| as_500(format!("invalid subinterface vlan name {parent}")))?;
-                    (network, link.index)
+                    let parent = self.parent(&network)?;
+                    (network, parent)
                 }
                 other => {
                     return Err(as_500(format!(
@@ -145,6 +147,7 @@ impl Networks {
             ready.push((network, parent, want));
         }
         let (mut docs, sockets) = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready))?;
+        let _ = std::fs::remove_file(self.waiting_ports(who.container));
         let leads = default_route(&ready);
         let mut joined = Joined::default();
         for (at, (network, parent, _)) in ready.into_iter().enumerate() {
@@ -158,6 +161,7 @@ impl Networks {
         let ports = joined.ports();
         if !ports.is_empty() {
             joined.hold = Some(port::bundle(&sockets)?);
+            joined.held = true;
             self.firewall.add_ports(&ports)?;
             joined.firewall_end = self.firewall.removal(&ports);
         }
@@ -175,26 +179,24 @@ impl Networks {
         }
         let leads = joined.leads();
         for (at, end) in joined.endpoints.iter_mut().enumerate() {
-            let parent = super::bridge::own_bridge(&end.network)?.map_or(0, |link| link.index);
+            let parent = match super::create::sub(&end.network)? {
+                None => super::bridge::own_bridge(&end.network)?.map_or(0, |link| link.index),
+                Some(_) => self.parent(&end.network)?,
+            };
             (end.host, end.inside) = scripts(&end.network, parent, &end.doc, leads == Some(at))?;
         }
         let ports = joined.ports();
         if !ports.is_empty() {
             joined.firewall_end = self.firewall.removal(&ports);
         }
+        joined.held = !ports.is_empty() || self.waiting_ports(container).exists();
         Ok(joined)
     }
 
     /// Gives a running container its place on one more network; no more is done than the kernel needs for that.
     pub(crate) fn join_one(&self, who: &Joining<'_>, want: &Want, interface: &str) -> Result<()> {
         let network = self.find(&want.network)?;
-        if network.spec.driver != "bridge" {
-            return Err(Error::unsupported(format!(
-                "connecting a running container to a network of driver {} is not supported yet",
-                network.spec.driver
-            )));
-        }
-        let (network, _) = self.up(&network)?;
+        let network = if super::create::sub(&network)?.is_some() { network } else { self.up(&network)?.0 };
         self.db.write(Flush::Lazy, |tx| {
             let mut doc = self.address(tx, who, "", &network, &want.settings)?;
             doc.interface = interface.to_owned();
@@ -221,22 +223,92 @@ impl Networks {
         refused.first().map_or(Ok(()), |refused| Err(refused.error(what).in_area("network")))
     }
 
-    /// Takes a running container's interface away, and its ports with it.
-    pub(crate) fn unplug(&self, doc: &EndpointDoc, restarts: u32) -> Result<()> {
+    /// Takes a running container's interface away, and its ports with it; answers what is left to do in the container's
+    /// network namespace.
+    pub(crate) fn unplug(&self, doc: &EndpointDoc, restarts: u32) -> Result<Option<Script>> {
         self.firewall.remove_ports(&doc.ports)?;
         let Some(stem) = doc.port.get(..doc.port.len().saturating_sub(2)).filter(|stem| !stem.is_empty()) else {
-            return Err(Error::unsupported(
-                "disconnecting a running container from a network without a bridge is not supported yet",
-            ));
+            let mut script = Script::default();
+            link::delete_inside(&mut script, PATCH_INDEX);
+            return Ok(Some(script));
         };
         match find_link(&format!("{stem}{}", digits(restarts)))? {
-            None => Ok(()),
+            None => {}
             Some(found) => {
                 let mut m = Messages::new();
                 link::delete_link(&mut m, found.index);
-                super::bridge::request(m, "remove the interface")
+                super::bridge::request(m, "remove the interface")?;
             }
         }
+        Ok(None)
+    }
+
+    /// Published ports lead to the container over the network that leads outside: where that is another one from now on,
+    /// they go along. `gone` are those of a network that was left. Without any way outside they wait, still the
+    /// container's own, for one that comes.
+    pub(crate) fn move_ports(&self, container: &str, slot: u32, gone: Vec<Published>) -> Result<()> {
+        let waiting = self.waiting_ports(container);
+        let joined = self.recall(container)?;
+        let mut ports: Vec<Published> = std::fs::read(&waiting)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        ports.extend(gone);
+        ports.extend(joined.ports());
+        if ports.is_empty() {
+            return Ok(());
+        }
+        let leader = joined.leads().filter(|at| joined.endpoints[*at].network.spec.driver == "bridge");
+        let doc = leader.map(|at| &joined.endpoints[at].doc);
+        let (mut now, mut idle) = (Vec::new(), Vec::new());
+        for port in &ports {
+            let to = doc.and_then(|doc| if port.host.is_ipv4() { doc.v4 } else { doc.v6 });
+            match to {
+                Some(to) => now.push(Published { to, ..*port }),
+                None => idle.push(*port),
+            }
+        }
+        let before = joined.ports();
+        let ended: Vec<Published> = before.iter().filter(|port| !now.contains(port)).copied().collect();
+        let new: Vec<Published> = now.iter().filter(|port| !before.contains(port)).copied().collect();
+        self.db.write(Flush::Lazy, |tx| {
+            for (at, end) in joined.endpoints.iter().enumerate() {
+                let ports = if leader == Some(at) { now.clone() } else { Vec::new() };
+                if end.doc.ports != ports {
+                    let doc = EndpointDoc { ports, ..end.doc.clone() };
+                    table::put_endpoint(tx, &row(&end.network.id, container, slot, &doc)?)?;
+                }
+            }
+            Ok(())
+        })?;
+        self.firewall.remove_ports(&ended)?;
+        self.firewall.add_ports(&new)?;
+        if idle.is_empty() {
+            let _ = std::fs::remove_file(&waiting);
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&idle).map_err(|e| Error::internal(format!("write ports: {e}")))?;
+        std::fs::write(&waiting, text).map_err(|e| Error::io(format_args!("write {}", waiting.display()), &e))
+    }
+
+    fn waiting_ports(&self, container: &str) -> std::path::PathBuf {
+        self.run.join("c").join(container).join("ports")
+    }
+
+    /// Forgets the end on a network of a container that is not there any more; `reference` is its name or id.
+    pub(crate) fn forget_gone(&self, network: &Network, reference: &str) -> Result<()> {
+        let missing = || Error::not_found(format!("endpoint {reference} not found"));
+        let reference = reference.trim_start_matches('/');
+        self.db.write(Flush::Lazy, |tx| {
+            for other in table::of_network(tx, &network.id)? {
+                let named = read(&other)?.name == reference || other.container_id == reference;
+                if named && !(other.left_ns == 0 && self.is_live(other.slot)?) {
+                    return table::delete_endpoint(tx, &network.id, &other.container_id);
+                }
+            }
+            Err(missing())
+        })?;
+        self.write_names(network)
     }
 
     /// Tells that a container came to a network, or left it.
@@ -293,6 +365,8 @@ impl Networks {
             if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
         };
         let ipam = settings.ipam_config.clone().unwrap_or_default();
+        let local = ipam.link_local_ips.iter().filter(|text| !text.is_empty());
+        let link_local = local.map(|text| link_local(text)).collect::<Result<_>>()?;
         let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|doc| doc.v4) };
         let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|doc| doc.v6) };
         let v4 = give(&pools, false, &ask4, &used)?;
@@ -321,6 +395,7 @@ impl Networks {
             v6: v6.as_ref().map(|(ip, _)| *ip),
             v6_prefix: v6.as_ref().map_or(0, |(_, pool)| pool.prefix()),
             v6_gateway: v6.as_ref().and_then(|(_, pool)| gateway(pool)),
+            link_local,
             aliases,
             links: settings.links.clone().unwrap_or_default(),
             ..EndpointDoc::default()
@@ -374,7 +449,7 @@ impl Networks {
             bindings: who.bindings,
             exposed: who.exposed.clone(),
             all: who.publish_all,
-            default_host: options::host_binding(&network.spec)?,
+            default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
             v4: docs[at].v4,
             v6: docs[at].v6,
         };
@@ -455,12 +530,16 @@ pub(super) fn row(network: &str, container: &str, slot: u32, doc: &EndpointDoc) 
     Ok(EndpointRow { network_id: network.into(), container_id: container.into(), slot, doc, left_ns: 0 })
 }
 
+fn link_local(text: &str) -> Result<IpAddr> {
+    text.parse().map_err(|_| Error::invalid(format!("invalid link-local IP address: {text}")))
+}
+
 /// What only networks of one's own making allow.
 pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
     let ipam = settings.ipam_config.clone().unwrap_or_default();
     let address = !ipam.ipv4_address.is_empty() || !ipam.ipv6_address.is_empty();
-    if !ipam.link_local_ips.is_empty() {
-        return Err(Error::unsupported("LinkLocalIPs is not supported yet"));
+    for text in ipam.link_local_ips.iter().filter(|text| !text.is_empty()) {
+        link_local(text)?;
     }
     if network.is_predefined() {
         if address {
@@ -505,6 +584,10 @@ fn scripts(network: &Network, parent: u32, doc: &EndpointDoc, leads: bool) -> Re
     }
     let l3 = matches!(super::create::sub(network)?, Some(Sub::Ipvlan(1)));
     link::bring_up(&mut inside, doc.v6.is_some(), PATCH_INDEX);
+    for ip in &doc.link_local {
+        let prefix = if ip.is_ipv4() { 16 } else { 64 };
+        link::address_inside(&mut inside, Address { ip: *ip, prefix }, PATCH_INDEX);
+    }
     for (ip, prefix, gateway) in [(doc.v4, doc.v4_prefix, doc.v4_gateway), (doc.v6, doc.v6_prefix, doc.v6_gateway)] {
         let Some(ip) = ip else { continue };
         link::address_inside(&mut inside, Address { ip, prefix }, PATCH_INDEX);

@@ -14,6 +14,7 @@ mod names;
 mod netlink;
 mod options;
 mod ports;
+mod settings;
 mod subnet;
 
 pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
@@ -33,6 +34,7 @@ use parking_lot::Mutex;
 use ports::Ports;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +48,8 @@ pub(crate) struct Networks {
     run: PathBuf,
     firewall: Firewall,
     ports: Ports,
+    /// Where ports that name no address are published.
+    publish_ip: Option<IpAddr>,
     /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
     kernel: Mutex<()>,
 }
@@ -114,6 +118,7 @@ impl Networks {
         journal: Arc<Journal>,
         root: &Path,
         run: &Path,
+        publish_ip: Option<IpAddr>,
     ) -> Result<Networks> {
         let default = predefine(&db)?;
         Ok(Networks {
@@ -125,6 +130,7 @@ impl Networks {
             // The default network's id is the root's own, and lasts as long.
             firewall: Firewall::new(&default.id[..8]),
             ports: Ports::default(),
+            publish_ip,
             kernel: Mutex::new(()),
         })
     }

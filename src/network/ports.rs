@@ -242,8 +242,16 @@ fn first_free(
 }
 
 fn reserve(ports: &[Published]) -> std::result::Result<Vec<OwnedFd>, (Published, Error)> {
-    let one = |p: &Published| port::reserve(i32::from(p.protocol.number()), p.host, p.host_port).map_err(|e| (*p, e));
-    ports.iter().map(one).collect()
+    let mut sockets = Vec::new();
+    for port in ports {
+        match port::reserve(i32::from(port.protocol.number()), port.host, port.host_port) {
+            Ok(socket) => sockets.push(socket),
+            // A kernel without SCTP: nobody on this host can have such a port.
+            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => {}
+            Err(error) => return Err((*port, error)),
+        }
+    }
+    Ok(sockets)
 }
 
 fn refused(port: &Published, error: &Error) -> Error {

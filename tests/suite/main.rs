@@ -23,6 +23,7 @@ mod many;
 mod misuse;
 mod monitor;
 mod network;
+mod network_more;
 mod network_names;
 mod older;
 mod powercut;

@@ -88,6 +88,33 @@ pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, a
     m.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).attr(IFLA_ALIAS, alias.as_bytes());
 }
 
+/// Makes an interface that leads nowhere: of the kind `dummy`, or a `bridge` without ports.
+pub(crate) fn add_nowhere(m: &mut Messages, kind: &str, name: &str, alias: &str) {
+    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name);
+    m.nest(IFLA_LINKINFO, |m| {
+        m.text(INFO_KIND, kind);
+    });
+    m.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).attr(IFLA_ALIAS, alias.as_bytes());
+}
+
+/// Makes the interface of one tag on a trunk.
+pub(crate) fn add_vlan(m: &mut Messages, name: &str, trunk: u32, tag: u16, alias: &str) {
+    const VLAN_ID: u16 = 1;
+    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).u32(IFLA_LINK, trunk);
+    m.nest(IFLA_LINKINFO, |m| {
+        m.text(INFO_KIND, "vlan").nest(INFO_DATA, |m| {
+            m.attr(VLAN_ID, &tag.to_ne_bytes());
+        });
+    });
+    m.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).attr(IFLA_ALIAS, alias.as_bytes());
+}
+
+/// Removes the interface whose index is patched in.
+pub(crate) fn delete_inside(s: &mut Script, index: u32) {
+    let at = s.messages.begin(DEL_LINK, ACK, &link_head(0, 0, 0, 0)).len();
+    s.hole(index, at - 16 + 4);
+}
+
 /// Removes a link.
 pub(crate) fn delete_link(m: &mut Messages, index: u32) {
     m.begin(DEL_LINK, ACK, &link_head(0, index, 0, 0));
@@ -285,6 +312,8 @@ pub(crate) struct Link {
     pub alias: String,
     /// Index of the bridge that it is a port of; 0: of none.
     pub master: u32,
+    /// `bridge`, `veth`; empty for those of no kind.
+    pub kind: String,
 }
 
 /// Asks for all links.
@@ -313,6 +342,10 @@ pub(crate) fn read_link(kind: u16, body: &[u8]) -> Option<Link> {
         match kind {
             IFLA_NAME => link.name = text(payload),
             IFLA_ALIAS => link.alias = text(payload),
+            IFLA_LINKINFO => {
+                let kind = attributes(payload).find(|(kind, _)| *kind == INFO_KIND);
+                link.kind = kind.map(|(_, name)| text(name)).unwrap_or_default();
+            }
             IFLA_MASTER => link.master = payload.try_into().map(u32::from_ne_bytes).unwrap_or(0),
             _ => {}
         }

@@ -1,0 +1,221 @@
+//! Networks: drivers without a bridge, ports that move, settings of the host, what is forced.
+
+use crate::network::{HOST, OUTSIDE, World, get, get_inside, networked, published, sh};
+use crate::support::*;
+use coracle::model::*;
+use serde_json::{Value, json};
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+fn connect(world: &World, network: &str, id: &str, config: Value) -> coracle::Result<()> {
+    let body = serde_json::from_value(json!({ "Container": id, "EndpointConfig": config })).expect("a body");
+    world.root.engine.network_connect(network, &body, None)
+}
+
+fn disconnect(world: &World, network: &str, id: &str, force: bool) -> coracle::Result<()> {
+    world.root.engine.network_disconnect(network, &DisconnectNetwork { container: id.into(), force }, None)
+}
+
+#[test]
+fn ports_go_along_with_the_way_outside() {
+    let world = World::new();
+    world.network(json!({ "Name": "aaa" })).expect("a network");
+    let id = world.server("web", published("80/tcp", "", "8080"));
+    let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
+    let bound = || world.root.inspect(&id).network_settings.ports["80/tcp"].is_some();
+    assert!(reached() && bound());
+    connect(&world, "aaa", &id, json!({})).expect("connect");
+    assert!(reached() && bound(), "over the new network");
+    disconnect(&world, "bridge", &id, false).expect("disconnect");
+    assert!(reached() && bound(), "only the new one is left");
+    disconnect(&world, "aaa", &id, false).expect("disconnect");
+    assert!(!reached() && !bound(), "no way is left");
+    assert!(std::net::TcpListener::bind("0.0.0.0:8080").is_err(), "the port is still its own");
+    connect(&world, "bridge", &id, json!({})).expect("connect");
+    assert!(reached() && bound(), "and back");
+    world.root.engine.container_kill(&id, None, None).expect("kill");
+    wait_for("the port to be free", || std::net::TcpListener::bind("0.0.0.0:8080").is_ok());
+    assert!(!sh("nft list ruleset").contains("8080"));
+}
+
+#[test]
+fn ports_of_the_host_alone() {
+    let mut world = World::new();
+    world.with_options(|options| options.publish_ip = Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let id = world.server("web", published("80/tcp", "", "8080"));
+    assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"));
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))), None);
+    // A neighbour that sends to the host's loopback address gets nowhere.
+    let route = format!("ip route replace 127.0.0.1/32 via {HOST} dev eth0; sysctl -qw net.ipv4.conf.eth0.route_localnet=1");
+    world.outside_sh(&format!("ip addr del 127.0.0.1/8 dev lo; ip route del local 127.0.0.0/8 dev lo table local || true; ip route del local 127.0.0.1 dev lo table local || true; {route}"));
+    assert_eq!(world.outside(|| get("127.0.0.1:8080")), None);
+    let ports = world.root.inspect(&id).network_settings.ports;
+    assert_eq!(ports["80/tcp"].as_ref().expect("published")[0].host_ip, "127.0.0.1");
+    // Who names an address means it.
+    world.server("open", published("80/tcp", "0.0.0.0", "8081"));
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))).as_deref(), Some("hi"));
+}
+
+#[test]
+fn settings_of_the_host_are_recorded_and_given_back() {
+    let world = World::new();
+    let forward = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").expect("read").trim().to_owned();
+    std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").expect("write");
+    let changed = || world.root.engine.info().expect("info")["HostSettings"].clone();
+    assert_eq!(changed(), json!([]));
+    world.run("true", json!({}));
+    assert_eq!(forward(), "1");
+    assert_eq!(changed(), json!([{ "Name": "ipv4/ip_forward", "Before": "0", "Set": "1", "Now": "1" }]));
+    // Somebody else's bridge may need it.
+    sh("ip link add other0 type bridge");
+    world.root.engine.network_release().expect("release");
+    assert_eq!(forward(), "1");
+    sh("ip link del other0");
+    world.root.engine.network_release().expect("release");
+    assert_eq!((forward().as_str(), changed()), ("0", json!([])));
+    // What was on before stays on.
+    std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("write");
+    world.run("true", json!({}));
+    assert_eq!(changed(), json!([]));
+    world.root.engine.network_release().expect("release");
+    assert_eq!(forward(), "1");
+}
+
+#[test]
+fn what_is_left_of_one_that_is_gone_is_taken_off_by_force() {
+    let world = World::new();
+    world.network(json!({ "Name": "net1" })).expect("a network");
+    let id = world.sleeper("gone", json!({ "HostConfig": { "NetworkMode": "net1" } }));
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    world.root.engine.container_remove(&id, force, None).expect("remove");
+    fails(disconnect(&world, "net1", "gone", false), coracle::ErrorKind::NotFound, "No such container: gone");
+    disconnect(&world, "net1", "gone", true).expect("by force");
+    fails(disconnect(&world, "net1", "gone", true), coracle::ErrorKind::NotFound, "endpoint gone not found");
+    let live = world.sleeper("live", json!({ "HostConfig": { "NetworkMode": "net1" } }));
+    disconnect(&world, "net1", &live, true).expect("by force, of one that runs");
+    assert_eq!(world.root.exec(&live, &["ls", "/sys/class/net"]).ok(), "lo");
+}
+
+#[test]
+fn link_local_addresses() {
+    let world = World::new();
+    world.network(json!({ "Name": "net1" })).expect("a network");
+    let ipam = json!({ "IPAMConfig": { "LinkLocalIPs": ["169.254.34.68", "fe80::34"] } });
+    let on = json!({ "HostConfig": { "NetworkMode": "net1" }, "NetworkingConfig": { "EndpointsConfig": { "net1": ipam } } });
+    let id = world.sleeper("one", on);
+    let text = world.root.exec(&id, &["ip", "-o", "addr", "show", "eth0"]).ok();
+    assert!(text.contains("169.254.34.68/16") && text.contains("fe80::34/64"), "{text}");
+    let asked = world.root.inspect(&id).network_settings.networks["net1"].ipam_config.clone().expect("it");
+    assert_eq!(asked.link_local_ips, ["169.254.34.68", "fe80::34"]);
+    let bad = json!({ "NetworkingConfig": { "EndpointsConfig": { "net1": { "IPAMConfig": { "LinkLocalIPs": ["x"] } } } } });
+    let bad = world.root.create("bad", body(&["true"], networked(bad)));
+    fails(
+        world.root.engine.container_start(&bad, None, None),
+        coracle::ErrorKind::Invalid,
+        "invalid link-local IP address: x",
+    );
+}
+
+#[test]
+fn drivers_without_a_bridge() {
+    let world = World::new();
+    let network = |name: &str, driver: &str, subnet: &str, options: Value| {
+        let pool = json!({ "Config": [{ "Subnet": subnet, "Gateway": subnet.replace(".0/24", ".1") }] });
+        world.network(json!({ "Name": name, "Driver": driver, "IPAM": pool, "Options": options })).expect("a network").id
+    };
+    let on = |network: &str| json!({ "HostConfig": { "NetworkMode": network } });
+    let reach = |id: &str, ip: &str| world.root.exec(id, &["ping", "-c", "1", "-w", "2", ip]).code == 0;
+    // Without a parent: the containers have each other, and nobody else.
+    let id = network("alone", "macvlan", "10.91.0.0/24", json!({}));
+    let (one, two) = (world.sleeper("one", on("alone")), world.sleeper("two", on("alone")));
+    assert!(reach(&one, &world.ip(&two)) && !reach(&one, OUTSIDE));
+    assert!(sh("ip -br link").contains(&format!("dm-{}", &id[..12])));
+    // By name too.
+    assert!(world.root.exec(&one, &["nslookup", "two"]).out().contains(&world.ip(&two)));
+    // A running one comes and goes.
+    let third = world.sleeper("third", json!({}));
+    connect(&world, "alone", &third, json!({})).expect("connect");
+    let ip = world.root.inspect(&third).network_settings.networks["alone"].ip_address.clone();
+    assert!(reach(&one, &ip));
+    disconnect(&world, "alone", &third, false).expect("disconnect");
+    assert!(!reach(&one, &ip) && !world.root.exec(&third, &["ls", "/sys/class/net"]).ok().contains("eth1"));
+    // A tag on a trunk is an interface of the network's own.
+    let tagged = network("tagged", "macvlan", "10.92.0.0/24", json!({ "parent": "up0.7" }));
+    world.outside_sh("ip link add eth0.7 link eth0 type vlan id 7; ip addr add 10.92.0.9/24 dev eth0.7; ip link set eth0.7 up");
+    let tag = world.sleeper("tag", on("tagged"));
+    assert!(reach(&tag, "10.92.0.9"));
+    for name in ["one", "two", "third", "tag"] {
+        world.root.engine.container_kill(name, None, None).expect("kill");
+    }
+    for name in ["alone", "tagged"] {
+        world.root.engine.network_remove(name).expect("remove");
+    }
+    let links = sh("ip -br link");
+    assert!(!links.contains("dm-") && !links.contains("up0.7"), "{tagged}: {links}");
+}
+
+#[test]
+fn ipvlan_shares_its_parents_address() {
+    let world = World::new();
+    let network = |name: &str, subnet: &str, options: Value| {
+        let pool = json!({ "Config": [{ "Subnet": subnet, "Gateway": subnet.replace(".0/24", ".1") }] });
+        world.network(json!({ "Name": name, "Driver": "ipvlan", "IPAM": pool, "Options": options })).expect("a network");
+    };
+    let reach = |id: &str, ip: &str| world.root.exec(id, &["ping", "-c", "1", "-w", "2", ip]).code == 0;
+    network("three", "10.93.0.0/24", json!({ "parent": "up0", "ipvlan_mode": "l3" }));
+    let three = json!({ "HostConfig": { "NetworkMode": "three" } });
+    if Command::new("ip").args(["link", "add", "ipvl0", "link", "up0", "type", "ipvlan"]).output().is_ok_and(|o| !o.status.success()) {
+        // A kernel without ipvlan says so, and nothing is left.
+        let id = world.root.create("none", body(&["true"], three));
+        let error = world.root.engine.container_start(&id, None, None).expect_err("this kernel has no ipvlan");
+        assert_eq!(error.message(), "add interface eth0 on network three: operation not supported");
+        return;
+    }
+    sh("ip link del ipvl0");
+    network("wire", "10.77.0.0/24", json!({ "parent": "up0" }));
+    let more = json!({
+        "HostConfig": { "NetworkMode": "wire" },
+        "NetworkingConfig": { "EndpointsConfig": { "wire": { "IPAMConfig": { "IPv4Address": "10.77.0.50" } } } },
+    });
+    let wire = world.sleeper("wired", more);
+    assert!(reach(&wire, OUTSIDE));
+    // In layer 3 everything is behind the link.
+    let l3 = world.sleeper("l3", three);
+    world.outside_sh("ip route add 10.93.0.0/24 dev eth0");
+    assert!(reach(&l3, OUTSIDE));
+}
+
+#[test]
+fn neighbours_that_must_not_talk() {
+    let world = World::new();
+    let options = json!({ "com.docker.network.bridge.enable_icc": "false" });
+    world.network(json!({ "Name": "quiet", "Options": options })).expect("a network");
+    let on = |more: Value| {
+        let mut more = more;
+        more["HostConfig"]["NetworkMode"] = json!("quiet");
+        more
+    };
+    let web = world.server("web", on(published("80/tcp", "", "8080")));
+    let other = world.sleeper("other", on(json!({})));
+    let ip = world.ip(&web);
+    assert_ne!(world.root.exec(&other, &["ping", "-c", "1", "-w", "1", &ip]).code, 0);
+    assert_eq!(world.root.exec(&other, &["sh", "-c", &get_inside(&format!("{ip}:80"))]).out(), "");
+    // What is published is for all, and the way outside is open. (A host whose bridges call the firewall, as those of
+    // dockerd do, finds that the packet would not leave the bridge, where it must not pass.)
+    for key in ["iptables", "ip6tables"] {
+        let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{key}"), "0");
+    }
+    assert_eq!(world.root.exec(&other, &["sh", "-c", &get_inside(&format!("{HOST}:8080"))]).out(), "hi");
+    assert_eq!(world.root.exec(&other, &["ping", "-c", "1", "-w", "2", OUTSIDE]).code, 0);
+}
+
+#[test]
+fn ports_of_sctp() {
+    let world = World::new();
+    let id = world.sleeper("sctp", published("9999/sctp", "", "9899"));
+    let ports = world.root.inspect(&id).network_settings.ports;
+    assert_eq!(ports["9999/sctp"].as_ref().expect("published")[0].host_port, "9899");
+    assert!(sh("nft list ruleset").contains("sctp . 9899"));
+    world.root.engine.container_kill(&id, None, None).expect("kill");
+    assert!(!sh("nft list ruleset").contains("9899"));
+}
