@@ -249,10 +249,8 @@ impl Networks {
     pub(crate) fn move_ports(&self, container: &str, slot: u32, gone: Vec<Published>) -> Result<()> {
         let waiting = self.waiting_ports(container);
         let joined = self.recall(container)?;
-        let mut ports: Vec<Published> = std::fs::read(&waiting)
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        let mut ports: Vec<Published> =
+            std::fs::read(&waiting).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         ports.extend(gone);
         ports.extend(joined.ports());
         if ports.is_empty() {

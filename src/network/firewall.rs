@@ -191,10 +191,8 @@ fn rules(batch: &mut Batch) {
         if hook == PREROUTING {
             // The host's own packets to its loopback address do not come this way. Where one comes from the wire, the
             // kernel drops it, if only its destination stays what it is.
-            batch.add_rule(
-                chain,
-                v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]).accept(),
-            );
+            batch
+                .add_rule(chain, v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]).accept());
         }
         for rule in published() {
             batch.add_rule(chain, rule);

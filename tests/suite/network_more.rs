@@ -46,7 +46,8 @@ fn ports_of_the_host_alone() {
     assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"));
     assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))), None);
     // A neighbour that sends to the host's loopback address gets nowhere.
-    let route = format!("ip route replace 127.0.0.1/32 via {HOST} dev eth0; sysctl -qw net.ipv4.conf.eth0.route_localnet=1");
+    let route =
+        format!("ip route replace 127.0.0.1/32 via {HOST} dev eth0; sysctl -qw net.ipv4.conf.eth0.route_localnet=1");
     world.outside_sh(&format!("ip addr del 127.0.0.1/8 dev lo; ip route del local 127.0.0.0/8 dev lo table local || true; ip route del local 127.0.0.1 dev lo table local || true; {route}"));
     assert_eq!(world.outside(|| get("127.0.0.1:8080")), None);
     let ports = world.root.inspect(&id).network_settings.ports;
@@ -101,13 +102,15 @@ fn link_local_addresses() {
     let world = World::new();
     world.network(json!({ "Name": "net1" })).expect("a network");
     let ipam = json!({ "IPAMConfig": { "LinkLocalIPs": ["169.254.34.68", "fe80::34"] } });
-    let on = json!({ "HostConfig": { "NetworkMode": "net1" }, "NetworkingConfig": { "EndpointsConfig": { "net1": ipam } } });
+    let on =
+        json!({ "HostConfig": { "NetworkMode": "net1" }, "NetworkingConfig": { "EndpointsConfig": { "net1": ipam } } });
     let id = world.sleeper("one", on);
     let text = world.root.exec(&id, &["ip", "-o", "addr", "show", "eth0"]).ok();
     assert!(text.contains("169.254.34.68/16") && text.contains("fe80::34/64"), "{text}");
     let asked = world.root.inspect(&id).network_settings.networks["net1"].ipam_config.clone().expect("it");
     assert_eq!(asked.link_local_ips, ["169.254.34.68", "fe80::34"]);
-    let bad = json!({ "NetworkingConfig": { "EndpointsConfig": { "net1": { "IPAMConfig": { "LinkLocalIPs": ["x"] } } } } });
+    let bad =
+        json!({ "NetworkingConfig": { "EndpointsConfig": { "net1": { "IPAMConfig": { "LinkLocalIPs": ["x"] } } } } });
     let bad = world.root.create("bad", body(&["true"], networked(bad)));
     fails(
         world.root.engine.container_start(&bad, None, None),
@@ -121,7 +124,10 @@ fn drivers_without_a_bridge() {
     let world = World::new();
     let network = |name: &str, driver: &str, subnet: &str, options: Value| {
         let pool = json!({ "Config": [{ "Subnet": subnet, "Gateway": subnet.replace(".0/24", ".1") }] });
-        world.network(json!({ "Name": name, "Driver": driver, "IPAM": pool, "Options": options })).expect("a network").id
+        world
+            .network(json!({ "Name": name, "Driver": driver, "IPAM": pool, "Options": options }))
+            .expect("a network")
+            .id
     };
     let on = |network: &str| json!({ "HostConfig": { "NetworkMode": network } });
     let reach = |id: &str, ip: &str| world.root.exec(id, &["ping", "-c", "1", "-w", "2", ip]).code == 0;
@@ -141,7 +147,9 @@ fn drivers_without_a_bridge() {
     assert!(!reach(&one, &ip) && !world.root.exec(&third, &["ls", "/sys/class/net"]).ok().contains("eth1"));
     // A tag on a trunk is an interface of the network's own.
     let tagged = network("tagged", "macvlan", "10.92.0.0/24", json!({ "parent": "up0.7" }));
-    world.outside_sh("ip link add eth0.7 link eth0 type vlan id 7; ip addr add 10.92.0.9/24 dev eth0.7; ip link set eth0.7 up");
+    world.outside_sh(
+        "ip link add eth0.7 link eth0 type vlan id 7; ip addr add 10.92.0.9/24 dev eth0.7; ip link set eth0.7 up",
+    );
     let tag = world.sleeper("tag", on("tagged"));
     assert!(reach(&tag, "10.92.0.9"));
     for name in ["one", "two", "third", "tag"] {
@@ -159,12 +167,18 @@ fn ipvlan_shares_its_parents_address() {
     let world = World::new();
     let network = |name: &str, subnet: &str, options: Value| {
         let pool = json!({ "Config": [{ "Subnet": subnet, "Gateway": subnet.replace(".0/24", ".1") }] });
-        world.network(json!({ "Name": name, "Driver": "ipvlan", "IPAM": pool, "Options": options })).expect("a network");
+        world
+            .network(json!({ "Name": name, "Driver": "ipvlan", "IPAM": pool, "Options": options }))
+            .expect("a network");
     };
     let reach = |id: &str, ip: &str| world.root.exec(id, &["ping", "-c", "1", "-w", "2", ip]).code == 0;
     network("three", "10.93.0.0/24", json!({ "parent": "up0", "ipvlan_mode": "l3" }));
     let three = json!({ "HostConfig": { "NetworkMode": "three" } });
-    if Command::new("ip").args(["link", "add", "ipvl0", "link", "up0", "type", "ipvlan"]).output().is_ok_and(|o| !o.status.success()) {
+    if Command::new("ip")
+        .args(["link", "add", "ipvl0", "link", "up0", "type", "ipvlan"])
+        .output()
+        .is_ok_and(|o| !o.status.success())
+    {
         // A kernel without ipvlan says so, and nothing is left.
         let id = world.root.create("none", body(&["true"], three));
         let error = world.root.engine.container_start(&id, None, None).expect_err("this kernel has no ipvlan");
