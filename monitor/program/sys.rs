@@ -53,7 +53,7 @@ numbers! {
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
-    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154;
+    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
 }
 
 /// One system call; unused arguments are zero.
@@ -92,6 +92,7 @@ pub const ELOOP: i32 = 40;
 pub const EPERM: i32 = 1;
 pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
+pub const EPIPE: i32 = 32;
 
 pub const AT_FDCWD: i32 = -100;
 pub const AT_EMPTY_PATH: u32 = 0x1000;
@@ -314,6 +315,32 @@ pub fn pipe2(flags: u32) -> Result<[i32; 2]> {
     let mut fds = [0i32; 2];
     sys!(PIPE2, fds.as_mut_ptr(), flags | O_CLOEXEC)?;
     Ok(fds)
+}
+
+/// Makes a pipe's buffer at least so large; fails on anything else.
+pub fn grow_pipe(fd: i32, size: usize) -> Result<()> {
+    const F_SETPIPE_SZ: usize = 1031;
+    const F_GETPIPE_SZ: usize = 1032;
+    if sys!(FCNTL, fd, F_GETPIPE_SZ)? < size {
+        sys!(FCNTL, fd, F_SETPIPE_SZ, size)?;
+    }
+    Ok(())
+}
+
+/// Moves what is in one pipe to another without copying it, as much as there is room for; never waits.
+pub fn splice(from: i32, to: i32, most: usize) -> Result<usize> {
+    const MOVE_NONBLOCK: usize = 1 | 2;
+    sys!(SPLICE, from, 0usize, to, 0usize, most, MOVE_NONBLOCK)
+}
+
+/// How many bytes wait to be read.
+pub fn waiting(fd: i32) -> usize {
+    const FIONREAD: usize = 0x541b;
+    let mut count = 0i32;
+    match sys!(IOCTL, fd, FIONREAD, &raw mut count) {
+        Ok(_) => count.max(0) as usize,
+        Err(_) => 0,
+    }
 }
 
 /// fcntl(F_DUPFD_CLOEXEC) from `min` up.
