@@ -149,14 +149,17 @@ impl Monitor {
 
     /// Pipes of a container without a terminal: answers the child's ends.
     fn make_pipes(&mut self) -> Result<[i32; 3]> {
-        let mut ends = [-1; 3];
-        if self.header.flags & FLAG_OPEN_STDIN != 0 {
+        let mut ends = core::mem::replace(&mut self.direct, [-1; 3]);
+        if ends[0] < 0 && self.header.flags & FLAG_OPEN_STDIN != 0 {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
             (ends[0], self.stdin) = (pipe[0], pipe[1]);
         }
         let log = self.header.flags & FLAG_LOG != 0;
         for (end, index) in [(1, STDOUT), (2, STDERR)] {
+            if ends[end] >= 0 {
+                continue;
+            }
             let pipe = sys::pipe2(0)?;
             ends[end] = pipe[1];
             self.add_output(CONTAINER, Some(index), pipe[0], log, None)?;

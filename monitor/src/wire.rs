@@ -567,6 +567,10 @@ pub const SESSION_STDIN: u32 = 1;
 pub const SESSION_STDOUT: u32 = 2;
 /// See [`SESSION_STDIN`].
 pub const SESSION_STDERR: u32 = 4;
+/// Those three: as many descriptors come as of them are set.
+pub const SESSION_STREAMS: u32 = 7;
+/// `SESSION_STDIN << SESSION_DIRECT` and so on: the process itself gets the descriptor. Only before it runs.
+pub const SESSION_DIRECT: u32 = 3;
 
 /// The longest text after a control request, in bytes.
 pub const MAX_TEXT: usize = 32 * 1024;

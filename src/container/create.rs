@@ -28,8 +28,12 @@ impl Containers {
         let making = self.states.making(&id)?;
         let made = self.make_dirs(&id);
         let mut new_volumes = Vec::new();
+        // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
+        // database's lock, with others who create.
+        let alone = volumes.is_empty();
         let inserted = made.and_then(|()| {
-            self.db.write(Flush::Durable, |tx| {
+            let flush = if alone { Flush::Lazy } else { Flush::Durable };
+            self.db.write(flush, |tx| {
                 let name = match name {
                     Some(name) => name.to_owned(),
                     None => make_up_name(&id, |name| name_is_free(tx, name))?,
@@ -58,6 +62,15 @@ impl Containers {
                 self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
                 Ok((row, busy))
             })
+        });
+        let inserted = inserted.and_then(|made| {
+            if alone {
+                self.db.settle().inspect_err(|_| {
+                    // Nobody was told of it.
+                    let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, &id));
+                })?;
+            }
+            Ok(made)
         });
         drop(making);
         let (row, _busy) = match inserted {

@@ -5,7 +5,7 @@ use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccom
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Boot, StartError, Streams, sentence, start};
+use crate::launch::monitor::{Boot, StartError, Streams, sentence, spawn, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody};
@@ -112,6 +112,7 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let hold = networks.hold.take();
+        let waiting = spawn(&self.program).map_err(early)?;
         self.write_files(found, networks).map_err(early)?;
         let joined = self.join(found, hold).map_err(early)?;
         let mut container = self.container(found, &joined, networks).map_err(early)?;
@@ -133,7 +134,7 @@ impl Containers {
             sessions,
             boot_id: self.states.boot_id(),
         };
-        match start(&self.program, &plan, boot) {
+        match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(early(error)),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),

@@ -29,6 +29,7 @@ pub(crate) struct ContainerRow {
     pub name: String,
     pub created_ns: i64,
     pub image_id: String,
+    /// Empty where [`each`] gave the text beside it.
     pub spec: String,
     pub error: String,
 }
@@ -140,11 +141,24 @@ pub(crate) fn slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
-/// Every container, newest first.
-pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<ContainerRow>> {
-    let sql = format!("SELECT {COLUMNS} FROM containers ORDER BY created_ns DESC, id");
-    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
-    let rows = query.query_map([], row).map_err(failed)?;
+/// Every container, in no order: `take` gets each without its spec, and the spec's text as it lies in the database.
+pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &str) -> Result<T>) -> Result<Vec<T>> {
+    let mut query = tx
+        .prepare_cached("SELECT id, slot, name, created_ns, image_id, '', error, spec FROM containers")
+        .map_err(failed)?;
+    let mut rows = query.query([]).map_err(failed)?;
+    let mut all = Vec::new();
+    while let Some(found) = rows.next().map_err(failed)? {
+        let spec = found.get_ref(7).map_err(failed)?.as_str().map_err(|e| failed(e.into()))?;
+        all.push(take(row(found).map_err(failed)?, spec)?);
+    }
+    Ok(all)
+}
+
+/// Ids and slots of the containers of an image.
+pub(crate) fn of_image(tx: &Transaction<'_>, image_id: &str) -> Result<Vec<(String, u32)>> {
+    let mut query = tx.prepare_cached("SELECT id, slot FROM containers WHERE image_id = ?1").map_err(failed)?;
+    let rows = query.query_map([image_id], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
