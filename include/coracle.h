@@ -55,6 +55,12 @@ extern "C" {
 /** See CORACLE_STDIN. */
 #define CORACLE_STDERR 2
 
+/**
+ * Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
+ * copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
+ */
+#define CORACLE_IO_DIRECT 1
+
 /** Flag of coracle_container_remove: kill it first if it runs. */
 #define CORACLE_REMOVE_FORCE 1
 
@@ -135,7 +141,7 @@ typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
 typedef struct {
   /** sizeof(coracle_io). */
   size_t size;
-  /** 0. */
+  /** CORACLE_IO_DIRECT, or 0. */
   uint64_t flags;
   /**
    * The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
