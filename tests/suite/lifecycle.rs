@@ -433,7 +433,7 @@ fn a_process_can_have_the_callers_own_descriptors() {
         let input = std::fs::File::open("/proc/sys/kernel/ostype").expect("open an input");
         Io { stdin: Some(input.into()), stdout: Some(file.into()), direct: true, ..Io::default() }
     };
-    let script = "cat; readlink /proc/$$/fd/1 >&2";
+    let script = "cat; there=$(readlink /proc/$$/fd/1); echo $there >&2";
     let quiet = json!({ "HostConfig": { "LogConfig": { "Type": "none" } } });
     let id = root.create("straight", body(&["sh", "-c", script], quiet));
     let started = root.engine.container_start(&id, Some(direct()), Some(&soon())).expect("start");
