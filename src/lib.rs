@@ -29,7 +29,7 @@ mod volume;
 
 pub use container::Archive;
 pub use container::StatsStream;
-pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
+pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};

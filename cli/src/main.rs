@@ -23,7 +23,7 @@ mod volumes;
 
 use args::{Command, Flag, Parsed};
 use coracle::model::Mirror;
-use coracle::{Engine, Options};
+use coracle::{Engine, Options, UsernsRemap};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -105,6 +105,8 @@ pub struct Globals {
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
     pub mirrors: Vec<String>,
+    /// `--userns-remap`.
+    pub userns_remap: Option<String>,
 }
 
 impl Globals {
@@ -120,6 +122,7 @@ impl Globals {
         options.publish_ip = self.publish_ip;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
+        options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
         Ok(options)
     }
 }
@@ -141,6 +144,11 @@ const GLOBAL: Command = Command {
             &["registry-mirror"],
             "[REGISTRY=]URL",
             "where pulls from a registry (default docker.io) ask first",
+        ),
+        Flag::value(
+            &["userns-remap"],
+            "RANGE",
+            "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
         ),
         Flag::switch(&["version", "v"], "print the version"),
     ],
@@ -205,6 +213,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
         },
         insecure_registries: global.all("insecure-registry"),
+        userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {

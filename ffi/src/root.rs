@@ -6,7 +6,7 @@ use crate::handle::{self, Object, Ref};
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, StringMap};
-use engine::{Durability, Engine, ErrorKind, Options};
+use engine::{Durability, Engine, ErrorKind, Options, UsernsRemap};
 use libc::c_char;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,6 +167,7 @@ struct Config {
     ip: Option<String>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
+    userns_remap: Option<String>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -200,6 +201,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         None | Some("") => None,
         Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
     };
+    options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

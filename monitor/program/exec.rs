@@ -171,6 +171,7 @@ impl Monitor {
                 devpts: self.devpts,
                 host_link: -1,
                 restarts: 0,
+                made: crate::userns::Made::NONE,
             });
         }
         sys::close(report[1]);

@@ -113,9 +113,9 @@ impl Monitor {
                 sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })?;
             }
         }
-        let (pid, pidfd) = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2)
-            .map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
-        if pid == 0 {
+        let made = self.make_userns()?;
+        let forked = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2);
+        if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
                 report: report[1],
@@ -129,8 +129,11 @@ impl Monitor {
                 devpts: -1,
                 host_link,
                 restarts: self.state.restarts,
+                made,
             });
         }
+        made.close();
+        let (pid, pidfd) = forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
         for fd in ends {
             sys::close(fd);
         }

@@ -54,6 +54,7 @@ numbers! {
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
+    SETFSUID 122 151; SETFSGID 123 152;
 }
 
 /// One system call; unused arguments are zero.
@@ -134,10 +135,13 @@ pub const SIGCHLD: u32 = 17;
 pub const SIGPIPE: u32 = 13;
 pub const SIGKILL: u32 = 9;
 
-pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_NEWNS: u64 = 0x0002_0000;
 pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub const CLONE_NEWPID: u64 = 0x2000_0000;
+pub const CLONE_NEWUTS: u64 = 0x0400_0000;
+pub const CLONE_NEWIPC: u64 = 0x0800_0000;
+pub const CLONE_NEWUSER: u64 = 0x1000_0000;
+pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_PIDFD: u64 = 0x1000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -814,6 +818,32 @@ pub fn mount_setattr(mount: i32, recursive: bool, set: u64, clear: u64, propagat
     let attr = MountAttr { set, clear, propagation, userns: 0 };
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
+}
+
+/// Shows a detached mount with the owners of a user namespace.
+pub fn mount_idmap(mount: i32, recursive: bool, userns: i32) -> Result<()> {
+    const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+    let attr = MountAttr { set: MOUNT_ATTR_IDMAP, clear: 0, propagation: 0, userns: userns as u64 };
+    let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
+    sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
+}
+
+/// Who the root of a user namespace is inside of it: all three ids of each kind, and no other groups.
+pub fn become_root() -> Result<()> {
+    sys!(SETGROUPS, 0, 0)?;
+    sys!(SETRESGID, 0, 0, 0)?;
+    sys!(SETRESUID, 0, 0, 0).map(|_| ())
+}
+
+/// Whom new files belong to; the capabilities stay.
+pub fn set_fs_owner(uid: u32, gid: u32) -> Result<()> {
+    const PR_SET_SECUREBITS: usize = 28;
+    const NO_SETUID_FIXUP: usize = 4;
+    prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP)?;
+    // These answer the old owner, whatever happens.
+    let _ = sys!(SETFSGID, gid);
+    let _ = sys!(SETFSUID, uid);
+    Ok(())
 }
 
 /// The file system's magic number behind a descriptor.

@@ -120,6 +120,7 @@ impl Containers {
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
             host_name: host_name(),
+            remapped: self.options.userns_remap.is_some(),
             host: self.host.clone(),
         }
     }

@@ -160,7 +160,12 @@ impl Containers {
                 enter |= kind;
             }
         }
+        let users = self.users(spec);
+        if users.is_some() {
+            enter |= libc::CLONE_NEWUSER;
+        }
         Ok(plan::Exec {
+            users,
             tty: config.tty,
             rows,
             cols,

@@ -128,6 +128,11 @@ impl Containers {
         Ok(all)
     }
 
+    /// Whether containers are in a user namespace unless they ask not to be.
+    pub(crate) fn is_remapped(&self) -> bool {
+        self.options.userns_remap.is_some()
+    }
+
     /// Finds a container as people name it.
     pub(crate) fn find(&self, reference: &str) -> Result<Found> {
         let row = self.db.read(|tx| table::find(tx, reference))?;

@@ -8,7 +8,7 @@ use crate::kernel::process;
 use crate::launch::monitor::{Boot, StartError, Streams, sentence, spawn, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
-use crate::model::{ContainerConfig, CreateBody};
+use crate::model::{ContainerConfig, CreateBody, HostConfig};
 use crate::network;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -34,6 +34,8 @@ struct Joined {
     ipc: Namespace,
     shm_from: Option<u32>,
     net: Namespace,
+    /// Index of another container's user namespace, which this one's is.
+    users: Option<u32>,
     /// The container whose network, host name and files are this one's too.
     files_of: Option<Box<Found>>,
     /// Index of the descriptor that keeps published ports from others.
@@ -165,7 +167,7 @@ impl Containers {
     }
 
     /// Replaces the host configuration of a container that does not run: checked as a new one's.
-    pub(crate) fn set_host_config(&self, reference: &str, host_config: &crate::model::HostConfig) -> Result<()> {
+    pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
         let (_busy, found) = self.take(reference, None)?;
         if found.now.is_live() {
             return Ok(());
@@ -288,6 +290,7 @@ impl Containers {
             pid: Namespace::New,
             ipc: Namespace::New,
             net: Namespace::New,
+            users: None,
             shm_from: None,
             files_of: None,
         };
@@ -311,7 +314,24 @@ impl Containers {
                 _ => None,
             };
         }
+        if self.users(&found.spec).is_some() {
+            joined.users = self.joined_users(host, &mut joined.fds)?;
+        }
         Ok(joined)
+    }
+
+    /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
+    fn joined_users(&self, host: &HostConfig, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+        for mode in [&host.network_mode, &host.ipc_mode, &host.pid_mode] {
+            let Some(other) = mode.strip_prefix("container:") else { continue };
+            if self.users(&self.find(other)?.spec).is_none() {
+                return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
+            }
+            if let Namespace::Join(index) = self.namespace(mode, "user", "user", fds)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
     }
 
     fn shares_ipc(&self, donor: &str) -> Result<()> {
@@ -397,6 +417,7 @@ impl Containers {
             namespace_count: joined.fds.len() as u32,
             cgroups,
             rights: self.rights(spec)?,
+            users: self.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
             program: Program {
                 argv: self.words(spec),
                 env: spec::environment(spec, &hostname, &self.link_variables(found)?),
@@ -432,6 +453,7 @@ impl Containers {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                own_ids: true,
             })
             .collect();
         if has_init(&found.spec) {
@@ -443,6 +465,7 @@ impl Containers {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                own_ids: true,
             });
         }
         for mount in table {
@@ -452,6 +475,12 @@ impl Containers {
             });
         }
         Ok(mounts)
+    }
+
+    /// The user namespace of a container by its spec; none: the host's.
+    pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
+        let remap = self.options.userns_remap.as_ref().filter(|_| spec.host_config.userns_mode != "host")?;
+        Some(plan::Users { uid: remap.uid, gid: remap.gid, count: remap.count, join: None })
     }
 
     /// Who the container's own process is, and what it may do.
@@ -497,6 +526,7 @@ fn plan_mount(mount: spec::Mount) -> Mount {
             propagate_below: mount.recursive,
             recursive: !mount.top_only,
             make_source: !mount.long,
+            own_ids: false,
         },
         MountKind::Tmpfs => {
             let options = mount.options.split(',').filter(|option| !option.is_empty());
@@ -524,7 +554,7 @@ pub(super) fn attributes(found: &Found) -> String {
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
 }
 
-pub(super) fn rlimits(host: &crate::model::HostConfig) -> Result<Vec<Rlimit>> {
+pub(super) fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     let limits = spec::ulimits(host)?;
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }

@@ -13,7 +13,7 @@ mod volumes;
 
 pub use crate::container::Io;
 pub use crate::op::Changed;
-pub use crate::options::Options;
+pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
 pub use session::{Session, SessionRead};
 

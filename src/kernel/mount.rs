@@ -168,6 +168,29 @@ pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: boo
     if got < 0 { Err(Error::os("set the attributes of a mount", errno())) } else { Ok(()) }
 }
 
+/// Shows a detached mount, and those below it, with the owners that a user namespace gives them.
+pub(crate) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<()> {
+    let how = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace.as_raw_fd() as u64,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the empty name and the attributes live over the call, and the size is theirs.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const how,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if got < 0 { Err(Error::os("map the owners of a mount", errno())) } else { Ok(()) }
+}
+
 /// Puts a detached mount at a place of the calling thread's mount namespace.
 pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
     let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;

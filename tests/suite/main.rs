@@ -29,4 +29,5 @@ mod older;
 mod powercut;
 mod registry;
 mod restart;
+mod userns;
 mod volumes;
