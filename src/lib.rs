@@ -21,6 +21,7 @@ mod log;
 mod network;
 mod op;
 mod options;
+mod plugin;
 #[cfg(feature = "registry")]
 mod registry;
 mod store;

@@ -31,6 +31,9 @@ pub struct Options {
     /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
     /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
     pub userns_remap: Option<UsernsRemap>,
+    /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
+    /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
+    pub plugin_dirs: Vec<PathBuf>,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
 }
@@ -49,6 +52,7 @@ impl Options {
             registry: RegistryOptions::default(),
             publish_ip: None,
             userns_remap: None,
+            plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"].map(PathBuf::from).to_vec(),
             restart_containers: false,
         }
     }

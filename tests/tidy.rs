@@ -12,6 +12,7 @@ const ROWS: &[(&str, u8)] = &[
     // Cancelling waits on descriptors.
     ("op", 1),
     ("store", 2),
+    ("plugin", 2),
     ("registry", 2),
     ("hex", 0),
     ("event", 3),

@@ -165,6 +165,7 @@ struct Config {
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
     ip: Option<String>,
+    plugin_dirs: Option<Vec<String>>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
@@ -202,6 +203,9 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
     };
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+    if let Some(dirs) = config.plugin_dirs {
+        options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
+    }
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

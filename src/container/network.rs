@@ -355,11 +355,12 @@ impl Containers {
     fn disconnect_live(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
         let ends = self.networks.endpoints(&found.row.id)?;
         let mut steps = Vec::new();
-        let mut ports = Vec::new();
+        let (mut ports, mut gone) = (Vec::new(), None);
         if let Some(doc) = ends.get(&network.id) {
             let left = self.networks.unplug(doc, found.now.state.restarts)?;
             steps.extend(left.map(|script| request(&script, NET_INSIDE, &doc.interface, &network.name)));
             ports.clone_from(&doc.ports);
+            gone = Some(doc.clone());
         }
         self.networks.forget(network, &found.row.id)?;
         self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
@@ -370,6 +371,9 @@ impl Containers {
         let lead = leader.and_then(|end| Some((end, end.lead()?)));
         steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
         self.change_network(&found, &joined, &steps, false)?;
+        if let Some(doc) = gone {
+            self.networks.part_remote(network, &doc);
+        }
         self.write_files(&found, &joined)?;
         self.set_spec(&found, &found.spec)?;
         self.networks.tell(network, "disconnect", &found.row.id)

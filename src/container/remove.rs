@@ -45,6 +45,8 @@ impl Containers {
     fn forget(&self, found: &Found) -> Result<()> {
         let row = &found.row;
         self.forget_execs(&row.id)?;
+        // Best effort: a plugin that is gone has nothing of it any more.
+        let _ = self.networks.settle(&row.id);
         self.specs.forget(&row.id);
         self.db.write_to_free(Flush::Lazy, |tx| forget_row(tx, &row.id))?;
         // With others who remove; the directories go when it is certain that the row has gone.

@@ -96,11 +96,24 @@ impl Containers {
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: whoever finds the container dead does the same.
-            let _ = self.networks.part(&networks);
+            let _ = self.networks.part(&found.row.id, &networks);
         } else {
+            self.show_netns(found, &networks);
             self.tell_parents(&found.row.id);
         }
         started
+    }
+
+    /// Where drivers that are plugins were told that the network namespace would be.
+    fn show_netns(&self, found: &Found, networks: &network::Joined) {
+        if networks.endpoints.iter().any(|end| end.doc.remote.is_some())
+            && let Ok(now) = self.states.now(found.row.slot, &found.row.id)
+        {
+            let path = self.run_dir(&found.row.id).join("netns");
+            let _ = std::fs::remove_file(&path);
+            // Best effort: most have no use for it.
+            let _ = std::os::unix::fs::symlink(format!("/proc/{}/ns/net", now.state.pid), &path);
+        }
     }
 
     /// Starts it on networks that it has its place on.

@@ -25,6 +25,7 @@ mod monitor;
 mod network;
 mod network_more;
 mod network_names;
+mod network_plugin;
 mod older;
 mod powercut;
 mod registry;
