@@ -52,7 +52,9 @@ impl Options {
             registry: RegistryOptions::default(),
             publish_ip: None,
             userns_remap: None,
-            plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"].map(PathBuf::from).to_vec(),
+            plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
+                .map(PathBuf::from)
+                .to_vec(),
             restart_containers: false,
         }
     }

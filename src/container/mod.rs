@@ -101,8 +101,7 @@ impl Containers {
         }
         let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, &run)?);
-        let networks =
-            Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &root, &run, &options)?);
+        let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &root, &run, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();

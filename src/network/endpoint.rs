@@ -202,12 +202,7 @@ impl Networks {
     }
 
     /// Has the plugins make their ends, and keeps what they said. All of them, or none.
-    fn join_remotes(
-        &self,
-        who: &Joining<'_>,
-        ready: &[(Network, u32, &Want)],
-        docs: &mut [EndpointDoc],
-    ) -> Result<()> {
+    fn join_remotes(&self, who: &Joining<'_>, ready: &[(Network, u32, &Want)], docs: &mut [EndpointDoc]) -> Result<()> {
         for at in 0..docs.len() {
             let network = &ready[at].0;
             if network.is_remote()

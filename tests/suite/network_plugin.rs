@@ -71,7 +71,10 @@ fn a_driver_and_its_addresses_in_another_process() {
         ["GetCapabilities", "GetDefaultAddressSpaces", "RequestPool", "RequestAddress", "CreateNetwork"]
     );
     let calls = plugin.calls();
-    assert_eq!(calls[2].1, json!({ "AddressSpace": "here", "Pool": "", "SubPool": "", "Options": { "a": "b" }, "V6": false }));
+    assert_eq!(
+        calls[2].1,
+        json!({ "AddressSpace": "here", "Pool": "", "SubPool": "", "Options": { "a": "b" }, "V6": false })
+    );
     assert_eq!(calls[4].1["NetworkID"], json!(id));
     assert_eq!(calls[4].1["Options"]["com.docker.network.generic"], json!({ "colour": "blue" }));
     assert_eq!(calls[4].1["IPv4Data"][0]["Gateway"], "10.200.0.1/24");
@@ -86,7 +89,12 @@ fn a_driver_and_its_addresses_in_another_process() {
     });
     let one = world.sleeper("one", on);
     let names = plugin.names();
-    assert_eq!(names, ["RequestAddress", "CreateEndpoint", "Join", "ProgramExternalConnectivity"], "{:?}", plugin.calls());
+    assert_eq!(
+        names,
+        ["RequestAddress", "CreateEndpoint", "Join", "ProgramExternalConnectivity"],
+        "{:?}",
+        plugin.calls()
+    );
     assert_eq!(plugin.calls()[1].1["Options"]["com.docker.network.portmap"][0]["HostPort"], 8080);
     let end = world.root.inspect(&one).network_settings.networks["far"].clone();
     assert_eq!((end.ip_address.as_str(), end.gateway.as_str()), ("10.200.0.10", "10.200.0.1"));
