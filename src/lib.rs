@@ -10,6 +10,8 @@
 pub mod error;
 pub mod model;
 
+mod build;
+mod buildfile;
 mod container;
 mod engine;
 mod event;
@@ -28,6 +30,7 @@ mod store;
 mod time;
 mod volume;
 
+pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap};

@@ -22,7 +22,9 @@ const ROWS: &[(&str, u8)] = &[
     ("launch", 4),
     ("volume", 4),
     ("network", 4),
+    ("buildfile", 3),
     ("container", 5),
+    ("build", 6),
     ("engine", 7),
 ];
 

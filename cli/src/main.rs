@@ -3,6 +3,7 @@
 //! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
 
 mod args;
+mod build;
 mod containers;
 mod create;
 mod exec;
@@ -77,6 +78,7 @@ pub struct Entry {
 fn entries() -> Vec<&'static Entry> {
     [
         create::ENTRIES,
+        build::ENTRIES,
         containers::ENTRIES,
         resources::ENTRIES,
         exec::ENTRIES,

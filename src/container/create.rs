@@ -13,6 +13,11 @@ use coracle_monitor::wire::State;
 impl Containers {
     /// Creates a container; `name` absent: one is made up.
     pub(crate) fn create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
+        self.create_for(name, body, None)
+    }
+
+    /// The same of a build (by the name of its directory): it goes with the build, so nothing of it is flushed.
+    pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
@@ -32,7 +37,7 @@ impl Containers {
         // database's lock, with others who create.
         let alone = volumes.is_empty();
         let inserted = made.and_then(|()| {
-            let flush = if alone { Flush::Lazy } else { Flush::Durable };
+            let flush = if alone || builder.is_some() { Flush::Lazy } else { Flush::Durable };
             self.db.write(flush, |tx| {
                 let name = match name {
                     Some(name) => name.to_owned(),
@@ -48,7 +53,7 @@ impl Containers {
                     error: String::new(),
                 };
                 // Looked at again under the transaction: from here on the container holds its image.
-                if crate::store::images::get(tx, &row.image_id)?.is_none() {
+                if !self.images.is_there(tx, &row.image_id)? {
                     return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
                 }
                 // Held until the event is told: nobody else's work on the container can be told before its creation.
@@ -56,6 +61,9 @@ impl Containers {
                 let row = ContainerRow { slot, ..row };
                 table::insert(tx, &row)?;
                 self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
+                if let Some(builder) = builder {
+                    table::set_builder(tx, &id, builder)?;
+                }
                 new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
                 // Under the transaction, so that no start can see the record of the slot's last owner.
                 self.states.clear(slot)?;
@@ -64,7 +72,7 @@ impl Containers {
             })
         });
         let inserted = inserted.and_then(|made| {
-            if alone {
+            if alone && builder.is_none() {
                 self.db.settle().inspect_err(|_| {
                     // Nobody was told of it.
                     let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, &id));

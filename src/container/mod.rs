@@ -6,6 +6,7 @@
 
 mod archive;
 mod attach;
+mod build;
 mod create;
 mod dirs;
 mod exec;
@@ -29,6 +30,8 @@ mod update;
 mod volumes;
 
 pub use archive::Archive;
+pub(crate) use archive::extract;
+pub(crate) use archive::walk::Wanted;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use exec::RunningExec;

@@ -183,7 +183,7 @@ fn plain(field: &str, text: &str) -> Result<()> {
 }
 
 /// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
-pub(super) fn clean(path: &str) -> String {
+pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -244,7 +244,7 @@ impl Containers {
 
     /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
     /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
-    fn let_go_of_root(&self, found: &Found) -> Result<()> {
+    pub(super) fn let_go_of_root(&self, found: &Found) -> Result<()> {
         let pid = found.now.state.monitor_pid;
         if pid == 0 || found.now.rebooted {
             return Ok(());
@@ -405,7 +405,8 @@ impl Containers {
             lower: self.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
-            volatile: false,
+            // What a build's container writes is flushed with the build.
+            volatile: self.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
             privileged: host.privileged,
             mounts: self.mounts(found, id)?,

@@ -1,6 +1,7 @@
 //! Images: load, save, import, list, inspect, tag, remove.
 
 use super::Engine;
+use crate::build::{Context, Workshop};
 use crate::error::Result;
 use crate::model::*;
 use crate::op::Op;
@@ -60,6 +61,29 @@ impl Engine {
         op: Option<&Op>,
     ) -> Result<String> {
         self.telling(|emit| self.0.images.import(rootfs, how, progress, emit, op))
+    }
+}
+
+impl Engine {
+    /// Builds an image of a build file, as docker's classic builder does; answers its id.
+    ///
+    /// Nothing is visible before the build's end, and then it is on disk; what a build that
+    /// fails had done by then stays for the next. Steps run in containers of this engine. A build that is cancelled
+    /// leaves none.
+    ///
+    /// Errors: a mistake in the build file, before anything is run ([`crate::ErrorKind::Invalid`], with the line); a
+    /// command that fails ([`crate::Error::exit_code`]); a source that is not in the context.
+    pub fn image_build(
+        &self,
+        build: &BuildImage,
+        context: Context<'_>,
+        progress: OnProgress<'_>,
+        op: Option<&Op>,
+    ) -> Result<String> {
+        let inner = &self.0;
+        let (images, containers) = (&*inner.images, &*inner.containers);
+        let shop = Workshop { images, containers, journal: &inner.journal, options: &inner.options };
+        crate::build::build(shop, build, context, progress, op)
     }
 }
 

@@ -186,6 +186,21 @@ impl Staging<'_> {
         Ok((name.clone(), Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)? }))
     }
 
+    /// Its name in `tmp/`: whoever finds no such directory knows that its maker is gone.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.layers.root.join(TMP).join(&self.name)
+    }
+
+    /// Removes a directory of [`Staging::layer`] that is not needed any more.
+    pub(crate) fn discard(&self, name: &str) -> Result<()> {
+        tree::remove_tree(self.dir.as_fd(), name)
+    }
+
     /// Everything staged so far is on disk, as far as the engine's durability asks.
     pub(crate) fn flush(&self) -> Result<()> {
         match self.layers.durability {

@@ -20,6 +20,14 @@ CREATE TABLE containers (
 CREATE INDEX containers_by_image ON containers (image_id);
 ";
 
+/// Containers that belong to a build (the name of its directory in `tmp/`), and go with it.
+pub(crate) const SCHEMA_BUILDS: &str = "
+CREATE TABLE build_containers (
+    id      TEXT PRIMARY KEY NOT NULL REFERENCES containers ON DELETE CASCADE,
+    builder TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
 /// One container as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerRow {
@@ -180,6 +188,30 @@ pub(crate) fn set_spec(tx: &Transaction<'_>, id: &str, spec: &str) -> Result<()>
 
 fn change(tx: &Transaction<'_>, sql: &str, id: &str, value: &str) -> Result<()> {
     tx.prepare_cached(sql).and_then(|mut update| update.execute([id, value])).map(|_| ()).map_err(failed)
+}
+
+/// Makes a container a build's.
+pub(crate) fn set_builder(tx: &Transaction<'_>, id: &str, builder: &str) -> Result<()> {
+    change(tx, "INSERT INTO build_containers (id, builder) VALUES (?1, ?2)", id, builder)
+}
+
+/// Makes a build's container one as any other.
+pub(crate) fn clear_builder(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    tx.execute("DELETE FROM build_containers WHERE id = ?1", [id]).map(drop).map_err(failed)
+}
+
+/// The containers of builds, and whose they are.
+pub(crate) fn of_builds(tx: &Transaction<'_>) -> Result<Vec<(String, String)>> {
+    let mut query = tx.prepare_cached("SELECT id, builder FROM build_containers").map_err(failed)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Whether a container is a build's.
+pub(crate) fn has_builder(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM build_containers WHERE id = ?1")
+        .and_then(|mut query| query.exists([id]))
+        .map_err(failed)
 }
 
 /// Forgets a container.

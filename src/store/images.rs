@@ -203,6 +203,18 @@ pub(crate) fn remove_name(tx: &Transaction<'_>, name: &str) -> Result<()> {
     tx.execute("DELETE FROM image_names WHERE name = ?1", [name]).map(drop).map_err(failed)
 }
 
+/// The visible images made from that one (absent: from none), newest first.
+pub(crate) fn children(tx: &Transaction<'_>, parent: Option<&str>) -> Result<Vec<ImageRow>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM images WHERE parent IS ?1 AND hidden = 0 ORDER BY created DESC, rowid DESC");
+    tx.prepare_cached(&sql).and_then(|mut s| s.query_map([parent], image_row)?.collect()).map_err(failed)
+}
+
+/// Says which local image one was made from.
+pub(crate) fn set_parent(tx: &Transaction<'_>, id: &str, parent: &str) -> Result<()> {
+    tx.execute("UPDATE images SET parent = ?2 WHERE id = ?1", [id, parent]).map(drop).map_err(failed)
+}
+
 /// Whether a visible image was made from this one.
 pub(crate) fn has_children(tx: &Transaction<'_>, id: &str) -> Result<bool> {
     let sql = "SELECT 1 FROM images WHERE parent = ?1 AND hidden = 0";

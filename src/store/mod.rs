@@ -30,6 +30,7 @@ const STEPS: &[&[&str]] = &[
     &[blobs::SCHEMA],
     &[networks::SCHEMA],
     &[links::SCHEMA],
+    &[containers::SCHEMA_BUILDS],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 

@@ -5,6 +5,7 @@
 mod support;
 
 mod archive;
+mod build;
 mod cli;
 mod config;
 mod crowd;

@@ -5,7 +5,7 @@
 //! in an open directory.
 
 use super::get::explain;
-use super::view::{Access, View};
+use super::view::Access;
 use super::walk::Wanted;
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,12 +46,10 @@ impl Containers {
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
         self.volume_events(&found, "mount")?;
-        let extract = |archive: &mut dyn Read| {
-            Put { view: &view, base: wanted.path(), how, op, last: None, dirs: Vec::new() }.all(archive)
-        };
+        let unpack = |archive: &mut dyn Read| extract(&view.root, wanted.path(), archive, how, op);
         let done = match view.owner {
-            None => extract(archive),
-            Some(owner) => as_owner(owner, archive, extract),
+            None => unpack(archive),
+            Some(owner) => as_owner(owner, archive, unpack),
         };
         let done = done.map_err(|error| match error.raw_os_error() {
             Some(libc::EROFS) => error.with_kind(ErrorKind::Forbidden),
@@ -89,8 +87,19 @@ fn as_owner(
     })
 }
 
+/// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
+pub(crate) fn extract(
+    root: &OwnedFd,
+    base: &str,
+    archive: &mut dyn Read,
+    how: PutArchive,
+    op: Option<&Op>,
+) -> Result<()> {
+    Put { root, base, how, op, last: None, dirs: Vec::new() }.all(archive)
+}
+
 struct Put<'a> {
-    view: &'a View,
+    root: &'a OwnedFd,
     /// The directory that is extracted into: absolute.
     base: &'a str,
     how: PutArchive,
@@ -236,7 +245,7 @@ impl Put<'_> {
         let mut whole = self.base.as_bytes().to_vec();
         whole.push(b'/');
         whole.extend_from_slice(path);
-        openat2(self.view.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+        openat2(self.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
     }
 }
 
