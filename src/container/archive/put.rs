@@ -46,7 +46,11 @@ impl Containers {
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
         self.volume_events(&found, "mount")?;
-        let unpack = |archive: &mut dyn Read| extract(&view.root, wanted.path(), archive, how, op);
+        let first = view.owner.unwrap_or_default();
+        let unpack = |archive: &mut dyn Read| {
+            let root = &view.root;
+            Put { root, first, base: wanted.path(), how, op, last: None, dirs: Vec::new() }.all(archive)
+        };
         let done = match view.owner {
             None => unpack(archive),
             Some(owner) => as_owner(owner, archive, unpack),
@@ -95,11 +99,13 @@ pub(crate) fn extract(
     how: PutArchive,
     op: Option<&Op>,
 ) -> Result<()> {
-    Put { root, base, how, op, last: None, dirs: Vec::new() }.all(archive)
+    Put { root, first: (0, 0), base, how, op, last: None, dirs: Vec::new() }.all(archive)
 }
 
 struct Put<'a> {
     root: &'a OwnedFd,
+    /// What the first user and group of the archive are written as.
+    first: (u32, u32),
     /// The directory that is extracted into: absolute.
     base: &'a str,
     how: PutArchive,
@@ -134,7 +140,7 @@ impl Put<'_> {
         if entry.path.is_empty() {
             // The directory itself: it is there, and stays as it is but for what the archive says of it.
             let dir = self.open(b"")?;
-            like(self.view, dir.as_fd(), entry)?;
+            like(self.first, dir.as_fd(), entry)?;
             self.dirs.push((Vec::new(), entry.mtime));
             return Ok(());
         }
@@ -147,7 +153,7 @@ impl Put<'_> {
                     Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                     other => other?,
                 }
-                like(self.view, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
+                like(self.first, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
                 self.dirs.push((entry.path.clone(), entry.mtime));
                 Ok(())
             }
@@ -161,12 +167,17 @@ impl Put<'_> {
                 if entry.sparse {
                     tree::truncate_fd(file.as_fd(), i64::try_from(entry.size).unwrap_or(i64::MAX))?;
                 }
-                like(self.view, file.as_fd(), entry)?;
+                like(self.first, file.as_fd(), entry)?;
                 tree::utime_fd(file.as_fd(), entry.mtime)
             }
             Kind::Symlink(target) => {
                 tree::symlink_at(target, parent.as_fd(), name)?;
-                tree::chown_at(parent.as_fd(), name, self.view.uid(entry.uid), self.view.gid(entry.gid))?;
+                tree::chown_at(
+                    parent.as_fd(),
+                    name,
+                    self.first.0.saturating_add(entry.uid),
+                    self.first.1.saturating_add(entry.gid),
+                )?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
             Kind::Link(target) => {
@@ -181,7 +192,12 @@ impl Put<'_> {
                     _ => (libc::S_IFIFO, (0, 0)),
                 };
                 tree::mknod_at(parent.as_fd(), name, kind | 0o600, device)?;
-                tree::chown_at(parent.as_fd(), name, self.view.uid(entry.uid), self.view.gid(entry.gid))?;
+                tree::chown_at(
+                    parent.as_fd(),
+                    name,
+                    self.first.0.saturating_add(entry.uid),
+                    self.first.1.saturating_add(entry.gid),
+                )?;
                 tree::chmod_at(parent.as_fd(), name, entry.mode)?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
@@ -270,8 +286,8 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
 }
 
 /// Owner, mode and attributes as the archive says, in the order that keeps setuid bits and capabilities.
-fn like(view: &View, fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
-    tree::chown_fd(fd, view.uid(entry.uid), view.gid(entry.gid))?;
+fn like(first: (u32, u32), fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
+    tree::chown_fd(fd, first.0.saturating_add(entry.uid), first.1.saturating_add(entry.gid))?;
     tree::chmod_fd(fd, entry.mode)?;
     for (key, value) in &entry.xattrs {
         // How the overlay looks is not an archive's to say.

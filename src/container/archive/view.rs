@@ -40,17 +40,6 @@ pub(super) struct View {
     _busy: Option<Busy>,
 }
 
-impl View {
-    /// What is written as the owner of a file that belongs to `uid` in the container.
-    pub fn uid(&self, uid: u32) -> u32 {
-        self.owner.map_or(uid, |(first, _)| uid.saturating_add(first))
-    }
-    /// The same of a group.
-    pub fn gid(&self, gid: u32) -> u32 {
-        self.owner.map_or(gid, |(_, first)| gid.saturating_add(first))
-    }
-}
-
 /// A mount to be made in a view.
 struct Part {
     source: Source,
