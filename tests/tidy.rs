@@ -12,7 +12,6 @@ const ROWS: &[(&str, u8)] = &[
     // Cancelling waits on descriptors.
     ("op", 1),
     ("store", 2),
-    ("plugin", 2),
     ("registry", 2),
     ("hex", 0),
     ("event", 3),
@@ -22,9 +21,7 @@ const ROWS: &[(&str, u8)] = &[
     ("launch", 4),
     ("volume", 4),
     ("network", 4),
-    ("buildfile", 3),
     ("container", 5),
-    ("build", 6),
     ("engine", 7),
 ];
 

@@ -3,7 +3,6 @@
 //! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
 
 mod args;
-mod build;
 mod containers;
 mod create;
 mod exec;
@@ -24,7 +23,7 @@ mod volumes;
 
 use args::{Command, Flag, Parsed};
 use coracle::model::Mirror;
-use coracle::{Engine, Options, UsernsRemap};
+use coracle::{Engine, Options};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -78,7 +77,6 @@ pub struct Entry {
 fn entries() -> Vec<&'static Entry> {
     [
         create::ENTRIES,
-        build::ENTRIES,
         containers::ENTRIES,
         resources::ENTRIES,
         exec::ENTRIES,
@@ -107,8 +105,8 @@ pub struct Globals {
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
     pub mirrors: Vec<String>,
-    /// `--userns-remap`.
-    pub userns_remap: Option<String>,
+    /// `--small-memory`.
+    pub small_memory: bool,
 }
 
 impl Globals {
@@ -124,7 +122,7 @@ impl Globals {
         options.publish_ip = self.publish_ip;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
-        options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+        options.small_memory = self.small_memory;
         Ok(options)
     }
 }
@@ -147,11 +145,7 @@ const GLOBAL: Command = Command {
             "[REGISTRY=]URL",
             "where pulls from a registry (default docker.io) ask first",
         ),
-        Flag::value(
-            &["userns-remap"],
-            "RANGE",
-            "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
-        ),
+        Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -215,8 +209,8 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
         },
         insecure_registries: global.all("insecure-registry"),
-        userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
+        small_memory: global.has("small-memory"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

@@ -32,21 +32,20 @@ pub(crate) struct Commit<'a> {
 
 /// The configuration as written.
 #[derive(Serialize)]
-pub(super) struct Document<'a> {
-    pub(super) architecture: String,
+struct Document<'a> {
+    architecture: String,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) author: &'a str,
+    author: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) comment: &'a str,
-    pub(super) config: &'a ContainerConfig,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) container: &'a str,
-    pub(super) container_config: &'a ContainerConfig,
-    pub(super) created: String,
-    pub(super) docker_version: &'a str,
-    pub(super) history: Vec<History>,
-    pub(super) os: &'a str,
-    pub(super) rootfs: RootFs,
+    comment: &'a str,
+    config: &'a ContainerConfig,
+    container: &'a str,
+    container_config: &'a ContainerConfig,
+    created: String,
+    docker_version: &'a str,
+    history: Vec<History>,
+    os: &'a str,
+    rootfs: RootFs,
 }
 
 /// The name of a commit, if it is to have one.

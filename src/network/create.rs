@@ -22,8 +22,7 @@ impl Networks {
         }
         let network = self.decide(asked, name)?;
         let host = bridge::host_subnets()?;
-        let asked_for = network.clone();
-        let inserted = self.db.write(Flush::Durable, |tx| {
+        let (network, warning) = self.db.write(Flush::Durable, |tx| {
             let mut network = network;
             let same = table::by_name(tx, name)?.into_iter().next();
             if asked.check_duplicate && same.is_some() {
@@ -33,23 +32,16 @@ impl Networks {
             for row in table::all(tx)? {
                 others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
             }
-            if !network.has_foreign_addresses() {
-                let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
-                (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
-            }
+            let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
+            (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
             table::insert(tx, &network.row()?)?;
             let warning = same
                 .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
             Ok((network, warning))
-        });
-        let (network, warning) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
-        let made = match network.spec.driver.as_str() {
-            "bridge" => self.up(&network).map(drop),
-            _ if network.is_remote() => self.make_remote(&network),
-            _ => Ok(()),
-        };
-        if let Err(error) = made {
-            self.give_back_pools(&network);
+        })?;
+        if network.spec.driver == "bridge"
+            && let Err(error) = self.up(&network)
+        {
             self.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
             return Err(error);
         }
@@ -63,12 +55,13 @@ impl Networks {
             "bridge" | "macvlan" | "ipvlan" => {}
             "host" => return Err(forbidden("only one instance of \"host\" network is allowed")),
             "null" => return Err(forbidden("only one instance of \"null\" network is allowed")),
-            other => drop(self.plugins.find(other, "NetworkDriver")?),
+            other => return Err(Error::not_found(format!("plugin {other:?} not found"))),
+        }
+        if !matches!(asked.ipam.driver.as_str(), "" | "default") {
+            return Err(Error::not_found(format!("plugin {:?} not found", asked.ipam.driver)));
         }
         let mut ipam = asked.ipam.clone();
-        if ipam.driver.is_empty() {
-            ipam.driver = "default".into();
-        }
+        ipam.driver = "default".into();
         let spec = NetworkSpec {
             driver: driver.into(),
             internal: asked.internal,
@@ -78,16 +71,11 @@ impl Networks {
             options: asked.options.clone(),
             labels: asked.labels.clone(),
             bridge: String::new(),
-            scope: String::new(),
-            pools: Vec::new(),
             automatic: false,
         };
-        if matches!(driver, "bridge" | "macvlan" | "ipvlan") {
-            options::check(&spec)?;
-        }
+        options::check(&spec)?;
         let id = new_id()?;
-        let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
-        self.ask_remote(&mut network)?;
+        let network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
         if driver != "bridge" {
             sub(&network)?;
         }
@@ -100,7 +88,7 @@ impl Networks {
         if network.is_predefined() {
             return Err(forbidden(format!("{} is a pre-defined network and cannot be removed", network.name)));
         }
-        let idle = |tx: &rusqlite::Transaction<'_>| {
+        self.db.write(Flush::Durable, |tx| {
             for row in table::of_network(tx, &network.id)? {
                 if row.left_ns == 0 && self.is_live(row.slot)? {
                     return Err(forbidden(format!(
@@ -109,15 +97,6 @@ impl Networks {
                     )));
                 }
             }
-            Ok(())
-        };
-        if network.is_remote() || network.has_foreign_addresses() {
-            self.db.read(idle)?;
-            self.settle_all()?;
-            self.unmake_remote(&network)?;
-        }
-        self.db.write(Flush::Durable, |tx| {
-            idle(tx)?;
             table::delete(tx, &network.id)
         })?;
         self.down(&network)?;

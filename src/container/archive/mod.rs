@@ -7,8 +7,8 @@ mod changes;
 mod commit;
 mod get;
 mod put;
+mod tar;
 mod view;
-pub(crate) mod walk;
+mod walk;
 
 pub use get::Archive;
-pub(crate) use put::extract;
