@@ -357,6 +357,7 @@ def attaches(rounds, driver, docker, work, size):
     return interleaved(rounds, {
         "coracle": lambda: checked(driver.ask("attach", whole)),
         "coracle, the caller's own pipe": lambda: checked(driver.ask("attach-own", whole)),
+        "coracle, that pipe as its stdout": lambda: checked(driver.ask("attach-direct", whole)),
         "a bare pipe": lambda: checked(driver.ask("pipe", str(work / "tools/flood"), "8192", str(size))),
         "dockerd's socket": theirs,
     })

@@ -13,6 +13,7 @@
  *   run NAME BODY                 create, start and wait; the time is that from the start on; TEXT is the id
  *   attach BODY                   create, start attached, read the output through the session, wait, remove
  *   attach-own BODY               the same with the output in the driver's own pipe
+ *   attach-direct BODY            the same, and the process itself has that pipe
  *   logs ID                       read a log, record by record; TEXT is how many bytes
  *   exec ID BODY                  a second process: create, start attached, wait
  *   list                          all containers; TEXT is how many bytes of JSON
@@ -137,13 +138,13 @@ static long long drain(int fd) {
     return sum;
 }
 
-static void attach(char *body, int own) {
+static void attach(char *body, int own, uint64_t flags) {
     char id[65], text[32];
     coracle_session *session = NULL;
     coracle_io io = CORACLE_IO_INIT;
     int pipes[2] = {-1, -1};
     if (own && pipe2(pipes, O_CLOEXEC)) return answer(0, 1, "pipe2");
-    io.fd_out = pipes[1];
+    io.fd_out = pipes[1], io.flags = flags;
     int ok = create(NULL, body, id);
     long long started = now(), sum = 0;
     ok = ok && !bad(coracle_container_start(engine, id, &io, NULL, &session, &failure));
@@ -390,8 +391,9 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "exec")) exec(words);
     else if (!strcmp(what, "start")) start_one(words);
     else if (!strcmp(what, "run")) run(words);
-    else if (!strcmp(what, "attach")) attach(words, 0);
-    else if (!strcmp(what, "attach-own")) attach(words, 1);
+    else if (!strcmp(what, "attach")) attach(words, 0, 0);
+    else if (!strcmp(what, "attach-own")) attach(words, 1, 0);
+    else if (!strcmp(what, "attach-direct")) attach(words, 1, CORACLE_IO_DIRECT);
     else if (!strcmp(what, "logs")) logs(words);
     else if (!strcmp(what, "load")) load(words);
     else if (!strcmp(what, "rmi")) rmi(words);

@@ -71,6 +71,7 @@ pub struct Error {
     area: &'static str,
     message: String,
     errno: Option<i32>,
+    exit_code: Option<i32>,
 }
 
 /// The library's result.
@@ -79,7 +80,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of `kind` with a one-line message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, area: "", message: message.into(), errno: None }
+        Error { kind, area: "", message: message.into(), errno: None, exit_code: None }
     }
     /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -110,7 +111,7 @@ impl Error {
         let reason = std::io::Error::from_raw_os_error(errno);
         let text = reason.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
-        Error { kind: ErrorKind::Io, area: "", message: format!("{what}: {text}"), errno: Some(errno) }
+        Error { kind: ErrorKind::Io, area: "", message: format!("{what}: {text}"), errno: Some(errno), exit_code: None }
     }
     /// [`ErrorKind::Io`] from the standard library's error; `what` was tried.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -127,6 +128,11 @@ impl Error {
     /// The same error with the area (`image`, `store`, `launch`, ...) that it came from.
     pub fn in_area(mut self, area: &'static str) -> Error {
         self.area = area;
+        self
+    }
+    /// The same error with the exit code of the process that failed.
+    pub(crate) fn with_exit_code(mut self, code: i32) -> Error {
+        self.exit_code = Some(code);
         self
     }
     /// The same error with `context: ` before its message.
@@ -154,6 +160,10 @@ impl Error {
     /// The kernel's error number, where the kernel said no.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno
+    }
+    /// The exit code of the process whose failure this is: a RUN step of a build.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.exit_code
     }
     /// The HTTP status that this error has on the wire.
     pub fn http_status(&self) -> u16 {

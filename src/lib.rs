@@ -10,6 +10,8 @@
 pub mod error;
 pub mod model;
 
+mod build;
+mod buildfile;
 mod container;
 mod engine;
 mod event;
@@ -21,15 +23,17 @@ mod log;
 mod network;
 mod op;
 mod options;
+mod plugin;
 #[cfg(feature = "registry")]
 mod registry;
 mod store;
 mod time;
 mod volume;
 
+pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
-pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started};
+pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};

@@ -1,5 +1,6 @@
 //! How an engine root is opened.
 
+use crate::error::{Error, Result};
 use crate::model::{RegistryOptions, StringMap};
 use crate::store::Durability;
 use std::net::IpAddr;
@@ -27,9 +28,12 @@ pub struct Options {
     /// Where ports that name no address of the host are published; absent: at all of them. `127.0.0.1` keeps them from
     /// everybody but the host itself.
     pub publish_ip: Option<IpAddr>,
-    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Images whose
-    /// compression needs more are refused. Default false.
-    pub small_memory: bool,
+    /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
+    /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
+    pub userns_remap: Option<UsernsRemap>,
+    /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
+    /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
+    pub plugin_dirs: Vec<PathBuf>,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
 }
@@ -47,8 +51,92 @@ impl Options {
             labels: Vec::new(),
             registry: RegistryOptions::default(),
             publish_ip: None,
-            small_memory: false,
+            userns_remap: None,
+            plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
+                .map(PathBuf::from)
+                .to_vec(),
             restart_containers: false,
+        }
+    }
+}
+
+/// Which ids of the host a container's user namespace has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsernsRemap {
+    /// The host's uid of the container's root.
+    pub uid: u32,
+    /// The host's gid of the container's root.
+    pub gid: u32,
+    /// How many ids there are from there on, of both kinds.
+    pub count: u32,
+}
+
+/// The least number of ids with which images can be run: those of ordinary distributions reach 65534.
+const LEAST_IDS: u32 = 65_535;
+
+impl UsernsRemap {
+    /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges stand in `/etc/subuid` and
+    /// `/etc/subgid`; `default` is the user `dockremap`.
+    ///
+    /// # Errors
+    /// Another form, no such range, or one of less than 65535 ids or that begins with the host's root.
+    pub fn parse(text: &str) -> Result<UsernsRemap> {
+        let wrong = |why: &str| Error::invalid(format!("userns-remap: {text:?}: {why}"));
+        let (user, group) = text.split_once(':').unwrap_or((text, text));
+        let remap = match (user.parse::<u32>(), group.parse::<u32>()) {
+            (Ok(first), Ok(count)) if text.contains(':') => UsernsRemap { uid: first, gid: first, count },
+            _ => {
+                let name = |name: &'static str, said: &'_ str| {
+                    if said == "default" { name.to_owned() } else { said.to_owned() }
+                };
+                let uids = range("/etc/subuid", &name("dockremap", user))
+                    .ok_or_else(|| wrong("no range of the user in /etc/subuid"))?;
+                let gids = range("/etc/subgid", &name("dockremap", group))
+                    .ok_or_else(|| wrong("no range of the group in /etc/subgid"))?;
+                UsernsRemap { uid: uids.0, gid: gids.0, count: uids.1.min(gids.1) }
+            }
+        };
+        if remap.count < LEAST_IDS {
+            return Err(wrong("at least 65535 ids are needed"));
+        }
+        if remap.uid == 0 || remap.gid == 0 {
+            return Err(wrong("the range must not begin with the host's root"));
+        }
+        match remap.uid.max(remap.gid).checked_add(remap.count) {
+            Some(_) => Ok(remap),
+            None => Err(wrong("the range goes beyond the last id")),
+        }
+    }
+}
+
+/// The first range of a name in a file of lines `NAME:FIRST:COUNT`.
+fn range(file: &str, name: &str) -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| {
+        let mut words = line.trim().split(':');
+        let (owner, first, count) = (words.next()?, words.next()?, words.next()?);
+        (owner == name).then_some(())?;
+        Some((first.parse().ok()?, count.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_by_number() {
+        let remap = UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 };
+        assert_eq!(UsernsRemap::parse("100000:65536").unwrap(), remap);
+        for (bad, why) in [
+            ("100000:5", "at least 65535"),
+            ("0:65536", "must not begin"),
+            ("4294967295:65536", "beyond the last id"),
+            ("no-such-user-here", "/etc/subuid"),
+            ("", "/etc/subuid"),
+        ] {
+            let error = UsernsRemap::parse(bad).unwrap_err();
+            assert!(error.message().contains(why) && error.message().contains("userns-remap"), "{bad}: {error}");
         }
     }
 }

@@ -12,6 +12,7 @@ const ROWS: &[(&str, u8)] = &[
     // Cancelling waits on descriptors.
     ("op", 1),
     ("store", 2),
+    ("plugin", 2),
     ("registry", 2),
     ("hex", 0),
     ("event", 3),
@@ -21,7 +22,9 @@ const ROWS: &[(&str, u8)] = &[
     ("launch", 4),
     ("volume", 4),
     ("network", 4),
+    ("buildfile", 3),
     ("container", 5),
+    ("build", 6),
     ("engine", 7),
 ];
 

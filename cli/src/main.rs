@@ -3,6 +3,7 @@
 //! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
 
 mod args;
+mod build;
 mod containers;
 mod create;
 mod exec;
@@ -23,7 +24,7 @@ mod volumes;
 
 use args::{Command, Flag, Parsed};
 use coracle::model::Mirror;
-use coracle::{Engine, Options};
+use coracle::{Engine, Options, UsernsRemap};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -77,6 +78,7 @@ pub struct Entry {
 fn entries() -> Vec<&'static Entry> {
     [
         create::ENTRIES,
+        build::ENTRIES,
         containers::ENTRIES,
         resources::ENTRIES,
         exec::ENTRIES,
@@ -105,8 +107,8 @@ pub struct Globals {
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
     pub mirrors: Vec<String>,
-    /// `--small-memory`.
-    pub small_memory: bool,
+    /// `--userns-remap`.
+    pub userns_remap: Option<String>,
 }
 
 impl Globals {
@@ -122,7 +124,7 @@ impl Globals {
         options.publish_ip = self.publish_ip;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
-        options.small_memory = self.small_memory;
+        options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
         Ok(options)
     }
 }
@@ -145,7 +147,11 @@ const GLOBAL: Command = Command {
             "[REGISTRY=]URL",
             "where pulls from a registry (default docker.io) ask first",
         ),
-        Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
+        Flag::value(
+            &["userns-remap"],
+            "RANGE",
+            "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
+        ),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -209,8 +215,8 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
         },
         insecure_registries: global.all("insecure-registry"),
+        userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
-        small_memory: global.has("small-memory"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

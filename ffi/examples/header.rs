@@ -51,11 +51,9 @@ fn header(ffi: &Path) -> Result<String, Box<dyn Error>> {
         "session",
         "stream",
         "event",
-        "archive",
         "image",
         "registry",
         "network",
-        "volume",
     ] {
         let path = ffi.join(format!("src/{file}.rs"));
         if path.exists() {

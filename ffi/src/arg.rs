@@ -9,6 +9,7 @@ use libc::{c_char, c_void};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{CStr, OsStr};
+use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -183,10 +184,61 @@ impl Out<*mut c_char> {
 
     /// Gives the caller a JSON document of its own.
     pub(crate) fn give_json(&self, document: &impl Serialize) -> Outcome<()> {
-        let text = serde_json::to_string(document);
-        let text = text.map_err(|error| Failure::new(ErrorKind::Internal, format!("writing JSON: {error}")))?;
-        self.give_text(&text)
+        let mut block = Block { start: std::ptr::null_mut(), length: 0, room: 0 };
+        let written = serde_json::to_writer(&mut block, document).map_err(std::io::Error::from);
+        written.and_then(|()| block.write_all(&[0])).map_err(|error| match error.kind() {
+            std::io::ErrorKind::OutOfMemory => out_of_memory(),
+            _ => Failure::new(ErrorKind::Internal, format!("writing JSON: {error}")),
+        })?;
+        self.set(block.give());
+        Ok(())
     }
+}
+
+/// Memory from malloc that is being filled.
+struct Block {
+    start: *mut u8,
+    length: usize,
+    room: usize,
+}
+
+impl Block {
+    fn give(mut self) -> *mut c_char {
+        std::mem::replace(&mut self.start, std::ptr::null_mut()).cast()
+    }
+}
+
+impl Write for Block {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        if self.room - self.length < data.len() {
+            let room = (2 * self.room).max(self.length + data.len()).max(512);
+            // SAFETY: the block is malloc's, or NULL.
+            let start = unsafe { libc::realloc(self.start.cast(), room) };
+            if start.is_null() {
+                return Err(std::io::ErrorKind::OutOfMemory.into());
+            }
+            (self.start, self.room) = (start.cast(), room);
+        }
+        // SAFETY: there is room for the data behind what is filled.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start.add(self.length), data.len()) };
+        self.length += data.len();
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: malloc's, or NULL once it was given away.
+        unsafe { libc::free(self.start.cast()) };
+    }
+}
+
+fn out_of_memory() -> Failure {
+    Failure::new(ErrorKind::NoMemory, "memory ran out")
 }
 
 /// A copy of `text` from malloc, NUL-terminated.
@@ -195,7 +247,7 @@ fn malloc_text(text: &str) -> Outcome<*mut c_char> {
     unsafe {
         let block = libc::malloc(text.len() + 1).cast::<u8>();
         if block.is_null() {
-            return Err(Failure::new(ErrorKind::NoMemory, "memory ran out"));
+            return Err(out_of_memory());
         }
         std::ptr::copy_nonoverlapping(text.as_ptr(), block, text.len());
         block.add(text.len()).write(0);

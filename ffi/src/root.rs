@@ -6,7 +6,7 @@ use crate::handle::{self, Object, Ref};
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, StringMap};
-use engine::{Durability, Engine, ErrorKind, Options};
+use engine::{Durability, Engine, ErrorKind, Options, UsernsRemap};
 use libc::c_char;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,9 +165,10 @@ struct Config {
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
     ip: Option<String>,
+    plugin_dirs: Option<Vec<String>>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
-    small_memory: Option<bool>,
+    userns_remap: Option<String>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -201,7 +202,10 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         None | Some("") => None,
         Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
     };
-    options.small_memory = config.small_memory.unwrap_or(false);
+    options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+    if let Some(dirs) = config.plugin_dirs {
+        options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
+    }
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

@@ -42,13 +42,14 @@ pub(crate) fn io(pointer: *const coracle_io) -> Outcome<Option<Io>> {
     }
     // SAFETY: coracle_io is a sized struct of integers.
     let given = unsafe { arg::sized(pointer, "io") }?;
-    arg::flags(given.flags, 0, "io.flags")?;
+    arg::flags(given.flags, CORACLE_IO_DIRECT, "io.flags")?;
     Ok(Some(Io {
         stdin: arg::duplicate(given.fd_in, "io.fd_in")?,
         stdout: arg::duplicate(given.fd_out, "io.fd_out")?,
         stderr: arg::duplicate(given.fd_err, "io.fd_err")?,
         rows: given.rows,
         cols: given.cols,
+        direct: given.flags & CORACLE_IO_DIRECT != 0,
     }))
 }
 

@@ -70,6 +70,10 @@ pub const CORACLE_STDOUT: i32 = 1;
 /// See CORACLE_STDIN.
 pub const CORACLE_STDERR: i32 = 2;
 
+/// Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
+/// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
+pub const CORACLE_IO_DIRECT: u64 = 1;
+
 /// Flag of coracle_container_remove: kill it first if it runs.
 pub const CORACLE_REMOVE_FORCE: u64 = 1;
 /// Flag of coracle_container_remove: remove its anonymous volumes too.
@@ -124,7 +128,7 @@ pub struct coracle_open_options {
 pub struct coracle_io {
     /// sizeof(coracle_io).
     pub size: usize,
-    /// 0.
+    /// CORACLE_IO_DIRECT, or 0.
     pub flags: u64,
     /// The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
     /// works on a duplicate: the descriptor stays the caller's.

@@ -1,6 +1,6 @@
 //! The table of routes: what is answered, and by whom.
 
-use crate::api::{Handler, archive, containers, exec, images, networks, registry, system, unbuilt, volumes};
+use crate::api::{Handler, archive, build, containers, exec, images, networks, registry, system, unbuilt, volumes};
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
 /// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
@@ -67,7 +67,7 @@ static ROUTES: &[Route] = &[
     route("POST", "/images/{name}/tag", images::tag),
     route("DELETE", "/images/{name}", images::remove),
     route("POST", "/commit", archive::commit),
-    route("POST", "/build", unbuilt::build),
+    route("POST", "/build", build::build),
     // Volumes.
     route("GET", "/volumes", volumes::list),
     route("POST", "/volumes/create", volumes::create),

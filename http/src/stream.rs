@@ -51,6 +51,8 @@ pub(crate) fn progress(message: &Progress) -> Vec<u8> {
 pub(crate) fn failure(error: &Error) -> Vec<u8> {
     #[derive(Serialize)]
     struct Detail<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
         message: &'a str,
     }
     #[derive(Serialize)]
@@ -59,7 +61,10 @@ pub(crate) fn failure(error: &Error) -> Vec<u8> {
         detail: Detail<'a>,
         error: &'a str,
     }
-    object_line(&Failure { detail: Detail { message: error.message() }, error: error.message() })
+    object_line(&Failure {
+        detail: Detail { code: error.exit_code(), message: error.message() },
+        error: error.message(),
+    })
 }
 
 fn object_line(value: &impl Serialize) -> Vec<u8> {

@@ -48,6 +48,8 @@ pub struct Monitor {
     pub root: i32,
     pub master: i32,
     pub stdin: i32,
+    /// Descriptors that the next process gets as its standard streams; -1: it gets pipes.
+    pub direct: [i32; 3],
     pub streams: Streams,
     pub log: crate::jsonlog::Log,
     pub clients: [crate::control::Client; MAX_CLIENTS],
@@ -222,6 +224,7 @@ impl Monitor {
         self.init = 0;
         (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
         self.root = -1;
+        self.direct = [-1; 3];
     }
 
     fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {

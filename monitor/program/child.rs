@@ -5,6 +5,7 @@
 
 use crate::sys::{self, *};
 use crate::user;
+use crate::userns::Made;
 use crate::wire::*;
 
 /// What the monitor prepared for a child.
@@ -26,6 +27,8 @@ pub struct Launch<'a> {
     /// A netlink socket of the route family outside the container; -1: there is none.
     pub host_link: i32,
     pub restarts: u32,
+    /// The user namespace and what belongs to it.
+    pub made: Made,
 }
 
 /// The monitor learns the kinds of messages by their first word.
@@ -73,6 +76,9 @@ impl<'a> Child<'a> {
         for &file in self.launch.cgroups {
             sys::write_all(file, b"0").map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })?;
         }
+        for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
+            sys::setns(fd, kind).map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
+        }
         for op in self.launch.ops {
             self.step(op.code, op.payload, op.index).map_err(|mut failure| {
                 failure.step = op.index;
@@ -88,7 +94,9 @@ impl<'a> Child<'a> {
         let launch = self.launch;
         let used = || {
             let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces];
-            lists.into_iter().flatten().copied().chain([launch.report, launch.init, launch.devpts, launch.host_link])
+            let made = launch.made.others.iter().map(|(fd, _)| *fd).chain([launch.made.user]);
+            let single = [launch.report, launch.init, launch.devpts, launch.host_link];
+            lists.into_iter().flatten().copied().chain(single).chain(made)
         };
         let mut first = 3;
         while let Some(next) = used().filter(|fd| *fd >= first).min() {
@@ -128,6 +136,9 @@ impl<'a> Child<'a> {
             OP_JOIN_NS => self.join(p),
             OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
             OP_ENTER => self.enter(p.u32()),
+            OP_FS_OWNER => ok(sys::set_fs_owner(p.u32(), p.u32())),
+            OP_USER_NS => self.user_ns(p),
+            OP_OWN_STREAMS => self.own_streams(p.u32(), p.u32()),
             OP_SHARED_SHM => self.shared_shm(p.u32()),
             OP_DNS => crate::dns::open(p, self.launch.report),
             OP_DONE => self.done(),
@@ -151,8 +162,37 @@ impl<'a> Child<'a> {
         ok(sys::setns(fd, u64::from(kind)))
     }
 
+    /// The last step with the host's rights.
+    fn user_ns(&mut self, mut p: Payload) -> Step {
+        self.own_streams(p.u32(), p.u32())?;
+        ok(sys::setns(self.launch.made.user, CLONE_NEWUSER))?;
+        if p.u32() != 0 {
+            ok(sys::unshare(CLONE_NEWNS))?;
+            // The root's descriptor is of the mount namespace that was left.
+            sys::close(self.root);
+            self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
+            ok(sys::fchdir(self.root))?;
+        }
+        ok(sys::become_root())
+    }
+
+    /// Inside of the user namespace nobody may give away what belongs to somebody outside.
+    fn own_streams(&self, uid: u32, gid: u32) -> Step {
+        for (number, given) in self.launch.stdio.into_iter().enumerate() {
+            if given >= 0 {
+                ok(sys::fchownat(given, b"\0", uid, gid, AT_EMPTY_PATH))?;
+            } else if self.launch.tty && self.launch.init < 0 {
+                let _ = sys::fchownat(number as i32, b"\0", uid, u32::MAX, AT_EMPTY_PATH);
+            }
+        }
+        Ok(())
+    }
+
     fn enter(&mut self, kinds: u32) -> Step {
         ok(sys::setns(self.launch.init, u64::from(kinds)))?;
+        if u64::from(kinds) & CLONE_NEWUSER != 0 {
+            ok(sys::become_root())?;
+        }
         self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
         Ok(())
     }
@@ -171,7 +211,7 @@ impl<'a> Child<'a> {
 
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
     fn try_overlay(&mut self, p: Payload) -> Step {
-        let mount = os(crate::overlay::mount(p))?;
+        let mount = os(crate::overlay::mount(p, self.launch.made.user))?;
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
@@ -253,6 +293,9 @@ impl<'a> Child<'a> {
             }
             other => os(other)?,
         };
+        if flags & BIND_IDMAP != 0 {
+            ok(sys::mount_idmap(tree, recursive, self.launch.made.user))?;
+        }
         if set | clear != 0 {
             ok(sys::mount_setattr(tree, false, set, clear, 0))?;
         }

@@ -71,7 +71,7 @@ impl Monitor {
         let result = match request.what {
             DO_HELLO => Ok(()),
             DO_SIGNAL => self.signal(request.a, request.b != 0),
-            DO_ATTACH => self.attach(request.a, fds),
+            DO_ATTACH => self.attach(request.a & SESSION_STREAMS, fds),
             DO_RESIZE => self.resize(request),
             DO_EXEC => match self.exec(slot, request.a, text, fds) {
                 // Its answers come later.

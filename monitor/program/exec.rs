@@ -72,7 +72,7 @@ impl Monitor {
     }
 
     fn try_exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &mut [i32]) -> Result<()> {
-        let wanted = 2 + mask.count_ones() as usize;
+        let wanted = 2 + (mask & SESSION_STREAMS).count_ones() as usize;
         if self.init == 0 {
             return Err(ESRCH);
         }
@@ -128,12 +128,12 @@ impl Monitor {
         if tty {
             self.execs[index].terminal_input = streams[0].map_or(-1, |at| take(&mut fds[at]));
             self.execs[index].terminal_sink = streams[1].map_or(-1, |at| take(&mut fds[at]));
-        } else if let Err(error) = self.exec_pipes(index, streams, fds, &mut ends) {
+        } else if let Err(error) = self.exec_pipes(index, mask, streams, fds, &mut ends) {
             ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
             return Err(error);
         }
         let forked = self.fork_exec(header, ops, ends)?;
-        if let (false, Some(at)) = (tty, streams[0]) {
+        if let (false, Some(at)) = (tty || mask & SESSION_STDIN << SESSION_DIRECT != 0, streams[0]) {
             // Where no room is left the process has no input; it runs.
             let _ = self.add_input(take(&mut fds[at]), owner, true);
         }
@@ -171,6 +171,7 @@ impl Monitor {
                 devpts: self.devpts,
                 host_link: -1,
                 restarts: 0,
+                made: crate::userns::Made::NONE,
             });
         }
         sys::close(report[1]);
@@ -213,17 +214,24 @@ impl Monitor {
     fn exec_pipes(
         &mut self,
         index: usize,
+        mask: u32,
         streams: [Option<usize>; 3],
         fds: &mut [i32],
         ends: &mut [i32; 3],
     ) -> Result<()> {
-        if streams[0].is_some() {
+        let direct = |stream: usize| mask & SESSION_STDIN << stream << SESSION_DIRECT != 0;
+        for stream in 0..3 {
+            if let (true, Some(at)) = (direct(stream), streams[stream]) {
+                ends[stream] = take(&mut fds[at]);
+            }
+        }
+        if streams[0].is_some() && !direct(0) {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
             (ends[0], self.execs[index].stdin) = (pipe[0], pipe[1]);
         }
         for stream in [1, 2] {
-            if let Some(at) = streams[stream] {
+            if let (false, Some(at)) = (direct(stream), streams[stream]) {
                 let pipe = sys::pipe2(0)?;
                 ends[stream] = pipe[1];
                 self.add_output(index as u32 + 1, None, pipe[0], false, Some(take(&mut fds[at])))?;

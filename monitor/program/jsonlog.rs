@@ -183,13 +183,14 @@ impl Log {
     }
 }
 
-/// Position of the first newline, eight bytes at a time.
+/// Position of the first newline: pieces without one are skipped as vectors, then eight bytes at a time.
 fn find_newline(data: &[u8]) -> Option<usize> {
+    const PIECE: usize = 32;
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let mut at = 0;
-    for word in data.chunks_exact(8) {
-        let bits = u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]])
-            ^ (ONES * b'\n' as u64);
+    let without = |piece: &&[u8]| !piece.iter().fold(false, |any, &byte| any | (byte == b'\n'));
+    let mut at = PIECE * data.chunks_exact(PIECE).take_while(without).count();
+    for word in data[at..].as_chunks::<8>().0 {
+        let bits = u64::from_le_bytes(*word) ^ (ONES * b'\n' as u64);
         let zero = bits.wrapping_sub(ONES) & !bits & (ONES << 7);
         if zero != 0 {
             return Some(at + zero.trailing_zeros() as usize / 8);

@@ -113,9 +113,9 @@ impl Monitor {
                 sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })?;
             }
         }
-        let (pid, pidfd) = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2)
-            .map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
-        if pid == 0 {
+        let made = self.make_userns()?;
+        let forked = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2);
+        if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
                 report: report[1],
@@ -129,8 +129,11 @@ impl Monitor {
                 devpts: -1,
                 host_link,
                 restarts: self.state.restarts,
+                made,
             });
         }
+        made.close();
+        let (pid, pidfd) = forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
         for fd in ends {
             sys::close(fd);
         }
@@ -149,14 +152,17 @@ impl Monitor {
 
     /// Pipes of a container without a terminal: answers the child's ends.
     fn make_pipes(&mut self) -> Result<[i32; 3]> {
-        let mut ends = [-1; 3];
-        if self.header.flags & FLAG_OPEN_STDIN != 0 {
+        let mut ends = core::mem::replace(&mut self.direct, [-1; 3]);
+        if ends[0] < 0 && self.header.flags & FLAG_OPEN_STDIN != 0 {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
             (ends[0], self.stdin) = (pipe[0], pipe[1]);
         }
         let log = self.header.flags & FLAG_LOG != 0;
         for (end, index) in [(1, STDOUT), (2, STDERR)] {
+            if ends[end] >= 0 {
+                continue;
+            }
             let pipe = sys::pipe2(0)?;
             ends[end] = pipe[1];
             self.add_output(CONTAINER, Some(index), pipe[0], log, None)?;

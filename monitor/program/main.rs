@@ -7,7 +7,7 @@
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`, `dns`,
-//! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `text`, `sys` (the kernel).
+//! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
 
 #![no_std]
 #![no_main]
@@ -32,6 +32,7 @@ mod record;
 mod streams;
 mod text;
 mod user;
+mod userns;
 #[allow(dead_code)]
 #[path = "../src/wire.rs"]
 mod wire;

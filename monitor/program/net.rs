@@ -133,6 +133,7 @@ impl Monitor {
                 devpts: -1,
                 host_link: -1,
                 restarts: 0,
+                made: crate::userns::Made::NONE,
             });
         }
         sys::close(report[1]);

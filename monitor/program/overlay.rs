@@ -2,28 +2,54 @@
 
 use crate::sys::{self, *};
 use crate::text::Writer;
-use crate::wire::Payload;
+use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE, Payload};
 
-/// Mounts the overlay of an [`OP_OVERLAY`](crate::wire::OP_OVERLAY), detached; answers its descriptor.
-pub fn mount(mut p: Payload) -> Result<i32> {
+/// Mounts the overlay of an [`OP_OVERLAY`](crate::wire::OP_OVERLAY), detached; answers its descriptor. `userns` is the user
+/// namespace whose owners its files are to have, where the plan says so.
+pub fn mount(mut p: Payload, userns: i32) -> Result<i32> {
     let (upper, work) = (p.cstr(), p.cstr());
-    let volatile = p.u32() & 1 != 0;
+    let flags = p.u32();
+    let volatile = flags & OVERLAY_VOLATILE != 0;
+    let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
     let count = p.u32();
-    match by_steps(upper, work, volatile, p, count) {
-        Err(EINVAL) => by_one_string(upper, work, volatile, p, count),
+    let layers = Layers { upper, work, lower: p, count, userns };
+    match by_steps(layers, volatile) {
+        Err(EINVAL) => by_one_string(layers, volatile),
         other => other,
     }
 }
 
+#[derive(Clone, Copy)]
+struct Layers<'a> {
+    upper: &'a [u8],
+    work: &'a [u8],
+    /// So many paths, topmost first.
+    lower: Payload<'a>,
+    count: u32,
+    /// -1: none.
+    userns: i32,
+}
+
 /// One directory a step, as Linux 6.7 and newer take them: paths of any form.
-fn by_steps(upper: &[u8], work: &[u8], volatile: bool, mut lower: Payload, count: u32) -> Result<i32> {
+fn by_steps(mut layers: Layers, volatile: bool) -> Result<i32> {
     let fs = sys::fsopen(b"overlay\0")?;
+    let mut open = Open::new();
     let mut made = || {
-        for _ in 0..count {
-            sys::fsconfig(fs, b"lowerdir+\0", lower.cstr())?;
+        if layers.userns >= 0 {
+            for _ in 0..layers.count {
+                let dir = open.mapped(layers.lower.cstr(), layers.userns)?;
+                set(fs, b"lowerdir+\0", dir)?;
+            }
+            let [upper, work] = open.own(&layers)?;
+            set(fs, b"upperdir\0", upper)?;
+            set(fs, b"workdir\0", work)?;
+        } else {
+            for _ in 0..layers.count {
+                sys::fsconfig(fs, b"lowerdir+\0", layers.lower.cstr())?;
+            }
+            sys::fsconfig(fs, b"upperdir\0", layers.upper)?;
+            sys::fsconfig(fs, b"workdir\0", layers.work)?;
         }
-        sys::fsconfig(fs, b"upperdir\0", upper)?;
-        sys::fsconfig(fs, b"workdir\0", work)?;
         if volatile {
             sys::fsconfig(fs, b"volatile\0", b"\0")?;
         }
@@ -31,20 +57,31 @@ fn by_steps(upper: &[u8], work: &[u8], volatile: bool, mut lower: Payload, count
         sys::fsmount(fs, 0)
     };
     let mount = made();
+    open.close();
     sys::close(fs);
     mount
 }
 
+/// A directory by its descriptor.
+fn set(fs: i32, key: &[u8], dir: i32) -> Result<()> {
+    let mut buffer = [0u8; 40];
+    let mut text = Writer::new(&mut buffer);
+    text.bytes(b"/proc/self/fd/").number(i64::from(dir)).bytes(b"\0");
+    sys::fsconfig(fs, key, text.done())
+}
+
 /// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
 /// descriptors, so that they are short and have neither.
-fn by_one_string(upper: &[u8], work: &[u8], volatile: bool, mut lower: Payload, count: u32) -> Result<i32> {
+fn by_one_string(mut layers: Layers, volatile: bool) -> Result<i32> {
     let mut buffer = [0u8; 4096];
     let mut text = Writer::new(&mut buffer);
-    let mut open = Open { fds: [-1; 160], count: 0 };
-    open.name(&mut text, b"upperdir=", upper)?;
-    open.name(&mut text, b",workdir=", work)?;
-    for index in 0..count {
-        open.name(&mut text, if index == 0 { b",lowerdir=" } else { b":" }, lower.cstr())?;
+    let mut open = Open::new();
+    let [upper, work] = open.own(&layers)?;
+    text.bytes(b"upperdir=/proc/self/fd/").number(i64::from(upper));
+    text.bytes(b",workdir=/proc/self/fd/").number(i64::from(work));
+    for index in 0..layers.count {
+        let dir = open.layer(layers.lower.cstr(), layers.userns)?;
+        text.bytes(if index == 0 { b",lowerdir=" } else { b":" }).bytes(b"/proc/self/fd/").number(i64::from(dir));
     }
     text.bytes(if volatile { b",volatile\0" } else { b"\0" });
     if text.full {
@@ -68,13 +105,52 @@ struct Open {
 }
 
 impl Open {
-    /// Opens a directory and names it by its descriptor.
-    fn name(&mut self, text: &mut Writer, before: &[u8], path: &[u8]) -> Result<()> {
-        let slot = self.fds.get_mut(self.count).ok_or(E2BIG)?;
-        *slot = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?;
-        text.bytes(before).bytes(b"/proc/self/fd/").number(i64::from(*slot));
-        self.count += 1;
-        Ok(())
+    fn new() -> Open {
+        Open { fds: [-1; 160], count: 0 }
+    }
+
+    fn keep(&mut self, fd: i32) -> Result<i32> {
+        match self.fds.get_mut(self.count) {
+            Some(slot) => {
+                *slot = fd;
+                self.count += 1;
+                Ok(fd)
+            }
+            None => {
+                sys::close(fd);
+                Err(E2BIG)
+            }
+        }
+    }
+
+    fn layer(&mut self, path: &[u8], userns: i32) -> Result<i32> {
+        match userns {
+            -1 => self.keep(sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?),
+            _ => self.mapped(path, userns),
+        }
+    }
+
+    /// A directory by a mount of its own that shows the owners of a user namespace.
+    fn mapped(&mut self, path: &[u8], userns: i32) -> Result<i32> {
+        let tree = self.keep(sys::open_tree(AT_FDCWD, path, 1)?)?;
+        sys::mount_idmap(tree, false, userns)?;
+        Ok(tree)
+    }
+
+    /// Upper and work directory, which lie in one, and are to be on one mount.
+    fn own(&mut self, layers: &Layers) -> Result<[i32; 2]> {
+        if layers.userns < 0 {
+            return Ok([self.layer(layers.upper, -1)?, self.layer(layers.work, -1)?]);
+        }
+        let split = |path: &[u8]| path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+        let (at, work_at) = (split(layers.upper), split(layers.work));
+        let mut above = [0u8; 4096];
+        above.get_mut(..at).filter(|_| at < 4096).ok_or(ENAMETOOLONG)?.copy_from_slice(&layers.upper[..at]);
+        let dir = self.mapped(&above[..=at], layers.userns)?;
+        let upper = sys::openat(dir, &layers.upper[at..], O_PATH | O_DIRECTORY, 0)?;
+        let upper = self.keep(upper)?;
+        let work = sys::openat(dir, &layers.work[work_at..], O_PATH | O_DIRECTORY, 0)?;
+        Ok([upper, self.keep(work)?])
     }
 
     fn close(&self) {

@@ -3,6 +3,9 @@
 //! An output stream reads a chunk when every sink has taken the one before: a client that does not read holds the process
 //! back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that is gone is
 //! dropped at once.
+//!
+//! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one client
+//! with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
 
 use crate::boot::Monitor;
 use crate::health::CHECK;
@@ -11,8 +14,10 @@ use crate::sys::{self, *};
 use crate::wire::*;
 
 const CHUNK: usize = 64 * 1024;
+/// The pipe of a process that writes much.
+const BULK: usize = 1 << 20;
 /// At the end of a process what is left in its pipe is taken at once, whatever the clients do: the largest pipe.
-const LAST_CHUNK: usize = CHUNK + (1 << 20);
+const LAST_CHUNK: usize = CHUNK + BULK;
 const MAX_STREAMS: usize = 131;
 const MAX_SINKS: usize = 16;
 const MAX_INPUTS: usize = 80;
@@ -37,6 +42,8 @@ struct Output {
     paused: bool,
     /// The source has ended; sinks still take the rest.
     ended: bool,
+    /// It has written much at once, into a pipe.
+    bulk: bool,
     buffer: Option<&'static mut [u8]>,
     filled: usize,
     sinks: [Sink; MAX_SINKS],
@@ -45,9 +52,16 @@ struct Output {
 struct Sink {
     fd: i32,
     sent: usize,
-    socket: bool,
+    kind: Kind,
     /// epoll takes it; a regular file never waits.
     polled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Socket,
+    Pipe,
+    Other,
 }
 
 struct Input {
@@ -67,7 +81,7 @@ impl Streams {
     /// # Safety
     /// `place` is valid for writing, and nothing refers to it.
     pub unsafe fn init(place: *mut Streams) {
-        const NO_SINK: Sink = Sink { fd: -1, sent: 0, socket: false, polled: false };
+        const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
         for index in 0..MAX_STREAMS {
             let fresh = Output {
                 used: false,
@@ -76,6 +90,7 @@ impl Streams {
                 source: -1,
                 paused: false,
                 ended: false,
+                bulk: false,
                 buffer: None,
                 filled: 0,
                 sinks: [NO_SINK; MAX_SINKS],
@@ -107,7 +122,7 @@ fn let_go(epoll: i32, fd: &mut i32) {
 
 impl Sink {
     fn write(&self, data: &[u8]) -> Result<usize> {
-        if self.socket { sys::send(self.fd, data) } else { sys::write(self.fd, data) }
+        if self.kind == Kind::Socket { sys::send(self.fd, data) } else { sys::write(self.fd, data) }
     }
 }
 
@@ -115,24 +130,41 @@ impl Output {
     fn behind(&self) -> bool {
         self.sinks.iter().any(|sink| sink.fd >= 0 && sink.sent < self.filled)
     }
+
+    /// Where all of the output can go without being looked at: the only client's pipe.
+    fn straight(&self) -> Option<usize> {
+        if !self.bulk || self.log || self.owner == CHECK as u32 + 1 {
+            return None;
+        }
+        let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd >= 0);
+        match (open.next(), open.next()) {
+            (Some((slot, sink)), None) if sink.kind == Kind::Pipe && sink.polled => Some(slot),
+            _ => None,
+        }
+    }
 }
 
 /// A descriptor that never blocks this process: its flags are not changed when its description is shared with the
 /// caller's, so a pipe or terminal is opened anew.
-fn own_description(fd: i32, flags: u32) -> (i32, bool) {
+fn own_description(fd: i32, flags: u32) -> (i32, Kind) {
     const S_IFSOCK: u32 = 0o140000;
-    let socket = sys::fstat(fd).is_ok_and(|stat| stat.mode & S_IFMT == S_IFSOCK);
-    if socket || sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) {
-        return (fd, socket);
+    const S_IFIFO: u32 = 0o010000;
+    let kind = match sys::fstat(fd).map(|stat| stat.mode & S_IFMT) {
+        Ok(S_IFSOCK) => Kind::Socket,
+        Ok(S_IFIFO) => Kind::Pipe,
+        _ => Kind::Other,
+    };
+    if kind == Kind::Socket || sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) {
+        return (fd, kind);
     }
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     crate::text::decimal(&mut path[14..], i64::from(fd));
     match sys::openat(AT_FDCWD, &path, flags | O_NONBLOCK | O_NOCTTY, 0) {
         Ok(own) => {
             sys::close(fd);
-            (own, false)
+            (own, kind)
         }
-        Err(_) => (fd, false),
+        Err(_) => (fd, Kind::Other),
     }
 }
 
@@ -142,9 +174,12 @@ impl Monitor {
         let tty = self.header.flags & FLAG_TTY != 0;
         let mut fds = fds.iter().copied();
         let mut result = Ok(());
+        let direct = |bit: u32| mask & bit << SESSION_DIRECT != 0;
         if mask & SESSION_STDIN != 0 {
             let fd = fds.next().unwrap_or(-1);
-            if self.header.flags & FLAG_OPEN_STDIN != 0 {
+            if direct(SESSION_STDIN) {
+                crate::life::replace(&mut self.direct[0], fd);
+            } else if self.header.flags & FLAG_OPEN_STDIN != 0 {
                 let once = self.header.flags & FLAG_STDIN_ONCE != 0 && !tty;
                 result = result.and(self.add_input(fd, CONTAINER, once));
             } else {
@@ -155,7 +190,9 @@ impl Monitor {
             if mask & bit != 0 {
                 let fd = fds.next().unwrap_or(-1);
                 let wanted = index == STDOUT || !tty;
-                if wanted { result = result.and(self.add_sink(index, fd)) } else { sys::close(fd) }
+                if direct(bit) {
+                    crate::life::replace(&mut self.direct[index + 1], fd);
+                } else if wanted { result = result.and(self.add_sink(index, fd)) } else { sys::close(fd) }
             }
         }
         fds.for_each(sys::close);
@@ -163,7 +200,7 @@ impl Monitor {
     }
 
     fn add_sink(&mut self, index: usize, fd: i32) -> core::result::Result<(), i32> {
-        let (fd, socket) = own_description(fd, O_WRONLY);
+        let (fd, kind) = own_description(fd, O_WRONLY);
         let output = &mut self.streams.outputs[index];
         output.used = true;
         let filled = output.filled;
@@ -173,7 +210,7 @@ impl Monitor {
         };
         // Without events: only a client's going away is told.
         let polled = sys::epoll_ctl(self.epoll, ADD, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
-        output.sinks[slot] = Sink { fd, sent: filled, socket, polled };
+        output.sinks[slot] = Sink { fd, sent: filled, kind, polled };
         Ok(())
     }
 
@@ -199,12 +236,14 @@ impl Monitor {
         }
         let output = &mut self.streams.outputs[index];
         (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
-        (output.paused, output.ended, output.filled, output.buffer) = (false, false, 0, Some(buffer));
+        (output.paused, output.ended, output.bulk) = (false, false, false);
+        (output.filled, output.buffer) = (0, Some(buffer));
         Ok(index)
     }
 
     pub fn add_input(&mut self, fd: i32, owner: u32, once: bool) -> core::result::Result<(), i32> {
-        let (fd, socket) = own_description(fd, O_RDONLY);
+        let (fd, kind) = own_description(fd, O_RDONLY);
+        let socket = kind == Kind::Socket;
         let Some(slot) = self.streams.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
             sys::close(fd);
             return Err(EBUSY);
@@ -244,15 +283,58 @@ impl Monitor {
     pub fn output_ready(&mut self, index: usize) {
         for _ in 0..16 {
             let output = &mut self.streams.outputs[index];
-            if output.source < 0 || output.filled > 0 {
+            if output.source < 0 || output.filled > 0 || output.paused {
                 return;
+            }
+            if let Some(slot) = output.straight() {
+                match self.hand_over(index, slot) {
+                    true => continue,
+                    false => return,
+                }
             }
             let Some(buffer) = output.buffer.as_mut() else { return };
             match sys::read(output.source, buffer) {
-                Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                Ok(length) if length > 0 => {
+                    if length == CHUNK && !output.bulk {
+                        output.bulk = sys::grow_pipe(output.source, BULK).is_ok();
+                    }
+                    self.take_chunk(index, 0, length);
+                }
                 Err(EAGAIN | EINTR) => return,
                 // The end, or EIO: the last process with that terminal is gone.
                 _ => return self.output_ended(index),
+            }
+        }
+    }
+
+    /// Moves output to the client's pipe as it is. Answers whether to go on: there may be more, or this was not the way.
+    fn hand_over(&mut self, index: usize, slot: usize) -> bool {
+        let epoll = self.epoll;
+        let output = &mut self.streams.outputs[index];
+        let sink = &mut output.sinks[slot];
+        match sys::splice(output.source, sink.fd, BULK) {
+            Ok(0) => {
+                self.output_ended(index);
+                false
+            }
+            Ok(_) | Err(EINTR) => true,
+            Err(EAGAIN) => {
+                // There is nothing, or no room for it.
+                if sys::waiting(output.source) > 0 {
+                    let key = token(SINK, (index * MAX_SINKS + slot) as u32);
+                    let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
+                    output.paused = true;
+                    let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+                }
+                false
+            }
+            Err(EPIPE) => {
+                let_go(epoll, &mut sink.fd);
+                true
+            }
+            Err(_) => {
+                sink.kind = Kind::Other;
+                true
             }
         }
     }

@@ -53,7 +53,8 @@ numbers! {
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
-    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154;
+    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
+    SETFSUID 122 151; SETFSGID 123 152;
 }
 
 /// One system call; unused arguments are zero.
@@ -92,6 +93,7 @@ pub const ELOOP: i32 = 40;
 pub const EPERM: i32 = 1;
 pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
+pub const EPIPE: i32 = 32;
 
 pub const AT_FDCWD: i32 = -100;
 pub const AT_EMPTY_PATH: u32 = 0x1000;
@@ -133,10 +135,13 @@ pub const SIGCHLD: u32 = 17;
 pub const SIGPIPE: u32 = 13;
 pub const SIGKILL: u32 = 9;
 
-pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_NEWNS: u64 = 0x0002_0000;
 pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub const CLONE_NEWPID: u64 = 0x2000_0000;
+pub const CLONE_NEWUTS: u64 = 0x0400_0000;
+pub const CLONE_NEWIPC: u64 = 0x0800_0000;
+pub const CLONE_NEWUSER: u64 = 0x1000_0000;
+pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_PIDFD: u64 = 0x1000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -314,6 +319,32 @@ pub fn pipe2(flags: u32) -> Result<[i32; 2]> {
     let mut fds = [0i32; 2];
     sys!(PIPE2, fds.as_mut_ptr(), flags | O_CLOEXEC)?;
     Ok(fds)
+}
+
+/// Makes a pipe's buffer at least so large; fails on anything else.
+pub fn grow_pipe(fd: i32, size: usize) -> Result<()> {
+    const F_SETPIPE_SZ: usize = 1031;
+    const F_GETPIPE_SZ: usize = 1032;
+    if sys!(FCNTL, fd, F_GETPIPE_SZ)? < size {
+        sys!(FCNTL, fd, F_SETPIPE_SZ, size)?;
+    }
+    Ok(())
+}
+
+/// Moves what is in one pipe to another without copying it, as much as there is room for; never waits.
+pub fn splice(from: i32, to: i32, most: usize) -> Result<usize> {
+    const MOVE_NONBLOCK: usize = 1 | 2;
+    sys!(SPLICE, from, 0usize, to, 0usize, most, MOVE_NONBLOCK)
+}
+
+/// How many bytes wait to be read.
+pub fn waiting(fd: i32) -> usize {
+    const FIONREAD: usize = 0x541b;
+    let mut count = 0i32;
+    match sys!(IOCTL, fd, FIONREAD, &raw mut count) {
+        Ok(_) => count.max(0) as usize,
+        Err(_) => 0,
+    }
 }
 
 /// fcntl(F_DUPFD_CLOEXEC) from `min` up.
@@ -787,6 +818,32 @@ pub fn mount_setattr(mount: i32, recursive: bool, set: u64, clear: u64, propagat
     let attr = MountAttr { set, clear, propagation, userns: 0 };
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
+}
+
+/// Shows a detached mount with the owners of a user namespace.
+pub fn mount_idmap(mount: i32, recursive: bool, userns: i32) -> Result<()> {
+    const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+    let attr = MountAttr { set: MOUNT_ATTR_IDMAP, clear: 0, propagation: 0, userns: userns as u64 };
+    let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
+    sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
+}
+
+/// Who the root of a user namespace is inside of it: all three ids of each kind, and no other groups.
+pub fn become_root() -> Result<()> {
+    sys!(SETGROUPS, 0, 0)?;
+    sys!(SETRESGID, 0, 0, 0)?;
+    sys!(SETRESUID, 0, 0, 0).map(|_| ())
+}
+
+/// Whom new files belong to; the capabilities stay.
+pub fn set_fs_owner(uid: u32, gid: u32) -> Result<()> {
+    const PR_SET_SECUREBITS: usize = 28;
+    const NO_SETUID_FIXUP: usize = 4;
+    prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP)?;
+    // These answer the old owner, whatever happens.
+    let _ = sys!(SETFSGID, gid);
+    let _ = sys!(SETFSUID, uid);
+    Ok(())
 }
 
 /// The file system's magic number behind a descriptor.

@@ -138,6 +138,14 @@ pub const OP_SHARED_SHM: u16 = 27;
 /// ([`SPECIAL_PLACE`]), by the one call that is enough there.
 pub const OP_MOUNT_HERE: u16 = 28;
 
+/// u32 uid, u32 gid: what is made from here on belongs to them, with all rights kept.
+pub const OP_FS_OWNER: u16 = 29;
+/// u32 uid, u32 gid, u32 own mounts: enters the user namespace whose root these are outside of it. With own mounts the mount
+/// namespace belongs to it, too: its root may mount, and the mounts that are there are locked together.
+pub const OP_USER_NS: u16 = 30;
+/// u32 uid, u32 gid: the standard streams are theirs (exec, before a user namespace is entered).
+pub const OP_OWN_STREAMS: u16 = 31;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;
@@ -182,6 +190,10 @@ pub const OP_NETWORK: u16 = 0x120;
 pub const OP_FIREWALL_END: u16 = 0x121;
 /// u32 index of the boot message's namespace descriptors: one that is closed when the container has ended for good.
 pub const OP_HOLD: u16 = 0x122;
+
+/// u32 namespaces (`CLONE_NEW*`) to make in it, u32 index of a namespace descriptor plus one (0: a new one), str uid map, str
+/// gid map: the user namespace, as /proc/PID/uid_map takes it.
+pub const OP_USER_MAP: u16 = 0x124;
 
 /// u32 n, n × (u32 IPv4 address as its bytes lie, u32 whether only the host reaches it), u32 n, n × str file of names below
 /// the run directory: what the resolver answers, and whom it asks. Without resolvers it passes nothing on.
@@ -236,6 +248,13 @@ pub const BIND_MAKE_SOURCE: u32 = 2;
 
 /// The propagation holds for the mounts below too; the attributes are the top mount's alone, as the field has it.
 pub const BIND_PROPAGATE_BELOW: u32 = 4;
+
+/// The owners of files are as the container's user namespace has them.
+pub const BIND_IDMAP: u32 = 8;
+/// Flag of [`OP_OVERLAY`]: a crash may lose what was written.
+pub const OVERLAY_VOLATILE: u32 = 1;
+/// Flag of [`OP_OVERLAY`]: as [`BIND_IDMAP`].
+pub const OVERLAY_IDMAP: u32 = 2;
 
 /// No new privileges.
 pub const ID_NO_NEW_PRIVS: u32 = 1;
@@ -567,6 +586,10 @@ pub const SESSION_STDIN: u32 = 1;
 pub const SESSION_STDOUT: u32 = 2;
 /// See [`SESSION_STDIN`].
 pub const SESSION_STDERR: u32 = 4;
+/// Those three: as many descriptors come as of them are set.
+pub const SESSION_STREAMS: u32 = 7;
+/// `SESSION_STDIN << SESSION_DIRECT` and so on: the process itself gets the descriptor. Only before it runs.
+pub const SESSION_DIRECT: u32 = 3;
 
 /// The longest text after a control request, in bytes.
 pub const MAX_TEXT: usize = 32 * 1024;

@@ -1,5 +1,6 @@
 //! Attaching: ends of streams, one side for the caller, one for the monitor; also before the container runs.
 
+use super::spec::{self, LogDriver, Spec};
 use super::{Containers, Found, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
@@ -26,6 +27,32 @@ pub struct Io {
     pub rows: u16,
     /// Columns of the terminal; 0 leaves them.
     pub cols: u16,
+    /// The process itself gets the descriptors that are given: nothing is copied, nobody else sees what goes through them.
+    /// Of starts and execs without a terminal; a container's output then has no log (log driver `none`).
+    pub direct: bool,
+}
+
+impl Io {
+    /// Whether the process is to have descriptors of the caller's own.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct && (self.stdin.is_some() || self.stdout.is_some() || self.stderr.is_some())
+    }
+}
+
+/// Whether a container's process can have the caller's own descriptors.
+pub(crate) fn check_direct(spec: &Spec) -> Result<()> {
+    let logs = spec::log_options(&spec.host_config.log_config)?.driver != LogDriver::None;
+    match (spec.config.tty, logs) {
+        (true, _) => Err(no_terminal()),
+        (_, true) => Err(Error::invalid(
+            "io.direct: what goes straight to the caller's descriptors cannot be logged: the container needs the log driver none",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn no_terminal() -> Error {
+    Error::invalid("io.direct: a process with a terminal has no streams of its own")
 }
 
 /// File names of waiting attaches in a container's run directory begin like this.
@@ -48,6 +75,7 @@ impl Ends {
     /// caller), output as pipes (the caller only reads, and a pipe is fast). A terminal has no stderr of its own.
     pub(crate) fn new(io: Io, want: AttachStreams, tty: bool) -> Result<Ends> {
         let mut ends = Ends { stdin: None, stdout: None, stderr: None, streams: Streams { mask: 0, fds: Vec::new() } };
+        let given = [io.stdin.is_some(), io.stdout.is_some(), io.stderr.is_some()];
         if want.stdin {
             let theirs = match io.stdin {
                 Some(fd) => fd,
@@ -68,6 +96,11 @@ impl Ends {
             let (ours, theirs) = output(io.stderr)?;
             ends.stderr = ours;
             ends.give(SESSION_STDERR, theirs);
+        }
+        if io.direct {
+            let bits = given.iter().enumerate().filter(|(_, given)| **given).map(|(stream, _)| SESSION_STDIN << stream);
+            let given = bits.fold(0, |mask, bit| mask | bit) & ends.streams.mask;
+            ends.streams.mask |= given << SESSION_DIRECT;
         }
         Ok(ends)
     }

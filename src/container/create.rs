@@ -13,6 +13,11 @@ use coracle_monitor::wire::State;
 impl Containers {
     /// Creates a container; `name` absent: one is made up.
     pub(crate) fn create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
+        self.create_for(name, body, None)
+    }
+
+    /// The same of a build (by the name of its directory): it goes with the build, so nothing of it is flushed.
+    pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
@@ -28,8 +33,12 @@ impl Containers {
         let making = self.states.making(&id)?;
         let made = self.make_dirs(&id);
         let mut new_volumes = Vec::new();
+        // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
+        // database's lock, with others who create.
+        let alone = volumes.is_empty();
         let inserted = made.and_then(|()| {
-            self.db.write(Flush::Durable, |tx| {
+            let flush = if alone || builder.is_some() { Flush::Lazy } else { Flush::Durable };
+            self.db.write(flush, |tx| {
                 let name = match name {
                     Some(name) => name.to_owned(),
                     None => make_up_name(&id, |name| name_is_free(tx, name))?,
@@ -44,7 +53,7 @@ impl Containers {
                     error: String::new(),
                 };
                 // Looked at again under the transaction: from here on the container holds its image.
-                if crate::store::images::get(tx, &row.image_id)?.is_none() {
+                if !self.images.is_there(tx, &row.image_id)? {
                     return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
                 }
                 // Held until the event is told: nobody else's work on the container can be told before its creation.
@@ -52,12 +61,24 @@ impl Containers {
                 let row = ContainerRow { slot, ..row };
                 table::insert(tx, &row)?;
                 self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
+                if let Some(builder) = builder {
+                    table::set_builder(tx, &id, builder)?;
+                }
                 new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
                 // Under the transaction, so that no start can see the record of the slot's last owner.
                 self.states.clear(slot)?;
                 self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
                 Ok((row, busy))
             })
+        });
+        let inserted = inserted.and_then(|made| {
+            if alone && builder.is_none() {
+                self.db.settle().inspect_err(|_| {
+                    // Nobody was told of it.
+                    let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, &id));
+                })?;
+            }
+            Ok(made)
         });
         drop(making);
         let (row, _busy) = match inserted {
@@ -107,6 +128,7 @@ impl Containers {
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
             host_name: host_name(),
+            remapped: self.options.userns_remap.is_some(),
             host: self.host.clone(),
         }
     }

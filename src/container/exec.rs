@@ -160,7 +160,12 @@ impl Containers {
                 enter |= kind;
             }
         }
+        let users = self.users(spec);
+        if users.is_some() {
+            enter |= libc::CLONE_NEWUSER;
+        }
         Ok(plan::Exec {
+            users,
             tty: config.tty,
             rows,
             cols,
@@ -261,7 +266,7 @@ impl Containers {
 
 /// The container's environment, then the request's.
 fn exec_environment(found: &Found, config: &ExecConfig, links: &[String]) -> Vec<String> {
-    let mut spec = found.spec.clone();
+    let mut spec = spec::Spec::clone(&found.spec);
     spec.config.tty = config.tty;
     let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id), links);
     for added in config.env.iter().flatten() {

@@ -5,6 +5,7 @@ use super::spec::{self, LogDriver};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
 use super::{Containers, Found, network, now_ns};
 use crate::error::Result;
+use crate::image::Images;
 use crate::log::LogStream;
 use crate::model::*;
 use coracle_monitor::wire::*;
@@ -21,7 +22,7 @@ impl Containers {
     pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         let all = self.all()?;
         let networks = self.network_view_of_all()?;
-        let mut views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks)).collect();
+        let mut views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks, query)).collect();
         for link in self.links()? {
             if let Some(view) = views.iter_mut().find(|view| view.id == link.child_id) {
                 view.links.push(link.name());
@@ -31,10 +32,11 @@ impl Containers {
         let chosen = select(&views, query, &ancestors)?;
         let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
         let now = now_ns();
+        let mut images = ImageNames::new(&self.images);
         chosen
             .iter()
             .filter_map(|view| {
-                by_id.get(view.id.as_str()).map(|found| self.summary(found, view, &networks, query, now))
+                by_id.get(view.id.as_str()).map(|found| self.summary(found, view, &networks, &mut images, query, now))
             })
             .collect()
     }
@@ -44,6 +46,7 @@ impl Containers {
         found: &Found,
         view: &ContainerView,
         networks: &network::View,
+        images: &mut ImageNames<'_>,
         query: &ListContainers,
         now: i64,
     ) -> Result<ContainerSummary> {
@@ -52,7 +55,7 @@ impl Containers {
         Ok(ContainerSummary {
             id: row.id.clone(),
             names: std::iter::once(format!("/{}", row.name)).chain(view.links.clone()).collect(),
-            image: self.image_name(found),
+            image: images.of(found),
             image_id: row.image_id.clone(),
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
@@ -66,14 +69,6 @@ impl Containers {
             network_settings: SummaryNetworks { networks: in_list(network::networks(found, networks)) },
             mounts: spec::mount_points(spec),
         })
-    }
-
-    /// The name used at create, or the id once that name means another image.
-    fn image_name(&self, found: &Found) -> String {
-        match self.images.resolve(&found.spec.image_name) {
-            Ok(id) if id == found.row.image_id => found.spec.image_name.clone(),
-            _ => found.row.image_id.clone(),
-        }
     }
 
     /// Everything about one container.
@@ -162,7 +157,34 @@ impl Containers {
     }
 }
 
-fn view(found: &Found, view: &network::View) -> ContainerView {
+/// What images are called in a list; each name is looked up once.
+struct ImageNames<'a> {
+    images: &'a Images,
+    ids: BTreeMap<String, Option<String>>,
+}
+
+impl<'a> ImageNames<'a> {
+    fn new(images: &'a Images) -> ImageNames<'a> {
+        ImageNames { images, ids: BTreeMap::new() }
+    }
+
+    /// The name used at create, or the id once that name means another image.
+    fn of(&mut self, found: &Found) -> String {
+        let name = &found.spec.image_name;
+        if !self.ids.contains_key(name) {
+            self.ids.insert(name.clone(), self.images.resolve(name).ok());
+        }
+        match self.ids.get(name) {
+            Some(Some(id)) if *id == found.row.image_id => name.clone(),
+            _ => found.row.image_id.clone(),
+        }
+    }
+}
+
+/// What the query chooses by; the rest is left empty.
+fn view(found: &Found, view: &network::View, query: &ListContainers) -> ContainerView {
+    let asks = |filter: &str| query.filters.contains_key(filter);
+    let networks = if asks("network") { network::networks(found, view) } else { BTreeMap::new() };
     ContainerView {
         id: found.row.id.clone(),
         name: found.row.name.clone(),
@@ -170,9 +192,9 @@ fn view(found: &Found, view: &network::View) -> ContainerView {
         created_ns: found.row.created_ns,
         state: state_view(found),
         image_id: found.row.image_id.clone(),
-        labels: found.spec.config.labels.clone(),
-        mounts: spec::mount_points(&found.spec),
-        networks: network::networks(found, view).into_iter().map(|(name, end)| (name, end.network_id)).collect(),
+        labels: if asks("label") { found.spec.config.labels.clone() } else { StringMap::new() },
+        mounts: if asks("volume") { spec::mount_points(&found.spec) } else { Vec::new() },
+        networks: networks.into_iter().map(|(name, end)| (name, end.network_id)).collect(),
     }
 }
 

@@ -207,7 +207,14 @@ impl Containers {
             {
                 let name = link.name();
                 let (v4, v6) = (end.v4, end.v6);
-                seen.push(Seen { alias: link.alias, name, child: child.spec, child_name: link.child, v4, v6 });
+                seen.push(Seen {
+                    alias: link.alias,
+                    name,
+                    child: Spec::clone(&child.spec),
+                    child_name: link.child,
+                    v4,
+                    v6,
+                });
             }
         }
         Ok(seen)

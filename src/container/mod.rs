@@ -6,6 +6,7 @@
 
 mod archive;
 mod attach;
+mod build;
 mod create;
 mod dirs;
 mod exec;
@@ -19,6 +20,7 @@ mod network;
 mod recover;
 mod remove;
 pub(crate) mod spec;
+mod specs;
 mod start;
 mod stats;
 mod stop;
@@ -28,8 +30,10 @@ mod update;
 mod volumes;
 
 pub use archive::Archive;
+pub(crate) use archive::extract;
+pub(crate) use archive::walk::Wanted;
 pub use attach::Io;
-pub(crate) use attach::{Connected, Ends, Parked};
+pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use exec::RunningExec;
 pub use stats::StatsStream;
 
@@ -71,13 +75,16 @@ pub(crate) struct Containers {
     host: cgroup::HostFacts,
     /// Seccomp filters that were compiled already.
     filters: DefaultFilters,
+    /// Specs that were parsed already.
+    specs: specs::Specs,
 }
 
 /// A container as found: its row, its spec, what it does now.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub row: ContainerRow,
-    pub spec: Spec,
+    /// Shared with the others that found it: to be changed as a copy.
+    pub spec: Arc<Spec>,
     pub now: Now,
 }
 
@@ -97,8 +104,7 @@ impl Containers {
         }
         let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, &run)?);
-        let networks =
-            Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &root, &run, options.publish_ip)?);
+        let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &root, &run, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();
@@ -118,9 +124,15 @@ impl Containers {
             hierarchies,
             host,
             filters,
+            specs: specs::Specs::default(),
         };
         all.recover()?;
         Ok(all)
+    }
+
+    /// Whether containers are in a user namespace unless they ask not to be.
+    pub(crate) fn is_remapped(&self) -> bool {
+        self.options.userns_remap.is_some()
     }
 
     /// Finds a container as people name it.
@@ -142,8 +154,11 @@ impl Containers {
     }
 
     fn found(&self, row: ContainerRow) -> Result<Found> {
-        let spec = serde_json::from_str(&row.spec)
-            .map_err(|error| Error::corrupt(format!("the stored spec of container {}: {error}", row.id)))?;
+        let spec = self.specs.of(&row.id, &row.spec)?;
+        self.found_with(row, spec)
+    }
+
+    fn found_with(&self, row: ContainerRow, spec: Arc<Spec>) -> Result<Found> {
         let now = self.states.now(row.slot, &row.id)?;
         let mut row = row;
         if now.lost && row.error.is_empty() {
@@ -166,17 +181,21 @@ impl Containers {
         Ok((busy, found))
     }
 
-    /// Every container, newest first.
+    /// Every container, in no order.
     pub(crate) fn all(&self) -> Result<Vec<Found>> {
-        let rows = self.db.read(table::all)?;
-        rows.into_iter().map(|row| self.found(row)).collect()
+        let read = |row: ContainerRow, text: &str| Ok((self.specs.of(&row.id, text)?, row));
+        let rows = self.db.read(|tx| table::each(tx, read))?;
+        self.specs.keep_only(rows.iter().map(|(_, row)| row.id.as_str()));
+        rows.into_iter().map(|(spec, row)| self.found_with(row, spec)).collect()
     }
 
     /// The containers made from an image, by its id.
     pub(crate) fn of_image(&self, image_id: &str) -> Result<Vec<ImageUser>> {
-        let rows = self.db.read(table::all)?;
-        let of_it = rows.into_iter().filter(|row| row.image_id == image_id);
-        of_it.map(|row| Ok(ImageUser { running: self.states.now(row.slot, &row.id)?.is_live(), id: row.id })).collect()
+        let users = self.db.read(|tx| table::of_image(tx, image_id))?;
+        users
+            .into_iter()
+            .map(|(id, slot)| Ok(ImageUser { running: self.states.now(slot, &id)?.is_live(), id }))
+            .collect()
     }
 
     /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// Where a container's network namespace comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,7 +275,7 @@ impl Containers {
         if found.now.is_live() {
             return self.connect_live(found, &network, settings);
         }
-        let mut spec = found.spec.clone();
+        let mut spec = Spec::clone(&found.spec);
         spec.networks.insert(network.name, settings);
         self.set_spec(&found, &spec)
     }
@@ -301,7 +302,7 @@ impl Containers {
         if found.now.is_live() {
             return self.disconnect_live(found, &network, &key);
         }
-        let mut spec = found.spec.clone();
+        let mut spec = Spec::clone(&found.spec);
         spec.networks.remove(&key);
         self.set_spec(&found, &spec)?;
         self.networks.forget(&network, &found.row.id)
@@ -313,7 +314,7 @@ impl Containers {
         let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
         let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
         let want = Want { network: network.id.clone(), settings: settings.clone() };
-        found.spec.networks.insert(network.name.clone(), settings);
+        Arc::make_mut(&mut found.spec).networks.insert(network.name.clone(), settings);
         let netns = self.netns(&found)?;
         let who = Joining {
             container: &found.row.id,
@@ -354,21 +355,25 @@ impl Containers {
     fn disconnect_live(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
         let ends = self.networks.endpoints(&found.row.id)?;
         let mut steps = Vec::new();
-        let mut ports = Vec::new();
+        let (mut ports, mut gone) = (Vec::new(), None);
         if let Some(doc) = ends.get(&network.id) {
             let left = self.networks.unplug(doc, found.now.state.restarts)?;
             steps.extend(left.map(|script| request(&script, NET_INSIDE, &doc.interface, &network.name)));
             ports.clone_from(&doc.ports);
+            gone = Some(doc.clone());
         }
         self.networks.forget(network, &found.row.id)?;
         self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
-        found.spec.networks.remove(key);
+        Arc::make_mut(&mut found.spec).networks.remove(key);
         let joined = self.networks.recall(&found.row.id)?;
         // The way outside went with the interface, if it led over that one.
         let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
         let lead = leader.and_then(|end| Some((end, end.lead()?)));
         steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
         self.change_network(&found, &joined, &steps, false)?;
+        if let Some(doc) = gone {
+            self.networks.part_remote(network, &doc);
+        }
         self.write_files(&found, &joined)?;
         self.set_spec(&found, &found.spec)?;
         self.networks.tell(network, "disconnect", &found.row.id)

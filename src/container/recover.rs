@@ -59,6 +59,7 @@ impl Containers {
                 self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
             }
         }
+        self.end_lost_builds()?;
         for id in wanted {
             // One that does not start keeps the reason in its record, and does not keep the others from starting.
             let _ = self.start(&id, None, (0, 0), None);

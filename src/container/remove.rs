@@ -45,11 +45,12 @@ impl Containers {
     fn forget(&self, found: &Found) -> Result<()> {
         let row = &found.row;
         self.forget_execs(&row.id)?;
-        self.db.write_to_free(Flush::Durable, |tx| {
-            table::delete(tx, &row.id)?;
-            crate::store::links::forget(tx, &row.id)?;
-            crate::network::leave(tx, &row.id)
-        })?;
+        // Best effort: a plugin that is gone has nothing of it any more.
+        let _ = self.networks.settle(&row.id);
+        self.specs.forget(&row.id);
+        self.db.write_to_free(Flush::Lazy, |tx| forget_row(tx, &row.id))?;
+        // With others who remove; the directories go when it is certain that the row has gone.
+        self.db.settle()?;
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
         if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();
@@ -84,4 +85,11 @@ impl Containers {
         }
         self.event(&renamed, "rename", &[("oldName", &old)])
     }
+}
+
+/// Takes all that the database has of a container out of it.
+pub(super) fn forget_row(tx: &rusqlite::Transaction<'_>, id: &str) -> Result<()> {
+    table::delete(tx, id)?;
+    crate::store::links::forget(tx, id)?;
+    crate::network::leave(tx, id)
 }

@@ -80,6 +80,8 @@ pub(crate) struct Defaults {
     pub cgroup_parent: String,
     /// The host's name, which containers on the host's network inherit.
     pub host_name: String,
+    /// Containers are in a user namespace unless they ask not to be.
+    pub remapped: bool,
     /// What the host can limit: a limit that it cannot is dropped with a warning.
     pub host: HostFacts,
 }
@@ -97,6 +99,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
         return Err(Error::invalid("Config cannot be empty in order to create a container"));
     }
     check::check(request)?;
+    check::users(&request.host_config, defaults.remapped)?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
     mounts::mounts(&request.config, &request.host_config, &[])?;
@@ -180,7 +183,7 @@ fn plain(field: &str, text: &str) -> Result<()> {
 }
 
 /// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
-pub(super) fn clean(path: &str) -> String {
+pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -5,10 +5,10 @@ use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccom
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Boot, StartError, Streams, sentence, start};
+use crate::launch::monitor::{Boot, StartError, Streams, sentence, spawn, start};
 use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
-use crate::model::{ContainerConfig, CreateBody};
+use crate::model::{ContainerConfig, CreateBody, HostConfig};
 use crate::network;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -34,6 +34,8 @@ struct Joined {
     ipc: Namespace,
     shm_from: Option<u32>,
     net: Namespace,
+    /// Index of another container's user namespace, which this one's is.
+    users: Option<u32>,
     /// The container whose network, host name and files are this one's too.
     files_of: Option<Box<Found>>,
     /// Index of the descriptor that keeps published ports from others.
@@ -94,11 +96,24 @@ impl Containers {
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: whoever finds the container dead does the same.
-            let _ = self.networks.part(&networks);
+            let _ = self.networks.part(&found.row.id, &networks);
         } else {
+            self.show_netns(found, &networks);
             self.tell_parents(&found.row.id);
         }
         started
+    }
+
+    /// Where drivers that are plugins were told that the network namespace would be.
+    fn show_netns(&self, found: &Found, networks: &network::Joined) {
+        if networks.endpoints.iter().any(|end| end.doc.remote.is_some())
+            && let Ok(now) = self.states.now(found.row.slot, &found.row.id)
+        {
+            let path = self.run_dir(&found.row.id).join("netns");
+            let _ = std::fs::remove_file(&path);
+            // Best effort: most have no use for it.
+            let _ = std::os::unix::fs::symlink(format!("/proc/{}/ns/net", now.state.pid), &path);
+        }
     }
 
     /// Starts it on networks that it has its place on.
@@ -112,6 +127,7 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let hold = networks.hold.take();
+        let waiting = spawn(&self.program).map_err(early)?;
         self.write_files(found, networks).map_err(early)?;
         let joined = self.join(found, hold).map_err(early)?;
         let mut container = self.container(found, &joined, networks).map_err(early)?;
@@ -133,7 +149,7 @@ impl Containers {
             sessions,
             boot_id: self.states.boot_id(),
         };
-        match start(&self.program, &plan, boot) {
+        match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(early(error)),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
@@ -164,7 +180,7 @@ impl Containers {
     }
 
     /// Replaces the host configuration of a container that does not run: checked as a new one's.
-    pub(crate) fn set_host_config(&self, reference: &str, host_config: &crate::model::HostConfig) -> Result<()> {
+    pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
         let (_busy, found) = self.take(reference, None)?;
         if found.now.is_live() {
             return Ok(());
@@ -228,7 +244,7 @@ impl Containers {
 
     /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
     /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
-    fn let_go_of_root(&self, found: &Found) -> Result<()> {
+    pub(super) fn let_go_of_root(&self, found: &Found) -> Result<()> {
         let pid = found.now.state.monitor_pid;
         if pid == 0 || found.now.rebooted {
             return Ok(());
@@ -287,6 +303,7 @@ impl Containers {
             pid: Namespace::New,
             ipc: Namespace::New,
             net: Namespace::New,
+            users: None,
             shm_from: None,
             files_of: None,
         };
@@ -310,7 +327,24 @@ impl Containers {
                 _ => None,
             };
         }
+        if self.users(&found.spec).is_some() {
+            joined.users = self.joined_users(host, &mut joined.fds)?;
+        }
         Ok(joined)
+    }
+
+    /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
+    fn joined_users(&self, host: &HostConfig, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+        for mode in [&host.network_mode, &host.ipc_mode, &host.pid_mode] {
+            let Some(other) = mode.strip_prefix("container:") else { continue };
+            if self.users(&self.find(other)?.spec).is_none() {
+                return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
+            }
+            if let Namespace::Join(index) = self.namespace(mode, "user", "user", fds)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
     }
 
     fn shares_ipc(&self, donor: &str) -> Result<()> {
@@ -371,7 +405,8 @@ impl Containers {
             lower: self.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
-            volatile: false,
+            // What a build's container writes is flushed with the build.
+            volatile: self.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
             privileged: host.privileged,
             mounts: self.mounts(found, id)?,
@@ -396,6 +431,7 @@ impl Containers {
             namespace_count: joined.fds.len() as u32,
             cgroups,
             rights: self.rights(spec)?,
+            users: self.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
             program: Program {
                 argv: self.words(spec),
                 env: spec::environment(spec, &hostname, &self.link_variables(found)?),
@@ -431,6 +467,7 @@ impl Containers {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                own_ids: true,
             })
             .collect();
         if has_init(&found.spec) {
@@ -442,6 +479,7 @@ impl Containers {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                own_ids: true,
             });
         }
         for mount in table {
@@ -451,6 +489,12 @@ impl Containers {
             });
         }
         Ok(mounts)
+    }
+
+    /// The user namespace of a container by its spec; none: the host's.
+    pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
+        let remap = self.options.userns_remap.as_ref().filter(|_| spec.host_config.userns_mode != "host")?;
+        Some(plan::Users { uid: remap.uid, gid: remap.gid, count: remap.count, join: None })
     }
 
     /// Who the container's own process is, and what it may do.
@@ -496,6 +540,7 @@ fn plan_mount(mount: spec::Mount) -> Mount {
             propagate_below: mount.recursive,
             recursive: !mount.top_only,
             make_source: !mount.long,
+            own_ids: false,
         },
         MountKind::Tmpfs => {
             let options = mount.options.split(',').filter(|option| !option.is_empty());
@@ -523,7 +568,7 @@ pub(super) fn attributes(found: &Found) -> String {
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
 }
 
-pub(super) fn rlimits(host: &crate::model::HostConfig) -> Result<Vec<Rlimit>> {
+pub(super) fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     let limits = spec::ulimits(host)?;
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }

@@ -28,6 +28,8 @@ impl Containers {
             return Ok(Changed::No);
         }
         self.stop_live(&found, grace_ms, op)?;
+        // Best effort: whoever starts or removes it does the same.
+        let _ = self.networks.settle(&found.row.id);
         self.event(&found, "stop", &[])?;
         Ok(Changed::Yes)
     }

@@ -24,20 +24,20 @@ impl Containers {
         let (_busy, mut found) = self.take(reference, None)?;
         let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
         let (merged, change) = merge(&found.spec.host_config.resources, &asked).map_err(prefix)?;
-        let later = Spec {
+        let mut later = Spec {
             host_config: HostConfig { resources: merged, ..found.spec.host_config.clone() },
-            ..found.spec.clone()
+            ..Spec::clone(&found.spec)
         };
         let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
         if found.now.is_live() && found.now.state.status != STATUS_RESTARTING {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
-        found.spec = later;
         if let Some(policy) = policy {
-            found.spec.host_config.restart_policy = policy.clone();
+            later.host_config.restart_policy = policy.clone();
         }
-        let text = serde_json::to_string(&found.spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        let text = serde_json::to_string(&later).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
+        found.spec = later.into();
         self.tell(&found, &limits)?;
         self.event(&found, "update", &[])?;
         Ok(Updated { warnings })

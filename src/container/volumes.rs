@@ -100,6 +100,7 @@ impl Containers {
                 propagate_below: recursive,
                 recursive: true,
                 make_source: false,
+                own_ids: true,
             }),
             Source::FileSystem { kind, device, options, attributes } => {
                 if matches!(kind.as_str(), "tmpfs" | "ramfs") {

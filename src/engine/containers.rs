@@ -2,8 +2,8 @@
 
 use super::session::{Process, local};
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
-use crate::container::{Connected, Ends, Parked, StatsStream};
-use crate::error::Result;
+use crate::container::{Connected, Ends, Parked, StatsStream, check_direct};
+use crate::error::{Error, Result};
 use crate::log::LogStream;
 use crate::model::*;
 use crate::op::Op;
@@ -27,17 +27,23 @@ impl Engine {
         self.0.containers.set_host_config(id, host_config)
     }
     /// Starts a container; with `io` it is attached before its process runs.
+    ///
+    /// Errors, beside those of every start: [`Io::direct`] with a terminal or a log.
     pub fn container_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Started> {
         let all = &self.0.containers;
         let (session, mut ours, size, tty) = match io {
             None => (None, None, (0, 0), false),
             Some(io) => {
-                let config = all.find(id)?.spec.config;
-                let size = (io.rows, io.cols);
-                let want = AttachStreams { stdin: config.open_stdin, stdout: true, stderr: true };
-                let mut ends = Ends::new(io, want, config.tty)?;
+                let spec = all.find(id)?.spec;
+                let direct = io.is_direct();
+                if direct {
+                    check_direct(&spec)?;
+                }
+                let (size, tty) = ((io.rows, io.cols), spec.config.tty);
+                let stdin = spec.config.open_stdin || direct && io.stdin.is_some();
+                let mut ends = Ends::new(io, AttachStreams { stdin, stdout: true, stderr: true }, tty)?;
                 let ours = local(&mut ends);
-                (Some(ends.streams), Some(ours), size, config.tty)
+                (Some(ends.streams), Some(ours), size, tty)
             }
         };
         let (changed, id) = all.start(id, session, size, op)?;
@@ -107,6 +113,9 @@ impl Engine {
     pub fn container_attach(&self, id: &str, io: Io, how: AttachOptions, op: Option<&Op>) -> Result<Session> {
         let all = &self.0.containers;
         let found = all.find(id)?;
+        if io.is_direct() {
+            return Err(Error::invalid("io.direct: a process gets its streams when it is started"));
+        }
         let tty = found.spec.config.tty;
         let streams = AttachStreams { stdin: how.streams.stdin && found.spec.config.open_stdin, ..how.streams };
         let mut ends = Ends::new(io, streams, tty)?;

@@ -2,7 +2,7 @@
 
 use super::session::{Process, local};
 use super::{Engine, Io, Session};
-use crate::container::Ends;
+use crate::container::{Ends, no_terminal};
 use crate::error::Result;
 use crate::model::*;
 use crate::op::Op;
@@ -29,6 +29,9 @@ impl Engine {
             stdout: attached && config.attach_stdout,
             stderr: attached && config.attach_stderr,
         };
+        if io.is_direct() && config.tty {
+            return Err(no_terminal());
+        }
         let mut ends = Ends::new(io, want, config.tty)?;
         let ours = local(&mut ends);
         let running = all.exec_start(id, ends.streams, size, op)?;

@@ -156,24 +156,31 @@ fn words(rest: &str, config: &ContainerConfig) -> Result<Vec<String>> {
 }
 
 fn expose(config: &mut ContainerConfig, rest: &str) -> Result<()> {
-    for word in words(rest, config)? {
+    for port in exposed(&words(rest, config)?)? {
+        config.exposed_ports.insert(port, Empty {});
+    }
+    Ok(())
+}
+
+/// The ports that words of EXPOSE name (`80`, `80-82/udp`), each as `port/protocol`.
+pub(crate) fn exposed(words: &[String]) -> Result<Vec<String>> {
+    let mut ports = Vec::new();
+    for word in words {
         let bad = || Error::invalid(format!("Invalid containerPort: {word}"));
-        let (ports, protocol) = word.split_once('/').unwrap_or((&word, "tcp"));
+        let (numbers, protocol) = word.split_once('/').unwrap_or((word, "tcp"));
         let protocol = protocol.to_ascii_lowercase();
         if !matches!(protocol.as_str(), "tcp" | "udp" | "sctp") {
             return Err(Error::invalid(format!("Invalid proto: {protocol}")));
         }
-        let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
+        let (low, high) = numbers.split_once('-').unwrap_or((numbers, numbers));
         let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
         let (low, high) = (u32::from(port(low)?), u32::from(port(high)?));
         if low > high || high - low > MAX_PORTS {
             return Err(bad());
         }
-        for port in low..=high {
-            config.exposed_ports.insert(format!("{port}/{protocol}"), Empty {});
-        }
+        ports.extend((low..=high).map(|port| format!("{port}/{protocol}")));
     }
-    Ok(())
+    Ok(ports)
 }
 
 fn volume(config: &mut ContainerConfig, rest: &str) -> Result<()> {

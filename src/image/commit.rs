@@ -32,20 +32,21 @@ pub(crate) struct Commit<'a> {
 
 /// The configuration as written.
 #[derive(Serialize)]
-struct Document<'a> {
-    architecture: String,
+pub(super) struct Document<'a> {
+    pub(super) architecture: String,
     #[serde(skip_serializing_if = "str::is_empty")]
-    author: &'a str,
+    pub(super) author: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    comment: &'a str,
-    config: &'a ContainerConfig,
-    container: &'a str,
-    container_config: &'a ContainerConfig,
-    created: String,
-    docker_version: &'a str,
-    history: Vec<History>,
-    os: &'a str,
-    rootfs: RootFs,
+    pub(super) comment: &'a str,
+    pub(super) config: &'a ContainerConfig,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) container: &'a str,
+    pub(super) container_config: &'a ContainerConfig,
+    pub(super) created: String,
+    pub(super) docker_version: &'a str,
+    pub(super) history: Vec<History>,
+    pub(super) os: &'a str,
+    pub(super) rootfs: RootFs,
 }
 
 /// The name of a commit, if it is to have one.

@@ -5,6 +5,7 @@
 //! by one transaction: a program killed at any point leaves nothing half visible.
 
 mod archive;
+mod building;
 mod changes;
 mod commit;
 mod config;
@@ -18,16 +19,21 @@ mod layers;
 mod list;
 mod parts;
 mod progress;
-mod prune;
 mod reference;
 #[cfg(feature = "registry")]
 mod remote;
 mod remove;
-mod verify;
 
-pub(crate) use changes::apply as apply_changes;
+pub(crate) use building::{Building, Step};
+pub(crate) use changes::{apply as apply_changes, exposed};
 pub(crate) use commit::{Commit, check_commit_name};
 pub(crate) use config::ImageConfigView;
+pub(crate) use digest::{Digest, Hasher};
+
+/// Writing archives.
+pub(crate) mod archive_writer {
+    pub(crate) use super::layer::write::TarWriter;
+}
 
 /// Reading archives, for those that extract what is no layer.
 pub(crate) mod archive_reader {
@@ -55,20 +61,23 @@ pub(crate) mod archive_reader {
         }
     }
 }
+pub(crate) use reference::Reference;
 pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};
 use crate::hex::{is_hex, is_hex_id};
 use crate::model::{Event, Progress, StringMap};
-use crate::options::Options;
+use crate::store::Durability;
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use crate::store::{Db, Flush};
 use crate::time::now_ns;
 use config::ImageConfig;
-use digest::Digest;
-use layer::{Room, Staged};
+pub(crate) use layer::Stage;
+use layer::Staged;
 use layers::{Layers, Staging};
-use reference::Reference;
+use parking_lot::Mutex;
+#[cfg(feature = "registry")]
+pub(crate) use progress::bar as progress_bar;
 use rusqlite::Transaction;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -86,21 +95,31 @@ pub(crate) struct Images {
     /// What pulls of this program are fetching.
     #[cfg(feature = "registry")]
     flights: remote::Flights,
+    /// What builds of this program have made and nobody else sees yet, by id.
+    pending: Mutex<HashMap<String, Pending>>,
+}
+
+/// An image of a build that is not over.
+#[derive(Clone)]
+struct Pending {
+    config: Vec<u8>,
+    /// Its unpacked layers, bottom first.
+    layers: Vec<PathBuf>,
 }
 
 impl Images {
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
-    pub(crate) fn open(root: &Path, db: Arc<Db>, options: &Options) -> Result<Images> {
-        let room = if options.small_memory { Room::SMALL } else { Room::WIDE };
+    pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability, parts_limit: u64) -> Result<Images> {
         let images = Images {
             db,
-            layers: Layers::open(root, options.durability, room)?,
+            layers: Layers::open(root, durability)?,
             #[cfg(feature = "registry")]
             flights: remote::Flights::default(),
+            pending: Mutex::default(),
         };
         images.collect()?;
         let known = |diff_id: &Digest| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()));
-        images.layers.sweep(known, options.registry.parts_limit)?;
+        images.layers.sweep(known, parts_limit)?;
         Ok(images)
     }
 
@@ -111,6 +130,9 @@ impl Images {
 
     /// The id of the image that `name` means, and what a container of it is made from.
     pub(crate) fn config(&self, name: &str) -> Result<(String, ImageConfigView)> {
+        if let Some(pending) = self.pending.lock().get(name) {
+            return Ok((name.to_owned(), ImageConfig::parse(&pending.config)?.into()));
+        }
         let row = self.db.read(|tx| {
             let id = find(tx, name)?.id;
             rows::get(tx, &id)?.ok_or_else(|| no_such(name))
@@ -122,19 +144,20 @@ impl Images {
     ///
     /// Works too for an image that was removed by force while a container still needs it.
     pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        if let Some(pending) = self.pending.lock().get(image_id) {
+            return Ok(topmost_first(pending.layers.clone()));
+        }
         let layers = self.db.read(|tx| match rows::any(tx, image_id)? {
             Some(_) => rows::layers(tx, image_id),
             None => Err(no_such(image_id)),
         })?;
-        let mut paths = Vec::with_capacity(layers.len());
-        for diff_id in layers.iter().rev() {
-            let path = self.layers.diff_path(&stored_digest(diff_id)?);
-            // A layer that comes twice hides its lower self, and overlayfs takes no directory twice.
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
-        Ok(paths)
+        let paths = layers.iter().map(|diff_id| Ok(self.layers.diff_path(&stored_digest(diff_id)?)));
+        Ok(topmost_first(paths.collect::<Result<_>>()?))
+    }
+
+    /// Whether a container may be made of an image, by its whole id: asked in the transaction that makes it.
+    pub(crate) fn is_there(&self, tx: &Transaction<'_>, image_id: &str) -> Result<bool> {
+        Ok(self.pending.lock().contains_key(image_id) || rows::get(tx, image_id)?.is_some())
     }
 
     /// Gives the image `name` another name, moving it where another image has it.
@@ -238,6 +261,17 @@ impl Images {
     fn has_layer(&self, diff_id: &Digest) -> Result<bool> {
         self.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()))
     }
+}
+
+/// The layers of an overlay: one that comes twice hides its lower self, and overlayfs takes no directory twice.
+fn topmost_first(layers: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut paths = Vec::with_capacity(layers.len());
+    for path in layers.into_iter().rev() {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
 }
 
 /// Staged layers by diff id: name of the directory in the staging, and what it holds.

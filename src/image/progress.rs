@@ -6,7 +6,7 @@ use crate::model::{Progress, ProgressDetail};
 const WIDTH: u64 = 50;
 
 /// A message about one layer, with numbers and a bar.
-pub(super) fn bar(status: &str, id: &str, current: u64, total: u64) -> Progress {
+pub(crate) fn bar(status: &str, id: &str, current: u64, total: u64) -> Progress {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     Progress {
         status: status.into(),
@@ -26,11 +26,6 @@ pub(super) fn step(status: &str, id: &str) -> Progress {
         progress_detail: Some(ProgressDetail::default()),
         ..Progress::default()
     }
-}
-
-/// A message about one part of the store.
-pub(super) fn said(status: &str, id: &str) -> Progress {
-    Progress { status: status.into(), id: id.into(), ..Progress::default() }
 }
 
 /// A message of one line.

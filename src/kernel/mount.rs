@@ -9,11 +9,28 @@ use std::path::Path;
 /// A new overlay of directories, detached; `upper` is the writable directory and its work directory. Without one at
 /// least two `lower` (topmost first) are needed, and nothing can be written.
 pub(crate) fn overlay(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
+    overlay_with(lower, upper, &[], attributes)
+}
+
+/// An overlay that can be written and never flushes what is written: for a directory that is flushed by its maker before
+/// anybody relies on it. Renamed directories are copied, so that the directory says all by itself.
+pub(crate) fn overlay_unflushed(lower: &[&Path], upper: &Path, work: &Path, attributes: u64) -> Result<OwnedFd> {
+    let options = [("volatile", ""), ("redirect_dir", "off"), ("metacopy", "off")];
+    overlay_with(lower, Some((upper, work)), &options, attributes)
+}
+
+/// `options`: (key, value), or (key, "") for a word.
+fn overlay_with(
+    lower: &[&Path],
+    upper: Option<(&Path, &Path)>,
+    options: &[(&str, &str)],
+    attributes: u64,
+) -> Result<OwnedFd> {
     let context = open_context("overlay")?;
-    match overlay_by_steps(context.as_fd(), lower, upper, attributes) {
+    match overlay_by_steps(context.as_fd(), lower, upper, options, attributes) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let error = said(&context, error.context("mount an overlay"));
-            overlay_by_one_string(lower, upper, attributes).map_err(|_| error)
+            overlay_by_one_string(lower, upper, options, attributes).map_err(|_| error)
         }
         other => other.map_err(|error| said(&context, error.context("mount an overlay"))),
     }
@@ -24,6 +41,7 @@ fn overlay_by_steps(
     context: BorrowedFd<'_>,
     lower: &[&Path],
     upper: Option<(&Path, &Path)>,
+    options: &[(&str, &str)],
     attributes: u64,
 ) -> Result<OwnedFd> {
     for dir in lower {
@@ -33,13 +51,21 @@ fn overlay_by_steps(
         set(context, "upperdir", upper.as_os_str().as_bytes())?;
         set(context, "workdir", work.as_os_str().as_bytes())?;
     }
+    for (key, value) in options {
+        set(context, key, value.as_bytes())?;
+    }
     make(context, attributes)
 }
 
 /// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
 /// descriptors, so that they are short and have neither. And they want a place for the mount: a thread of its own gives
 /// it one in a mount namespace that nobody else sees.
-fn overlay_by_one_string(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
+fn overlay_by_one_string(
+    lower: &[&Path],
+    upper: Option<(&Path, &Path)>,
+    more: &[(&str, &str)],
+    attributes: u64,
+) -> Result<OwnedFd> {
     let open = |dir: &Path| {
         let name = cstr(dir.as_os_str().as_bytes())?;
         // SAFETY: the name lives over the call.
@@ -52,6 +78,9 @@ fn overlay_by_one_string(lower: &[&Path], upper: Option<(&Path, &Path)>, attribu
     let mut options = format!("lowerdir={}", lower.iter().map(name).collect::<Vec<_>>().join(":"));
     if let Some((upper, work)) = &upper {
         options.push_str(&format!(",upperdir={},workdir={}", name(upper), name(work)));
+    }
+    for (key, value) in more {
+        options.push_str(&if value.is_empty() { format!(",{key}") } else { format!(",{key}={value}") });
     }
     let options = cstr(&options)?;
     std::thread::scope(|scope| {
@@ -166,6 +195,29 @@ pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: boo
         )
     };
     if got < 0 { Err(Error::os("set the attributes of a mount", errno())) } else { Ok(()) }
+}
+
+/// Shows a detached mount, and those below it, with the owners that a user namespace gives them.
+pub(crate) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<()> {
+    let how = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace.as_raw_fd() as u64,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the empty name and the attributes live over the call, and the size is theirs.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const how,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if got < 0 { Err(Error::os("map the owners of a mount", errno())) } else { Ok(()) }
 }
 
 /// Puts a detached mount at a place of the calling thread's mount namespace.

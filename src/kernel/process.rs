@@ -40,7 +40,8 @@ struct Start {
     error: i32,
 }
 
-const STACK: usize = 32 * 1024;
+/// The children make a few system calls with every signal blocked.
+const STACK: usize = 8 * 1024;
 /// Where the program finds its one descriptor.
 const BOOT: RawFd = 3;
 
@@ -51,13 +52,13 @@ const BOOT: RawFd = 3;
 /// program. The host program gets no SIGCHLD and sees no child. All signals are blocked meanwhile: a handler of the
 /// host must not run in a child that shares its memory.
 pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> Result<()> {
-    let mut stacks = vec![0u8; 2 * STACK];
+    let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
     let mut start =
         Start { program: program.as_raw_fd(), boot: boot.as_raw_fd(), stack: std::ptr::null_mut(), error: 0 };
-    // SAFETY: both stacks lie in the vector, which outlives the children (the caller is suspended until they are done
+    // SAFETY: both stacks lie in the array, which outlives the children (the caller is suspended until they are done
     // with its memory); stacks grow down from an aligned end.
     let (first, second) = unsafe {
-        let base = stacks.as_mut_ptr();
+        let base = stacks.as_mut_ptr().cast::<u8>();
         (aligned(base.add(STACK)), aligned(base.add(2 * STACK)))
     };
     start.stack = second;

@@ -39,6 +39,22 @@ pub(crate) fn zero_umask() -> Result<()> {
     Ok(())
 }
 
+/// Makes what the calling thread makes belong to `uid` and `gid`; its capabilities stay.
+///
+/// For the library's own worker threads only: the calls are made past the C library, which would change every thread.
+pub(crate) fn make_for(uid: u32, gid: u32) -> Result<()> {
+    const NO_SETUID_FIXUP: libc::c_ulong = 4;
+    // SAFETY: numbers alone; of this thread only.
+    unsafe {
+        if libc::prctl(libc::PR_SET_SECUREBITS, NO_SETUID_FIXUP, 0, 0, 0) < 0 {
+            return Err(Error::os("keep the capabilities of a thread", errno()));
+        }
+        libc::syscall(libc::SYS_setfsgid, gid);
+        libc::syscall(libc::SYS_setfsuid, uid);
+    }
+    Ok(())
+}
+
 fn block_all() -> libc::sigset_t {
     // SAFETY: both sets are plain data that the calls fill in.
     unsafe {

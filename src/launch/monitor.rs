@@ -74,11 +74,18 @@ impl From<Error> for StartError {
 /// How long a start may take: mounts of network file systems can hang, the caller must not for ever.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// Starts a monitor with a plan, and waits until the container's process runs; answers its pid.
-pub(crate) fn start(program: &MonitorProgram, plan: &Plan, boot: Boot<'_>) -> std::result::Result<i32, StartError> {
+/// A monitor that waits for its plan. Dropped without one, it ends.
+pub(crate) struct Waiting(OwnedFd);
+
+/// Starts a monitor: it gets ready while the plan is made.
+pub(crate) fn spawn(program: &MonitorProgram) -> Result<Waiting> {
     let (ours, theirs) = socket::packet_pair()?;
     program.with(|memfd| process::start_detached(memfd, theirs.as_fd()))?;
-    drop(theirs);
+    Ok(Waiting(ours))
+}
+
+/// Gives a monitor its plan, and waits until the container's process runs; answers its pid.
+pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std::result::Result<i32, StartError> {
     let memfd = process::sealed_memfd("plan", &plan.bytes)?;
     let mut fds: Vec<RawFd> = vec![0; BOOT_FDS];
     fds[BOOT_RUN_DIR] = boot.run_dir.as_raw_fd();

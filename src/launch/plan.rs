@@ -16,6 +16,9 @@ const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
 const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 const STRICTATIME: u64 = libc::MOUNT_ATTR_STRICTATIME;
 
+/// CAP_SYS_ADMIN.
+const SYS_ADMIN: u64 = 1 << 21;
+
 /// A mount that the caller asked for.
 pub(crate) enum Mount {
     /// `attributes` are `MOUNT_ATTR_*` of the top mount, `propagation` is `MS_*` and holds below too with
@@ -29,6 +32,8 @@ pub(crate) enum Mount {
         /// The mounts below the source are taken along.
         recursive: bool,
         make_source: bool,
+        /// The owners of files are the container's, where it has a user namespace.
+        own_ids: bool,
     },
     /// A file system made for the container: options are (key, value), or (key, "") for a word.
     FileSystem { kind: String, source: String, target: String, attributes: u64, options: Vec<(String, String)> },
@@ -160,11 +165,23 @@ pub(crate) struct Container {
     pub cgroups: cgroup::Plan,
     pub rights: Rights,
     pub program: Program,
+    /// Its user namespace; absent: the host's.
+    pub users: Option<Users>,
     /// json-file log: file name, `"attrs":{...},` or empty, size bound (0: none), files.
     pub log: Option<(String, String, u64, u32)>,
     /// `RESTART_*` and its bound.
     pub restart: (u32, u32),
     pub health: Option<Health>,
+}
+
+/// A user namespace: who its root is outside of it, and how many ids there are from there on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Users {
+    pub uid: u32,
+    pub gid: u32,
+    pub count: u32,
+    /// Index of the namespace descriptor of one that is another container's, too.
+    pub join: Option<u32>,
 }
 
 /// A health check; times in nanoseconds.
@@ -194,6 +211,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
         plan.op(OP_HEALTH, "read the plan").u64(health.interval).u64(health.timeout).u64(health.start_period);
         plan.u32(health.retries).str(json_inside(&health.command)).str(compile_exec(&health.check).bytes);
     }
+    users(&mut plan, c);
     join(&mut plan, c);
     names(&mut plan, c);
     networks(&mut plan, c);
@@ -203,7 +221,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     proc(&mut plan);
     dev(&mut plan, c);
     sys(&mut plan, c);
-    user_mounts(&mut plan, &c.mounts);
+    user_mounts(&mut plan, c);
     for (name, value) in &c.sysctls {
         plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
     }
@@ -216,7 +234,13 @@ pub(crate) fn compile(c: &Container) -> Plan {
     plan.op(OP_STDIO, "set up the standard streams");
     let root = if c.readonly_rootfs { RDONLY } else { 0 };
     plan.op(OP_PIVOT, "change to the root file system").u64(root);
-    process(&mut plan, &c.rlimits, &c.rights, &c.program);
+    limits(&mut plan, &c.rlimits);
+    if let Some(users) = &c.users {
+        plan.op(OP_USER_NS, "enter the user namespace").u32(users.uid).u32(users.gid);
+        // Who may not mount needs no mounts that are locked, which no archive could be put into from outside.
+        plan.u32(u32::from(c.rights.capabilities & SYS_ADMIN != 0));
+    }
+    process(&mut plan, &c.rights, &c.program);
     for_the_monitor(&mut plan, c);
     let (bytes, steps) = plan.finish(header(c));
     Plan { bytes, steps }
@@ -249,6 +273,8 @@ pub(crate) struct Exec {
     pub cols: u16,
     /// `CLONE_NEW*` of the namespaces to enter.
     pub enter: u32,
+    /// The container's user namespace, if it has one.
+    pub users: Option<Users>,
     pub oom_score_adj: i64,
     pub rlimits: Vec<Rlimit>,
     pub rights: Rights,
@@ -259,9 +285,13 @@ pub(crate) struct Exec {
 pub(crate) fn compile_exec(e: &Exec) -> Plan {
     let mut plan = PlanWriter::new();
     oom_score(&mut plan, e.oom_score_adj);
+    if let Some(users) = &e.users {
+        plan.op(OP_OWN_STREAMS, "give the streams to the container").u32(users.uid).u32(users.gid);
+    }
     plan.op(OP_ENTER, "enter the container's namespaces").u32(e.enter);
     plan.op(OP_STDIO, "set up the standard streams");
-    process(&mut plan, &e.rlimits, &e.rights, &e.program);
+    limits(&mut plan, &e.rlimits);
+    process(&mut plan, &e.rights, &e.program);
     let flags = if e.tty { FLAG_TTY } else { 0 };
     let (bytes, steps) = plan.finish(Header { flags, rows: e.rows, cols: e.cols, ..empty_header() });
     Plan { bytes, steps }
@@ -294,14 +324,10 @@ fn header(c: &Container) -> Header {
     set(c.stdin_once, FLAG_STDIN_ONCE);
     set(c.log.is_some(), FLAG_LOG);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
-    let kinds = [
-        (c.pid, libc::CLONE_NEWPID),
-        (c.ipc, libc::CLONE_NEWIPC),
-        (c.uts, libc::CLONE_NEWUTS),
-        (c.net, libc::CLONE_NEWNET),
-    ];
-    let new =
-        kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(libc::CLONE_NEWNS, |all, (_, kind)| all | kind);
+    let pids = if c.pid == Namespace::New { libc::CLONE_NEWPID } else { 0 };
+    // What belongs to a user namespace is made with that.
+    let others = if c.users.is_some() { 0 } else { new_namespaces(c) };
+    let new = libc::CLONE_NEWNS | pids | others;
     let (_, _, log_max_size, log_max_file) = c.log.clone().unwrap_or_default();
     Header {
         flags,
@@ -316,6 +342,21 @@ fn header(c: &Container) -> Header {
         namespaces: c.namespace_count,
         ..empty_header()
     }
+}
+
+/// `CLONE_NEW*` of the namespaces of its own that belong to its user namespace.
+fn new_namespaces(c: &Container) -> libc::c_int {
+    let kinds = [(c.ipc, libc::CLONE_NEWIPC), (c.uts, libc::CLONE_NEWUTS), (c.net, libc::CLONE_NEWNET)];
+    kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(0, |all, (_, kind)| all | kind)
+}
+
+/// The user namespace; from here on, what is made is its root's.
+fn users(plan: &mut PlanWriter, c: &Container) {
+    let Some(users) = &c.users else { return };
+    let map = |first: u32| format!("0 {first} {}\n", users.count);
+    plan.op(OP_USER_MAP, "make the user namespace").u32(new_namespaces(c) as u32);
+    plan.u32(users.join.map_or(0, |index| index + 1)).str(map(users.uid)).str(map(users.gid));
+    plan.op(OP_FS_OWNER, "make files the container's").u32(users.uid).u32(users.gid);
 }
 
 fn strings(plan: &mut PlanWriter, c: &Container) {
@@ -511,7 +552,9 @@ fn propagation_of_root(c: &Container) -> u64 {
 
 fn root(plan: &mut PlanWriter, c: &Container) {
     plan.op(OP_OVERLAY, "mount the root file system").str(bytes(&c.upper)).str(bytes(&c.work));
-    plan.u32(u32::from(c.volatile)).u32(c.lower.len() as u32);
+    let volatile = if c.volatile { OVERLAY_VOLATILE } else { 0 };
+    let mapped = if c.users.is_some() { OVERLAY_IDMAP } else { 0 };
+    plan.u32(volatile | mapped).u32(c.lower.len() as u32);
     for layer in &c.lower {
         plan.str(bytes(layer));
     }
@@ -548,8 +591,12 @@ fn in_place<'a>(path: &'a str, place: &str) -> &'a str {
 
 fn dev(plan: &mut PlanWriter, c: &Container) {
     mount(plan, SPECIAL_PLACE, "tmpfs", "/dev", NOSUID | STRICTATIME, &[("mode", "755"), ("size", "65536k")]);
-    let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
-    mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, &pts);
+    // The group of terminals; and the container's root, where that is not the host's.
+    let (uid, gid) = c.users.map_or((0, 5), |users| (users.uid, users.gid + 5));
+    let (uid, gid) = (uid.to_string(), gid.to_string());
+    let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", &gid), ("uid", &uid)];
+    let pts = if c.users.is_some() { &pts[..] } else { &pts[..4] };
+    mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, pts);
     shared_memory(plan, c);
     mount_here(plan, "mqueue", "/dev", "mqueue", NOSUID | NODEV | NOEXEC, "");
     for node in &c.nodes {
@@ -611,24 +658,45 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     }
 }
 
-fn user_mounts(plan: &mut PlanWriter, mounts: &[Mount]) {
-    for mount in mounts {
+fn user_mounts(plan: &mut PlanWriter, c: &Container) {
+    for mount in &c.mounts {
         match mount {
-            Mount::Bind { source, target, attributes, propagation, propagate_below, recursive, make_source } => {
+            Mount::Bind {
+                source,
+                target,
+                attributes,
+                propagation,
+                propagate_below,
+                recursive,
+                make_source,
+                own_ids,
+            } => {
                 let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
                     | if *make_source { BIND_MAKE_SOURCE } else { 0 }
-                    | if *recursive { BIND_RECURSIVE } else { 0 };
+                    | if *recursive { BIND_RECURSIVE } else { 0 }
+                    | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
             Mount::FileSystem { kind, source, target, attributes, options } => {
                 plan.op(OP_MOUNT, format!("mount {kind} on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
                 plan.str(kind).str(source).str(target).u32(options.len() as u32);
                 for (key, value) in options {
-                    plan.str(key).str(value);
+                    plan.str(key).str(owner(c.users.as_ref(), kind, key, value));
                 }
             }
         }
     }
+}
+
+/// The owner of a file system in memory is told to the kernel as the host sees it.
+fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
+    let first = match (users, key) {
+        (Some(users), "uid") => users.uid,
+        (Some(users), "gid") => users.gid,
+        _ => return value.to_owned(),
+    };
+    let shifted = value.parse::<u32>().ok().filter(|_| kind == "tmpfs").and_then(|id| id.checked_add(first));
+    shifted.map_or(value.to_owned(), |id| id.to_string())
 }
 
 fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, propagation: u64, flags: u32) {
@@ -636,12 +704,15 @@ fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, pro
     plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(0).str(bytes(source)).str(target);
 }
 
-/// The last steps of any process: limits, working directory, identity, program.
-fn process(plan: &mut PlanWriter, rlimits: &[Rlimit], rights: &Rights, program: &Program) {
+fn limits(plan: &mut PlanWriter, rlimits: &[Rlimit]) {
     for limit in rlimits {
         let sentence = format!("set resource limit {} to {}:{}", limit.resource, limit.soft, limit.hard);
         plan.op(OP_RLIMIT, sentence).u32(limit.resource as u32).u32(0).u64(limit.soft).u64(limit.hard);
     }
+}
+
+/// The last steps of any process: working directory, identity, program.
+fn process(plan: &mut PlanWriter, rights: &Rights, program: &Program) {
     plan.op(OP_KEYRING, "make a session keyring");
     let cwd = if program.cwd.is_empty() { "/" } else { &program.cwd };
     plan.op(OP_WORKDIR, format!("change to directory {cwd}")).str(cwd);

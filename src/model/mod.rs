@@ -6,6 +6,7 @@
 
 mod archive;
 mod base64;
+mod build;
 mod container;
 mod detach;
 mod docker_config;
@@ -21,6 +22,7 @@ mod volume;
 pub use archive::*;
 #[cfg(feature = "registry")]
 pub(crate) use base64::{from_base64, to_base64};
+pub use build::*;
 pub use container::*;
 pub use detach::DetachKeys;
 pub use docker_config::{CredentialHelper, DockerConfig};

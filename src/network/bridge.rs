@@ -90,6 +90,7 @@ impl Networks {
                 needed.push(row.network_id);
             }
         }
+        self.settle_all()?;
         for id in needed {
             let network = self.find(&id)?;
             if network.spec.driver == "bridge" {

@@ -22,7 +22,8 @@ impl Networks {
         }
         let network = self.decide(asked, name)?;
         let host = bridge::host_subnets()?;
-        let (network, warning) = self.db.write(Flush::Durable, |tx| {
+        let asked_for = network.clone();
+        let inserted = self.db.write(Flush::Durable, |tx| {
             let mut network = network;
             let same = table::by_name(tx, name)?.into_iter().next();
             if asked.check_duplicate && same.is_some() {
@@ -32,16 +33,23 @@ impl Networks {
             for row in table::all(tx)? {
                 others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
             }
-            let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
-            (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
+            if !network.has_foreign_addresses() {
+                let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
+                (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
+            }
             table::insert(tx, &network.row()?)?;
             let warning = same
                 .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
             Ok((network, warning))
-        })?;
-        if network.spec.driver == "bridge"
-            && let Err(error) = self.up(&network)
-        {
+        });
+        let (network, warning) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
+        let made = match network.spec.driver.as_str() {
+            "bridge" => self.up(&network).map(drop),
+            _ if network.is_remote() => self.make_remote(&network),
+            _ => Ok(()),
+        };
+        if let Err(error) = made {
+            self.give_back_pools(&network);
             self.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
             return Err(error);
         }
@@ -55,13 +63,12 @@ impl Networks {
             "bridge" | "macvlan" | "ipvlan" => {}
             "host" => return Err(forbidden("only one instance of \"host\" network is allowed")),
             "null" => return Err(forbidden("only one instance of \"null\" network is allowed")),
-            other => return Err(Error::not_found(format!("plugin {other:?} not found"))),
-        }
-        if !matches!(asked.ipam.driver.as_str(), "" | "default") {
-            return Err(Error::not_found(format!("plugin {:?} not found", asked.ipam.driver)));
+            other => drop(self.plugins.find(other, "NetworkDriver")?),
         }
         let mut ipam = asked.ipam.clone();
-        ipam.driver = "default".into();
+        if ipam.driver.is_empty() {
+            ipam.driver = "default".into();
+        }
         let spec = NetworkSpec {
             driver: driver.into(),
             internal: asked.internal,
@@ -71,11 +78,16 @@ impl Networks {
             options: asked.options.clone(),
             labels: asked.labels.clone(),
             bridge: String::new(),
+            scope: String::new(),
+            pools: Vec::new(),
             automatic: false,
         };
-        options::check(&spec)?;
+        if matches!(driver, "bridge" | "macvlan" | "ipvlan") {
+            options::check(&spec)?;
+        }
         let id = new_id()?;
-        let network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
+        let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
+        self.ask_remote(&mut network)?;
         if driver != "bridge" {
             sub(&network)?;
         }
@@ -88,7 +100,7 @@ impl Networks {
         if network.is_predefined() {
             return Err(forbidden(format!("{} is a pre-defined network and cannot be removed", network.name)));
         }
-        self.db.write(Flush::Durable, |tx| {
+        let idle = |tx: &rusqlite::Transaction<'_>| {
             for row in table::of_network(tx, &network.id)? {
                 if row.left_ns == 0 && self.is_live(row.slot)? {
                     return Err(forbidden(format!(
@@ -97,6 +109,15 @@ impl Networks {
                     )));
                 }
             }
+            Ok(())
+        };
+        if network.is_remote() || network.has_foreign_addresses() {
+            self.db.read(idle)?;
+            self.settle_all()?;
+            self.unmake_remote(&network)?;
+        }
+        self.db.write(Flush::Durable, |tx| {
+            idle(tx)?;
             table::delete(tx, &network.id)
         })?;
         self.down(&network)?;

@@ -5,6 +5,7 @@ use super::bridge::find_link;
 use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
 use super::netlink::message::Messages;
 use super::ports::{Asked, Published, Taken};
+use super::remote::{Lease, RemoteEnd, leased};
 use super::{Network, Networks, as_500, mode_name, new_id, options};
 use crate::error::{Error, Result};
 use crate::kernel::netlink::{ROUTE, Socket};
@@ -70,6 +71,12 @@ pub(crate) struct EndpointDoc {
     pub aliases: Vec<String>,
     pub links: Vec<String>,
     pub ports: Vec<Published>,
+    /// Made by a driver that is a plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteEnd>,
+    /// Its addresses, where a plugin gave them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<Lease>,
 }
 
 /// One end, and what makes it.
@@ -111,9 +118,14 @@ impl Endpoint {
 }
 
 impl Joined {
-    /// Which of the ends the default route goes over: that of the first network by name that is not internal.
+    /// Which of the ends the default route goes over: that of the first network by name that is not internal, and where
+    /// its driver knows a gateway.
     pub(crate) fn leads(&self) -> Option<usize> {
-        let outside = self.endpoints.iter().enumerate().filter(|(_, end)| !end.network.spec.internal);
+        let leads = |end: &Endpoint| {
+            let gateway = end.doc.v4_gateway.is_some() || end.doc.v6_gateway.is_some();
+            !end.network.spec.internal && (gateway || end.doc.remote.is_none())
+        };
+        let outside = self.endpoints.iter().enumerate().filter(|(_, end)| leads(end));
         outside.min_by_key(|(_, end)| end.network.name.clone()).map(|(at, _)| at)
     }
 
@@ -137,6 +149,7 @@ impl Networks {
                     let parent = self.parent(&network)?;
                     (network, parent)
                 }
+                _ if network.is_remote() => (network, 0),
                 other => {
                     return Err(as_500(format!(
                         "network {} has the driver {other}, which takes no containers",
@@ -146,14 +159,34 @@ impl Networks {
             };
             ready.push((network, parent, want));
         }
-        let (mut docs, sockets) = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready))?;
+        // What a plugin has of an earlier start is given back before it is asked for more.
+        let foreign = ready.iter().any(|(network, ..)| network.is_remote() || network.has_foreign_addresses());
+        if foreign {
+            self.settle(who.container)?;
+        }
+        let mut leases: Vec<Vec<Lease>> = Vec::new();
+        let give_back = |leases: &[Vec<Lease>]| {
+            ready.iter().zip(leases).for_each(|((network, ..), leases)| self.give_back(network, leases));
+        };
+        for (network, _, want) in &ready {
+            let got = self.lease(network, &want.settings, who.mac);
+            leases.push(got.inspect_err(|_| give_back(&leases))?);
+        }
+        let given = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready, &leases));
+        let (mut docs, sockets) = given.inspect_err(|_| give_back(&leases))?;
+        if foreign {
+            self.join_remotes(who, &ready, &mut docs)?;
+        }
         let _ = std::fs::remove_file(self.waiting_ports(who.container));
-        let leads = default_route(&ready);
         let mut joined = Joined::default();
-        for (at, (network, parent, _)) in ready.into_iter().enumerate() {
-            let doc = std::mem::take(&mut docs[at]);
-            let (host, inside) = scripts(&network, parent, &doc, leads == Some(at))?;
-            joined.endpoints.push(Endpoint { network, doc, host, inside });
+        let mut parents = Vec::new();
+        for ((network, parent, _), doc) in ready.into_iter().zip(docs) {
+            parents.push(parent);
+            joined.endpoints.push(Endpoint { network, doc, host: Script::default(), inside: Script::default() });
+        }
+        let leads = joined.leads();
+        for (at, end) in joined.endpoints.iter_mut().enumerate() {
+            (end.host, end.inside) = scripts(&end.network, parents[at], &end.doc, leads == Some(at))?;
         }
         for end in &joined.endpoints {
             self.write_names(&end.network)?;
@@ -166,6 +199,26 @@ impl Networks {
             joined.firewall_end = self.firewall.removal(&ports);
         }
         Ok(joined)
+    }
+
+    /// Has the plugins make their ends, and keeps what they said. All of them, or none.
+    fn join_remotes(&self, who: &Joining<'_>, ready: &[(Network, u32, &Want)], docs: &mut [EndpointDoc]) -> Result<()> {
+        for at in 0..docs.len() {
+            let network = &ready[at].0;
+            if network.is_remote()
+                && let Err(error) = self.join_remote(who, network, &mut docs[at])
+            {
+                // One that was not made has no remote part yet: its addresses alone go back.
+                ready.iter().zip(docs.iter()).for_each(|((network, ..), doc)| self.part_remote(network, doc));
+                return Err(error);
+            }
+        }
+        self.db.write(Flush::Lazy, |tx| {
+            for ((network, ..), doc) in ready.iter().zip(docs.iter()) {
+                table::put_endpoint(tx, &row(&network.id, who.container, who.slot, doc)?)?;
+            }
+            Ok(())
+        })
     }
 
     /// What the container's last start made of its networks; of use for its steps alone.
@@ -196,14 +249,28 @@ impl Networks {
     /// Gives a running container its place on one more network; no more is done than the kernel needs for that.
     pub(crate) fn join_one(&self, who: &Joining<'_>, want: &Want, interface: &str) -> Result<()> {
         let network = self.find(&want.network)?;
-        let network = if super::create::sub(&network)?.is_some() { network } else { self.up(&network)?.0 };
-        self.db.write(Flush::Lazy, |tx| {
-            let mut doc = self.address(tx, who, "", &network, &want.settings)?;
+        let network = match network.spec.driver.as_str() {
+            "bridge" => self.up(&network)?.0,
+            _ => network,
+        };
+        let leases = self.lease(&network, &want.settings, "")?;
+        let given = self.db.write(Flush::Lazy, |tx| {
+            let mut doc = self.address(tx, who, "", &network, &want.settings, &leases)?;
             doc.interface = interface.to_owned();
             let others = table::of_container(tx, who.container)?;
             doc.sandbox = others.first().map(read).transpose()?.map_or_else(new_id, |other| Ok(other.sandbox))?;
-            table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)
-        })?;
+            table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
+            Ok(doc)
+        });
+        let mut doc = given.inspect_err(|_| self.give_back(&network, &leases))?;
+        if network.is_remote() {
+            let joined = self.join_remote(who, &network, &mut doc);
+            self.db.write(Flush::Lazy, |tx| match &joined {
+                Ok(()) => table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?),
+                Err(_) => table::delete_endpoint(tx, &network.id, who.container),
+            })?;
+            joined.inspect_err(|_| self.give_back(&network, &leases))?;
+        }
         self.write_names(&network)
     }
 
@@ -314,8 +381,9 @@ impl Networks {
         self.event(network, action, Some(container))
     }
 
-    /// A start that failed: its ports lead nowhere.
-    pub(crate) fn part(&self, joined: &Joined) -> Result<()> {
+    /// A start that failed: its ports lead nowhere, and plugins get back what is theirs.
+    pub(crate) fn part(&self, container: &str, joined: &Joined) -> Result<()> {
+        self.settle(container)?;
         self.firewall.remove_ports(&joined.ports())
     }
 
@@ -324,13 +392,14 @@ impl Networks {
         tx: &Transaction<'_>,
         who: &Joining<'_>,
         ready: &[(Network, u32, &Want)],
+        leases: &[Vec<Lease>],
     ) -> Result<(Vec<EndpointDoc>, Vec<OwnedFd>)> {
         let sandbox = new_id()?;
         let mut docs = Vec::new();
         for (at, (network, _, want)) in ready.iter().enumerate() {
             // A MAC address of the container is its first interface's.
             let mac = if at == 0 { who.mac } else { "" };
-            let mut doc = self.address(tx, who, mac, network, &want.settings)?;
+            let mut doc = self.address(tx, who, mac, network, &want.settings, &leases[at])?;
             doc.sandbox = sandbox.clone();
             doc.interface = format!("eth{at}");
             docs.push(doc);
@@ -354,6 +423,7 @@ impl Networks {
         mac: &str,
         network: &Network,
         settings: &EndpointSettings,
+        leases: &[Lease],
     ) -> Result<EndpointDoc> {
         check_settings(network, settings)?;
         let (used, before) = self.used(tx, &network.id, who.container)?;
@@ -367,14 +437,26 @@ impl Networks {
         let link_local = local.map(|text| link_local(text)).collect::<Result<_>>()?;
         let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|doc| doc.v4) };
         let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|doc| doc.v6) };
-        let v4 = give(&pools, false, &ask4, &used)?;
-        let v6 = if network.spec.enable_ipv6 { give(&pools, true, &ask6, &used)? } else { None };
+        let foreign = network.has_foreign_addresses();
+        let own = |v6: bool, ask: &Ask| -> Result<Option<(IpAddr, u8)>> {
+            match foreign {
+                true => leased(leases, v6),
+                false => Ok(give(&pools, v6, ask, &used)?.map(|(ip, pool)| (ip, pool.prefix()))),
+            }
+        };
+        let v4 = own(false, &ask4)?;
+        let v6 = if network.spec.enable_ipv6 { own(true, &ask6)? } else { None };
         let id = new_id()?;
         let mac = match (settings.mac_address.as_str(), mac) {
-            ("", "") => made_up_mac(v4.as_ref().map(|(ip, _)| *ip), &id),
-            ("", mac) | (mac, _) => parse_mac(mac)?,
+            // The driver has one.
+            ("", "") if network.is_remote() => String::new(),
+            ("", "") => mac_text(made_up_mac(v4.map(|(ip, _)| ip), &id)),
+            ("", mac) | (mac, _) => mac_text(parse_mac(mac)?),
         };
-        let gateway = |pool: &Pool| pool.gateway.filter(|_| !network.spec.internal);
+        let gateway = |given: Option<(IpAddr, u8)>| {
+            let (ip, _) = given.filter(|_| !network.spec.internal)?;
+            pools.iter().find(|pool| pool.subnet.contains(ip))?.gateway
+        };
         let mut aliases = settings.aliases.clone().unwrap_or_default();
         if !network.is_predefined() {
             let short = who.container[..12].to_owned();
@@ -386,13 +468,14 @@ impl Networks {
             port: if network.spec.driver == "bridge" { format!("veth{}00", &id[..7]) } else { String::new() },
             id,
             name: who.name.to_owned(),
-            mac: mac_text(mac),
-            v4: v4.as_ref().map(|(ip, _)| *ip),
-            v4_prefix: v4.as_ref().map_or(0, |(_, pool)| pool.prefix()),
-            v4_gateway: v4.as_ref().and_then(|(_, pool)| gateway(pool)),
-            v6: v6.as_ref().map(|(ip, _)| *ip),
-            v6_prefix: v6.as_ref().map_or(0, |(_, pool)| pool.prefix()),
-            v6_gateway: v6.as_ref().and_then(|(_, pool)| gateway(pool)),
+            mac,
+            v4: v4.map(|(ip, _)| ip),
+            v4_prefix: v4.map_or(0, |(_, prefix)| prefix),
+            v4_gateway: gateway(v4),
+            v6: v6.map(|(ip, _)| ip),
+            v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
+            v6_gateway: gateway(v6),
+            leases: leases.to_vec(),
             link_local,
             aliases,
             links: settings.links.clone().unwrap_or_default(),
@@ -563,6 +646,9 @@ fn default_route(ready: &[(Network, u32, &Want)]) -> Option<usize> {
 }
 
 fn scripts(network: &Network, parent: u32, doc: &EndpointDoc, leads: bool) -> Result<(Script, Script)> {
+    if let Some(end) = &doc.remote {
+        return super::remote::scripts(doc, end, leads);
+    }
     let (mut host, mut inside) = (Script::default(), Script::default());
     let mtu = options::mtu(&network.spec)?;
     let mac = parse_mac(&doc.mac)?;

@@ -74,7 +74,7 @@ fn fits(network: &Network, query: &ListNetworks) -> bool {
     any("name", &|value| pattern(&network.name, value))
         && any("id", &|value| pattern(&network.id, value))
         && any("driver", &|value| network.spec.driver == value)
-        && any("scope", &|value| value == "local")
+        && any("scope", &|value| value == if network.spec.scope.is_empty() { "local" } else { &network.spec.scope })
         && any("type", &|value| (value == "builtin") == network.is_predefined())
         && labels
 }
@@ -85,7 +85,7 @@ fn detail(network: Network, containers: BTreeMap<String, NetworkMember>) -> Netw
         name: network.name,
         id: network.id,
         created: crate::time::rfc3339_nano(network.created_ns),
-        scope: "local".into(),
+        scope: if spec.scope.is_empty() { "local".into() } else { spec.scope },
         driver: spec.driver,
         enable_ipv6: spec.enable_ipv6,
         ipam: spec.ipam,

@@ -14,6 +14,7 @@ mod names;
 mod netlink;
 mod options;
 mod ports;
+mod remote;
 mod settings;
 mod subnet;
 
@@ -26,6 +27,8 @@ pub(crate) use ports::{Published, check as check_ports, parse as parse_port};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::model::{Event, Ipam, StringMap};
+use crate::options::Options;
+use crate::plugin::Plugins;
 use crate::store::networks::{self as table, NetworkRow};
 use crate::store::states::States;
 use crate::store::{Db, Flush};
@@ -50,6 +53,7 @@ pub(crate) struct Networks {
     ports: Ports,
     /// Where ports that name no address are published.
     publish_ip: Option<IpAddr>,
+    plugins: Plugins,
     /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
     kernel: Mutex<()>,
 }
@@ -67,6 +71,10 @@ pub(crate) struct NetworkSpec {
     pub labels: StringMap,
     /// The bridge's name; empty: it has none yet.
     pub bridge: String,
+    /// As its driver says; empty: local.
+    pub scope: String,
+    /// What a plugin calls the pools that it gave.
+    pub pools: Vec<String>,
     /// The IPv4 subnet was not asked for: another may take its place as long as nobody uses it.
     pub automatic: bool,
 }
@@ -118,7 +126,7 @@ impl Networks {
         journal: Arc<Journal>,
         root: &Path,
         run: &Path,
-        publish_ip: Option<IpAddr>,
+        options: &Options,
     ) -> Result<Networks> {
         let default = predefine(&db)?;
         Ok(Networks {
@@ -130,7 +138,8 @@ impl Networks {
             // The default network's id is the root's own, and lasts as long.
             firewall: Firewall::new(&default.id[..8]),
             ports: Ports::default(),
-            publish_ip,
+            publish_ip: options.publish_ip,
+            plugins: Plugins::new(&options.plugin_dirs),
             kernel: Mutex::new(()),
         })
     }

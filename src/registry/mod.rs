@@ -5,11 +5,13 @@
 //! for and to the token server that it names, over TLS unless the registry is an insecure one, and stand in no error.
 
 mod auth;
+mod download;
 mod search;
 mod transport;
 mod trust;
 mod url;
 
+pub(crate) use download::Download;
 pub(crate) use transport::Transport;
 pub(crate) use url::Url;
 

@@ -26,6 +26,8 @@ const AGENT: &str = concat!("coracle/", env!("CARGO_PKG_VERSION"));
 /// The connections of one pull or push.
 pub(crate) struct Transport {
     options: RegistryOptions,
+    /// Plain HTTP to anybody: for files that are no secrets.
+    plain: bool,
     stopped: AtomicBool,
     /// What failed may be tried elsewhere.
     halted: AtomicBool,
@@ -93,7 +95,13 @@ impl Answer {
 
 impl Transport {
     pub(crate) fn new(options: RegistryOptions) -> Transport {
-        Transport { options, stopped: AtomicBool::new(false), halted: AtomicBool::new(false), agents: Mutex::default() }
+        let (stopped, halted) = (AtomicBool::new(false), AtomicBool::new(false));
+        Transport { options, plain: false, stopped, halted, agents: Mutex::default() }
+    }
+
+    /// For any server, not only registries.
+    pub(super) fn for_files(options: RegistryOptions) -> Transport {
+        Transport { plain: true, ..Transport::new(options) }
     }
 
     /// Ends every call, now and later.
@@ -180,7 +188,7 @@ impl Transport {
     fn once(&self, ask: &mut Ask<'_>) -> Result<Answer> {
         self.check()?;
         let url = ask.url.clone();
-        if !url.https && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
+        if !url.https && !self.plain && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
             let who = &url.authority;
             return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
         }

@@ -20,6 +20,14 @@ CREATE TABLE containers (
 CREATE INDEX containers_by_image ON containers (image_id);
 ";
 
+/// Containers that belong to a build (the name of its directory in `tmp/`), and go with it.
+pub(crate) const SCHEMA_BUILDS: &str = "
+CREATE TABLE build_containers (
+    id      TEXT PRIMARY KEY NOT NULL REFERENCES containers ON DELETE CASCADE,
+    builder TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
 /// One container as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerRow {
@@ -29,6 +37,7 @@ pub(crate) struct ContainerRow {
     pub name: String,
     pub created_ns: i64,
     pub image_id: String,
+    /// Empty where [`each`] gave the text beside it.
     pub spec: String,
     pub error: String,
 }
@@ -140,11 +149,24 @@ pub(crate) fn slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
-/// Every container, newest first.
-pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<ContainerRow>> {
-    let sql = format!("SELECT {COLUMNS} FROM containers ORDER BY created_ns DESC, id");
-    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
-    let rows = query.query_map([], row).map_err(failed)?;
+/// Every container, in no order: `take` gets each without its spec, and the spec's text as it lies in the database.
+pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &str) -> Result<T>) -> Result<Vec<T>> {
+    let mut query = tx
+        .prepare_cached("SELECT id, slot, name, created_ns, image_id, '', error, spec FROM containers")
+        .map_err(failed)?;
+    let mut rows = query.query([]).map_err(failed)?;
+    let mut all = Vec::new();
+    while let Some(found) = rows.next().map_err(failed)? {
+        let spec = found.get_ref(7).map_err(failed)?.as_str().map_err(|e| failed(e.into()))?;
+        all.push(take(row(found).map_err(failed)?, spec)?);
+    }
+    Ok(all)
+}
+
+/// Ids and slots of the containers of an image.
+pub(crate) fn of_image(tx: &Transaction<'_>, image_id: &str) -> Result<Vec<(String, u32)>> {
+    let mut query = tx.prepare_cached("SELECT id, slot FROM containers WHERE image_id = ?1").map_err(failed)?;
+    let rows = query.query_map([image_id], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
@@ -166,6 +188,30 @@ pub(crate) fn set_spec(tx: &Transaction<'_>, id: &str, spec: &str) -> Result<()>
 
 fn change(tx: &Transaction<'_>, sql: &str, id: &str, value: &str) -> Result<()> {
     tx.prepare_cached(sql).and_then(|mut update| update.execute([id, value])).map(|_| ()).map_err(failed)
+}
+
+/// Makes a container a build's.
+pub(crate) fn set_builder(tx: &Transaction<'_>, id: &str, builder: &str) -> Result<()> {
+    change(tx, "INSERT INTO build_containers (id, builder) VALUES (?1, ?2)", id, builder)
+}
+
+/// Makes a build's container one as any other.
+pub(crate) fn clear_builder(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    tx.execute("DELETE FROM build_containers WHERE id = ?1", [id]).map(drop).map_err(failed)
+}
+
+/// The containers of builds, and whose they are.
+pub(crate) fn of_builds(tx: &Transaction<'_>) -> Result<Vec<(String, String)>> {
+    let mut query = tx.prepare_cached("SELECT id, builder FROM build_containers").map_err(failed)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Whether a container is a build's.
+pub(crate) fn has_builder(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM build_containers WHERE id = ?1")
+        .and_then(|mut query| query.exists([id]))
+        .map_err(failed)
 }
 
 /// Forgets a container.

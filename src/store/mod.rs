@@ -7,6 +7,7 @@
 pub(crate) mod blobs;
 mod claim;
 pub(crate) mod containers;
+mod flush;
 pub(crate) mod images;
 pub(crate) mod links;
 pub(crate) mod networks;
@@ -29,6 +30,7 @@ const STEPS: &[&[&str]] = &[
     &[blobs::SCHEMA],
     &[networks::SCHEMA],
     &[links::SCHEMA],
+    &[containers::SCHEMA_BUILDS],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
@@ -59,11 +61,18 @@ pub(crate) enum Flush {
     Lazy,
 }
 
+/// A connection, and what its `synchronous` was set to.
+struct Pooled {
+    connection: Connection,
+    synchronous: &'static str,
+}
+
 /// The database: a set of connections, one checked out per call.
 pub(crate) struct Db {
     path: PathBuf,
     durability: Durability,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Pooled>>,
+    flushes: flush::Flushes,
     /// Dropped last, after the connections.
     _claim: claim::Claim,
 }
@@ -74,22 +83,23 @@ impl Db {
     pub(crate) fn open(root: &Path, durability: Durability) -> Result<Db> {
         let path = root.join("coracle.db");
         let _claim = claim::claim(&path)?;
-        let db = Db { path, durability, idle: Mutex::new(Vec::new()), _claim };
-        let mut connection = db.connect()?;
-        db.migrate(&mut connection)?;
-        db.idle.lock().push(connection);
+        let flushes = flush::Flushes::new(path.with_file_name("coracle.db-wal"));
+        let db = Db { path, durability, idle: Mutex::new(Vec::new()), flushes, _claim };
+        let mut pooled = db.connect()?;
+        db.migrate(&mut pooled.connection)?;
+        db.idle.lock().push(pooled);
         db.restock();
         Ok(db)
     }
 
-    fn connect(&self) -> Result<Connection> {
+    fn connect(&self) -> Result<Pooled> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_WAIT).map_err(failed)?;
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(connection)
+        Ok(Pooled { connection, synchronous: "" })
     }
 
     fn migrate(&self, connection: &mut Connection) -> Result<()> {
@@ -121,38 +131,50 @@ impl Db {
         transaction.commit().map_err(failed)
     }
 
-    fn checkout(&self) -> Result<Connection> {
+    fn checkout(&self) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
         idle.map_or_else(|| self.connect(), Ok)
     }
 
-    fn give_back(&self, connection: Connection) {
-        self.idle.lock().push(connection);
+    fn give_back(&self, pooled: Pooled) {
+        self.idle.lock().push(pooled);
     }
 
     /// Runs `work` on a consistent snapshot.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut connection = self.checkout()?;
+        let mut pooled = self.checkout()?;
         let result = (|| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
-            work(&transaction)
+            let begun = pooled.connection.transaction_with_behavior(TransactionBehavior::Deferred);
+            work(&begun.map_err(failed)?)
         })();
-        self.give_back(connection);
+        self.give_back(pooled);
         result
     }
 
     /// Runs `work` in a write transaction: all of it happens, or nothing (also when `work` answers an error).
     pub(crate) fn write<T>(&self, flush: Flush, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut connection = self.checkout()?;
+        let mut pooled = self.checkout()?;
         let result = (|| {
-            connection.pragma_update(None, "synchronous", self.synchronous(flush)).map_err(failed)?;
+            let (connection, synchronous) = (&mut pooled.connection, self.synchronous(flush));
+            // Only where it changes: each time, every statement that was prepared would be prepared again.
+            if pooled.synchronous != synchronous {
+                connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+                pooled.synchronous = synchronous;
+            }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
             let answer = work(&transaction)?;
             transaction.commit().map_err(failed)?;
             Ok(answer)
         })();
-        self.give_back(connection);
+        self.give_back(pooled);
         result
+    }
+
+    /// Waits until all that was written up to now is on disk, as after a [`Flush::Durable`]: for work that was written
+    /// lazily so that others need not wait for the disk under the database's lock. Who comes while the disk is being
+    /// waited for shares the next wait.
+    pub(crate) fn settle(&self) -> Result<()> {
+        if self.durability == Durability::Full { self.flushes.wait() } else { Ok(()) }
     }
 
     /// The same for work that frees space: on a full disk it may use what was kept back for it. `work` may run twice.

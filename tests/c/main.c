@@ -130,20 +130,24 @@ static void execs(coracle *engine, const char *id) {
     coracle_free(json);
     coracle_free(exec);
 
-    /* The caller's own descriptors as streams. */
+    /* The caller's own descriptors as streams: of the session, then of the process itself. */
     int ends[2];
-    CHECK(pipe2(ends, O_CLOEXEC) == 0, "");
-    io.fd_out = ends[1];
-    OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"echo\",\"mine\"],\"AttachStdout\":true}", &exec, &err));
-    OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
-    close(ends[1]);
-    OK(coracle_session_wait(session, NULL, &code, &err));
-    coracle_session_free(session);
-    CHECK(readable(ends[0], 10000) == 1, "");
-    ssize_t count = read(ends[0], out, sizeof out);
-    CHECK(code == 0 && count == 5 && !memcmp(out, "mine\n", 5), "");
-    close(ends[0]);
-    coracle_free(exec);
+    for (uint64_t flags = 0; flags <= CORACLE_IO_DIRECT; flags += CORACLE_IO_DIRECT) {
+        CHECK(pipe2(ends, O_CLOEXEC) == 0, "");
+        io.fd_out = ends[1], io.flags = flags;
+        OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"echo\",\"mine\"],\"AttachStdout\":true}", &exec, &err));
+        OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
+        close(ends[1]);
+        OK(coracle_session_wait(session, NULL, &code, &err));
+        coracle_session_free(session);
+        CHECK(readable(ends[0], 10000) == 1, "");
+        ssize_t count = read(ends[0], out, sizeof out);
+        CHECK(code == 0 && count == 5 && !memcmp(out, "mine\n", 5), "");
+        CHECK(read(ends[0], out, sizeof out) == 0, "nobody else has the other end");
+        close(ends[0]);
+        coracle_free(exec);
+    }
+    io.flags = 0;
 
     /* A terminal, with its size. */
     io.fd_out = -1;

@@ -309,7 +309,7 @@ static void arguments(coracle *engine, char **argv) {
     coracle_io io = CORACLE_IO_INIT;
     io.size = 0;
     MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.size");
-    io.size = sizeof io, io.flags = 1;
+    io.size = sizeof io, io.flags = 2;
     MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.flags");
     io.flags = 0, io.fd_out = 9999;
     MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.fd_out");

@@ -519,10 +519,8 @@ fn labels_and_image_defaults_are_kept() {
 fn what_is_not_built_is_refused_by_name() {
     let root = Root::new();
     for (field, config) in [
-        ("Links", json!({ "Links": ["a:b"] })),
         ("StorageOpt", json!({ "StorageOpt": { "size": "1G" } })),
         ("DiskQuota", json!({ "DiskQuota": 1 << 30 })),
-        ("UsernsMode", json!({ "UsernsMode": "remap" })),
         ("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })),
     ] {
         let result = root.try_create("", body(&["true"], host(config)));

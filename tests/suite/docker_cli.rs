@@ -60,6 +60,13 @@ impl Served {
         self.docker_with(words, b"")
     }
 
+    /// `docker build` with its classic builder.
+    pub fn build(&self, words: &[&str]) -> Output {
+        let mut command = self.command(&[&["build"], words].concat());
+        command.env("DOCKER_BUILDKIT", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
+        output(command.spawn().expect("run docker build"))
+    }
+
     /// Its standard output; fails the test if it failed.
     #[track_caller]
     pub fn ok(&self, words: &[&str]) -> String {

@@ -189,19 +189,6 @@ fn links_of_an_image_lead_mounts_inside_the_root_and_not_into_procfs() {
 }
 
 #[test]
-fn mounts_and_device_rules_of_later_versions_are_refused_by_name() {
-    let root = Root::new();
-    for (host, name) in [
-        (json!({ "Mounts": [{ "Type": "bind", "Source": "/etc", "Target": "/x" }] }), "Mounts"),
-        (json!({ "DeviceCgroupRules": ["c 1:3 rwm"] }), "DeviceCgroupRules"),
-    ] {
-        let body = serde_json::from_value(body(&["true"], json!({ "HostConfig": host }))).expect("a body");
-        let error = root.engine.container_create(None, &body).expect_err("a refusal");
-        assert_eq!(error.message(), format!("{name} is not supported yet"));
-    }
-}
-
-#[test]
 fn the_default_filter_refuses_what_docker_s_refuses() {
     let root = Root::new();
     for (what, script) in [

@@ -424,6 +424,39 @@ fn the_caller_s_own_descriptors_are_the_container_s() {
 }
 
 #[test]
+fn a_process_can_have_the_callers_own_descriptors() {
+    let root = Root::new();
+    let path = root.dir.join("output");
+    let direct = || {
+        let open = |path: &std::path::Path| std::fs::OpenOptions::new().read(true).write(true).create(true).open(path);
+        let file = open(&path).expect("open a file");
+        let input = std::fs::File::open("/proc/sys/kernel/ostype").expect("open an input");
+        Io { stdin: Some(input.into()), stdout: Some(file.into()), direct: true, ..Io::default() }
+    };
+    let script = "cat; there=$(readlink /proc/$$/fd/1); echo $there >&2";
+    let quiet = json!({ "HostConfig": { "LogConfig": { "Type": "none" } } });
+    let id = root.create("straight", body(&["sh", "-c", script], quiet));
+    let started = root.engine.container_start(&id, Some(direct()), Some(&soon())).expect("start");
+    let output = finish(started.session.expect("a session"), b"");
+    // The file itself, not a pipe.
+    let stdout = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stdout.contains("output"), "{stdout}");
+    assert_eq!(std::fs::read_to_string(&path).expect("read"), "Linux\n");
+    // The next start is an ordinary one again.
+    let started = root.engine.container_start(&id, Some(Io::default()), Some(&soon())).expect("start again");
+    assert!(finish(started.session.expect("a session"), b"").stderr.starts_with(b"pipe:"));
+
+    let logged = root.create("logged", body(&["true"], json!({})));
+    let terminal = json!({ "Tty": true, "HostConfig": { "LogConfig": { "Type": "none" } } });
+    let terminal = root.create("terminal", body(&["true"], terminal));
+    let refused = |id: &str| root.engine.container_start(id, Some(direct()), None).expect_err("start").to_string();
+    assert!(refused(&logged).contains("log driver none"), "{}", refused(&logged));
+    assert!(refused(&terminal).contains("terminal"), "{}", refused(&terminal));
+    let late = root.engine.container_attach(&id, direct(), AttachOptions::default(), None).expect_err("attach");
+    assert!(late.to_string().contains("io.direct"), "{late}");
+}
+
+#[test]
 fn a_terminal_has_a_size_and_one_stream() {
     let root = Root::new();
     let script = "test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; read x; stty size; echo err >&2";

@@ -5,12 +5,12 @@
 mod support;
 
 mod archive;
+mod build;
 mod cli;
 mod config;
 mod crowd;
 mod docker_cli;
 mod docker_files;
-mod exchange;
 mod faults;
 mod fields;
 mod health;
@@ -26,10 +26,10 @@ mod monitor;
 mod network;
 mod network_more;
 mod network_names;
+mod network_plugin;
 mod older;
 mod powercut;
 mod registry;
-mod remote;
 mod restart;
-mod store;
+mod userns;
 mod volumes;

@@ -3,8 +3,6 @@
 
 pub mod archive;
 pub mod disk;
-pub mod dockerd;
-pub mod faulty;
 pub mod registry;
 
 use coracle::model::*;

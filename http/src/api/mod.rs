@@ -1,6 +1,7 @@
 //! What each route does: the request's words become calls of the engine, its answers become bodies.
 
 pub(crate) mod archive;
+pub(crate) mod build;
 pub(crate) mod containers;
 pub(crate) mod exec;
 pub(crate) mod images;

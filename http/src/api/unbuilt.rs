@@ -18,7 +18,6 @@ macro_rules! unbuilt {
 
 unbuilt! {
     attach_ws: "attaching over a websocket is",
-    build: "building images is",
     plugins: "plugins are",
     swarm: "swarm mode is",
 }

@@ -1,9 +1,9 @@
 //! Making an image of a container.
 
-use super::tar::TarWriter;
 use crate::container::spec::over;
 use crate::container::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
+use crate::image::archive_writer::TarWriter;
 use crate::image::{Commit, check_commit_name};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::{thread, tree};
@@ -61,7 +61,7 @@ impl Containers {
     }
 
     /// Gives the container's changes to `take` as a layer's tar.
-    fn layer_of<T>(
+    pub(in crate::container) fn layer_of<T>(
         &self,
         found: &Found,
         op: Option<&Op>,

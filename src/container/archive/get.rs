@@ -1,11 +1,11 @@
 //! Stat, get, copy and export.
 
-use super::tar::TarWriter;
 use super::view::{Access, View};
 use super::walk::{Place, Wanted};
 use crate::container::volumes::{volume_event, volumes};
 use crate::container::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
+use crate::image::archive_writer::TarWriter;
 use crate::kernel::tree::Stat;
 use crate::model::PathStat;
 use crate::op::Op;

@@ -7,8 +7,8 @@ mod changes;
 mod commit;
 mod get;
 mod put;
-mod tar;
 mod view;
-mod walk;
+pub(crate) mod walk;
 
 pub use get::Archive;
+pub(crate) use put::extract;

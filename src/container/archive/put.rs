@@ -5,13 +5,13 @@
 //! in an open directory.
 
 use super::get::explain;
-use super::view::{Access, View};
+use super::view::Access;
 use super::walk::Wanted;
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_reader::{Entry, Kind, TarReader, decompressed};
 use crate::kernel::path::{IN_ROOT, openat2};
-use crate::kernel::{mount, tree};
+use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
 use crate::op::Op;
 use std::fs::File;
@@ -46,8 +46,16 @@ impl Containers {
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
         self.volume_events(&found, "mount")?;
-        let mut put = Put { view: &view, base: wanted.path(), how, op, last: None, dirs: Vec::new() };
-        let done = put.all(archive).map_err(|error| match error.raw_os_error() {
+        let first = view.owner.unwrap_or_default();
+        let unpack = |archive: &mut dyn Read| {
+            let root = &view.root;
+            Put { root, first, base: wanted.path(), how, op, last: None, dirs: Vec::new() }.all(archive)
+        };
+        let done = match view.owner {
+            None => unpack(archive),
+            Some(owner) => as_owner(owner, archive, unpack),
+        };
+        let done = done.map_err(|error| match error.raw_os_error() {
             Some(libc::EROFS) => error.with_kind(ErrorKind::Forbidden),
             _ => error,
         });
@@ -59,8 +67,45 @@ impl Containers {
     }
 }
 
+/// Extracts in a thread whose files belong to the root of a user namespace; the archive goes there through a pipe.
+fn as_owner(
+    (uid, gid): (u32, u32),
+    archive: &mut dyn Read,
+    extract: impl FnOnce(&mut dyn Read) -> Result<()> + Send,
+) -> Result<()> {
+    let (mut from, mut to) = std::io::pipe().map_err(|e| Error::io("make a pipe", &e))?;
+    std::thread::scope(|scope| {
+        let worker = thread::spawn(scope, "coracle-archive", move || {
+            thread::make_for(uid, gid)?;
+            extract(&mut from)
+        })?;
+        // Where the worker gave up, its error says why.
+        let sent = std::io::copy(archive, &mut to);
+        drop(to);
+        let done = worker.join().map_err(|_| Error::internal("a worker thread of an archive failed"))?;
+        done?;
+        match sent {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("read the archive", &error)),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
+pub(crate) fn extract(
+    root: &OwnedFd,
+    base: &str,
+    archive: &mut dyn Read,
+    how: PutArchive,
+    op: Option<&Op>,
+) -> Result<()> {
+    Put { root, first: (0, 0), base, how, op, last: None, dirs: Vec::new() }.all(archive)
+}
+
 struct Put<'a> {
-    view: &'a View,
+    root: &'a OwnedFd,
+    /// What the first user and group of the archive are written as.
+    first: (u32, u32),
     /// The directory that is extracted into: absolute.
     base: &'a str,
     how: PutArchive,
@@ -95,7 +140,7 @@ impl Put<'_> {
         if entry.path.is_empty() {
             // The directory itself: it is there, and stays as it is but for what the archive says of it.
             let dir = self.open(b"")?;
-            like(dir.as_fd(), entry)?;
+            like(self.first, dir.as_fd(), entry)?;
             self.dirs.push((Vec::new(), entry.mtime));
             return Ok(());
         }
@@ -108,7 +153,7 @@ impl Put<'_> {
                     Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                     other => other?,
                 }
-                like(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
+                like(self.first, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
                 self.dirs.push((entry.path.clone(), entry.mtime));
                 Ok(())
             }
@@ -122,12 +167,17 @@ impl Put<'_> {
                 if entry.sparse {
                     tree::truncate_fd(file.as_fd(), i64::try_from(entry.size).unwrap_or(i64::MAX))?;
                 }
-                like(file.as_fd(), entry)?;
+                like(self.first, file.as_fd(), entry)?;
                 tree::utime_fd(file.as_fd(), entry.mtime)
             }
             Kind::Symlink(target) => {
                 tree::symlink_at(target, parent.as_fd(), name)?;
-                tree::chown_at(parent.as_fd(), name, entry.uid, entry.gid)?;
+                tree::chown_at(
+                    parent.as_fd(),
+                    name,
+                    self.first.0.saturating_add(entry.uid),
+                    self.first.1.saturating_add(entry.gid),
+                )?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
             Kind::Link(target) => {
@@ -142,7 +192,12 @@ impl Put<'_> {
                     _ => (libc::S_IFIFO, (0, 0)),
                 };
                 tree::mknod_at(parent.as_fd(), name, kind | 0o600, device)?;
-                tree::chown_at(parent.as_fd(), name, entry.uid, entry.gid)?;
+                tree::chown_at(
+                    parent.as_fd(),
+                    name,
+                    self.first.0.saturating_add(entry.uid),
+                    self.first.1.saturating_add(entry.gid),
+                )?;
                 tree::chmod_at(parent.as_fd(), name, entry.mode)?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
@@ -206,7 +261,7 @@ impl Put<'_> {
         let mut whole = self.base.as_bytes().to_vec();
         whole.push(b'/');
         whole.extend_from_slice(path);
-        openat2(self.view.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+        openat2(self.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
     }
 }
 
@@ -231,8 +286,8 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
 }
 
 /// Owner, mode and attributes as the archive says, in the order that keeps setuid bits and capabilities.
-fn like(fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
-    tree::chown_fd(fd, entry.uid, entry.gid)?;
+fn like(first: (u32, u32), fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
+    tree::chown_fd(fd, first.0.saturating_add(entry.uid), first.1.saturating_add(entry.gid))?;
     tree::chmod_fd(fd, entry.mode)?;
     for (key, value) in &entry.xattrs {
         // How the overlay looks is not an archive's to say.

@@ -32,6 +32,8 @@ pub(super) enum Access {
 /// The file system.
 pub(super) struct View {
     pub root: OwnedFd,
+    /// The host's ids of the root of the user namespace whose owners it shows; absent: owners are as they are stored.
+    pub owner: Option<(u32, u32)>,
     /// Keeps the mounts together.
     _namespace: Option<OwnedFd>,
     /// A stopped container is not started while its overlay is in use here.
@@ -43,6 +45,8 @@ struct Part {
     source: Source,
     target: String,
     read_only: bool,
+    /// Its owners are the container's (a volume), not the host's (a bind).
+    own_ids: bool,
 }
 
 const SAFE: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
@@ -60,7 +64,7 @@ impl Containers {
         let parts = self.parts(&found, access)?;
         if access != Access::Write && parts.is_empty() {
             let root = self.overlay(&found, Access::Read)?;
-            return Ok((found, View { root, _namespace: None, _busy: None }));
+            return Ok((found, View { root, owner: None, _namespace: None, _busy: None }));
         }
         let (busy, found) = self.take(reference, op)?;
         if is_running(&found) {
@@ -69,19 +73,35 @@ impl Containers {
         }
         // Places of binds and volumes that the image does not have are made, as a start would.
         let root = self.overlay(&found, Access::Write)?;
-        let mut view = self.assemble(&found, root, parts, access)?;
+        let mut view = self.assemble(&found, root, parts, access, None)?;
         view._busy = Some(busy);
         Ok((found, view))
     }
 
     fn running_view(&self, found: &Found, access: Access) -> Result<View> {
-        let root = root_of(found)?;
+        let users = self.users(&found.spec);
+        // In a user namespace the root shows the owners of that. To read, the layers are put together anew.
+        let mapped = if access == Access::Write { users } else { None };
+        let root = match (users, mapped) {
+            (Some(_), None) => self.overlay(found, Access::Read)?,
+            (None, _) => root_of(found)?,
+            (Some(_), Some(_)) => root_of(found).map_err(|error| match error.raw_os_error() {
+                // Its mounts are locked together, so that one alone cannot be had.
+                Some(libc::EINVAL) => Error::unsupported(
+                    "extracting into a running container that is in a user namespace and has CAP_SYS_ADMIN is not supported",
+                ),
+                _ => error,
+            })?,
+        };
         let parts = self.parts(found, access)?;
+        let owner = mapped.map(|users| (users.uid, users.gid));
         if access == Access::ReadOwn || parts.is_empty() {
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
-            return Ok(View { root, _namespace: None, _busy: None });
+            return Ok(View { root, owner, _namespace: None, _busy: None });
         }
-        self.assemble(found, root, parts, access)
+        let namespace = mapped.map(|_| namespace_of(found, "user")).transpose()?;
+        let view = self.assemble(found, root, parts, access, namespace.as_ref())?;
+        Ok(View { owner, ..view })
     }
 
     /// The overlay of a container that does not run.
@@ -118,13 +138,22 @@ impl Containers {
                 }
                 MountKind::Volume => self.volumes.source(&mount.name)?,
             };
-            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only });
+            let own_ids = mount.kind == MountKind::Volume && matches!(source, Source::Directory { .. });
+            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only, own_ids });
         }
         Ok(parts)
     }
 
     /// Mounts the parts in a root, in a namespace of their own.
-    fn assemble(&self, found: &Found, root: OwnedFd, parts: Vec<Part>, access: Access) -> Result<View> {
+    fn assemble(
+        &self,
+        found: &Found,
+        root: OwnedFd,
+        parts: Vec<Part>,
+        access: Access,
+        users: Option<&OwnedFd>,
+    ) -> Result<View> {
+        let owner = None;
         let place = self.run_dir(&found.row.id);
         super::super::dirs::make(&place)?;
         let work = || -> Result<View> {
@@ -134,12 +163,15 @@ impl Containers {
             mount::attach(root.as_fd(), at.as_fd())?;
             for part in &parts {
                 let Some(mounted) = part.mount(access)? else { continue };
+                if let Some(users) = users.filter(|_| part.own_ids) {
+                    mount::map_owners(mounted.as_fd(), users.as_fd())?;
+                }
                 if let Some(at) = place_for(&root, part, &mounted)? {
                     mount::attach(mounted.as_fd(), at.as_fd())?;
                 }
             }
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
-            Ok(View { root, _namespace: Some(namespace), _busy: None })
+            Ok(View { root, owner, _namespace: Some(namespace), _busy: None })
         };
         in_thread(work)
     }
@@ -193,16 +225,22 @@ fn is_running(found: &Found) -> bool {
     found.now.is_live() && found.now.state.status != STATUS_STARTING && found.now.state.pid > 0
 }
 
-/// A copy of a running container's root mount, detached. Errors: it ended meanwhile ([`ErrorKind::Conflict`]).
-fn root_of(found: &Found) -> Result<OwnedFd> {
+/// A namespace of a running container. Errors: it ended meanwhile ([`ErrorKind::Conflict`]).
+fn namespace_of(found: &Found, kind: &str) -> Result<OwnedFd> {
     let state = &found.now.state;
     let gone = || super::super::not_running(&found.row.id);
-    let path = format!("/proc/{}/ns/mnt", state.pid);
+    let path = format!("/proc/{}/ns/{kind}", state.pid);
     let namespace = OwnedFd::from(File::open(path).map_err(|_| gone())?);
     // Only a process that was there after its namespace was opened is the one that was meant.
-    if process::start_time(state.pid) != Some(state.pid_start) {
-        return Err(gone());
+    match process::start_time(state.pid) == Some(state.pid_start) {
+        true => Ok(namespace),
+        false => Err(gone()),
     }
+}
+
+/// A copy of a running container's root mount, detached. Errors: as [`namespace_of`].
+fn root_of(found: &Found) -> Result<OwnedFd> {
+    let namespace = namespace_of(found, "mnt")?;
     in_thread(move || {
         mount::enter(namespace.as_fd())?;
         mount::copy_of(None, Path::new("/"), false)

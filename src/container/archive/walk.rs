@@ -6,7 +6,7 @@ use crate::kernel::tree::{self, Stat};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// What a path of a client means.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Absolute and clean.
     path: String,
     /// It ends in `/` or `/.`: a directory is meant.
@@ -29,7 +29,7 @@ const MAX_LINKS: usize = 255;
 
 impl Wanted {
     /// Errors: the path is empty or holds a NUL.
-    pub(super) fn parse(path: &str) -> Result<Wanted> {
+    pub(crate) fn parse(path: &str) -> Result<Wanted> {
         if path.is_empty() {
             return Err(Error::invalid("must specify path parameter"));
         }
@@ -71,7 +71,7 @@ impl Wanted {
     }
 
     /// Where the link at its end leads, in words; what is not there is taken as it is written.
-    pub(super) fn target(&self, root: &OwnedFd) -> Result<String> {
+    pub(crate) fn target(&self, root: &OwnedFd) -> Result<String> {
         let mut left: Vec<String> = parts(&self.path).rev().collect();
         let (mut done, mut links): (Vec<String>, usize) = (Vec::new(), 0);
         while let Some(part) = left.pop() {

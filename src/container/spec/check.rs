@@ -228,6 +228,29 @@ fn modes(host: &HostConfig) -> Result<()> {
     Ok(())
 }
 
+/// What a user namespace rules out.
+pub(super) fn users(host: &HostConfig, remapped: bool) -> Result<()> {
+    if !matches!(host.userns_mode.as_str(), "" | "host") {
+        return Err(Error::invalid(format!("invalid USER mode: {}", host.userns_mode)));
+    }
+    if !remapped || host.userns_mode == "host" {
+        return Ok(());
+    }
+    let clashes = [
+        (
+            host.privileged,
+            "privileged mode is incompatible with user namespaces.  You must run the container in the host namespace when \
+             running privileged mode",
+        ),
+        (host.network_mode == "host", "cannot share the host's network namespace when user namespaces are enabled"),
+        (host.pid_mode == "host", "cannot share the host PID namespace when user namespaces are enabled"),
+    ];
+    match clashes.iter().find(|(clash, _)| *clash) {
+        Some((_, what)) => Err(Error::invalid(*what)),
+        None => Ok(()),
+    }
+}
+
 fn endpoints(networking: &NetworkingConfig) -> Result<()> {
     let names: Vec<&str> = networking.endpoints_config.keys().map(String::as_str).collect();
     if names.len() > 1 {

@@ -12,7 +12,6 @@ pub(crate) fn not_built(request: &CreateBody) -> Result<()> {
         (!host.lxc_conf.is_empty(), "LxcConf"),
         (!host.cgroup.is_empty(), "Cgroup"),
         (host.resources.disk_quota != 0, "DiskQuota"),
-        (!matches!(host.userns_mode.as_str(), "" | "host"), "UsernsMode: anything but host"),
     ];
     if let Some((_, what)) = asked.iter().find(|(found, _)| *found) {
         return Err(Error::unsupported(format!("{what} is not supported yet")));

@@ -8,6 +8,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 
 fn defaults() -> Defaults {
     Defaults {
+        remapped: false,
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
@@ -298,7 +299,6 @@ fn what_is_not_built_is_refused_by_name() {
     let rows = [
         (json!({"Image": ""}), "Image"),
         (hosted(json!({"StorageOpt": {"size": "1G"}})), "StorageOpt"),
-        (hosted(json!({"UsernsMode": "zz"})), "UsernsMode"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),

@@ -87,9 +87,12 @@ pub(super) fn entries(path: &str) -> usize {
 }
 
 /// What confines containers here beside namespaces and capabilities; nothing: null.
-pub(super) fn security_options() -> Option<Vec<&'static str>> {
+pub(super) fn security_options(remapped: bool) -> Option<Vec<&'static str>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().any(|line| line.starts_with("Seccomp:")).then(|| vec!["seccomp"])
+    let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
+    let options: Vec<&str> =
+        [(seccomp, "seccomp"), (remapped, "userns")].into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
+    (!options.is_empty()).then_some(options)
 }
 
 /// A file system's name, as docker info gives it.

@@ -1,8 +1,11 @@
 //! One layer: from a tar to an unpacked tree and a recipe, and back.
 
+mod describe;
 pub(crate) mod entry;
 mod pipeline;
 pub(crate) mod recipe;
 mod unpack;
+pub(crate) mod write;
 
-pub(crate) use pipeline::{Room, Stage, Staged, Workers};
+pub(crate) use describe::describe;
+pub(crate) use pipeline::{Stage, Staged, Workers};

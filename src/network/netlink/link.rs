@@ -214,6 +214,34 @@ pub(crate) fn add_sub(s: &mut Script, name: &str, parent: u32, how: &Sub, mac: [
     s.hole(netns, hole);
 }
 
+/// Gives a link of the host to the network namespace whose descriptor is patched in, under another name.
+pub(crate) fn move_link(s: &mut Script, index: u32, name: &str, netns: u32) {
+    let m = &mut s.messages;
+    m.begin(NEW_LINK, ACK, &link_head(0, index, 0, 0)).text(IFLA_NAME, name);
+    let hole = m.place(IFLA_NET_NS_FD, &[0; 4]);
+    s.hole(netns, hole);
+}
+
+/// Sets the MAC address of the interface whose index is patched in.
+pub(crate) fn set_mac_inside(s: &mut Script, mac: [u8; 6], index: u32) {
+    let at = s.messages.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).len();
+    s.messages.attr(IFLA_ADDRESS, &mac);
+    s.hole(index, at - 16 + 4);
+}
+
+/// Makes a route over the interface whose index is patched in.
+pub(crate) fn route_inside(s: &mut Script, to: Address, via: Option<IpAddr>, index: u32) {
+    let mut head = route_head(to.ip.is_ipv6(), if via.is_some() { 0 } else { SCOPE_LINK });
+    head[1] = to.prefix;
+    let m = &mut s.messages;
+    m.begin(NEW_ROUTE, CREATE | REPLACE | ACK, &head).attr(RTA_DESTINATION, &octets(to.ip));
+    if let Some(via) = via {
+        m.attr(RTA_GATEWAY, &octets(via));
+    }
+    let at = m.place(RTA_OUT_INTERFACE, &[0; 4]);
+    s.hole(index, at);
+}
+
 /// Brings the interface up whose index is patched in; without `link_local` it gets no IPv6 address by itself.
 pub(crate) fn bring_up(s: &mut Script, link_local: bool, index: u32) {
     // By a message of its own: a link that comes up makes its address before it looks at this.

@@ -15,9 +15,23 @@ const CHUNK: usize = 256 << 10;
 const MAX_ID: u32 = 0o7777777;
 const MAX_SIZE: u64 = 0o77777777777;
 
+/// Takes a tar in pieces, and knows of each whether it is a file's content.
+pub(crate) trait Told {
+    /// Headers and padding.
+    fn literal(&mut self, bytes: &[u8]) -> Result<()>;
+    /// A piece of the content of the file at `path`.
+    fn content(&mut self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// Where a tar goes.
+enum Out<'a> {
+    Bytes(&'a mut dyn Write),
+    Told(&'a mut dyn Told),
+}
+
 /// A tar on its way out.
-pub(super) struct TarWriter<'a> {
-    out: &'a mut dyn Write,
+pub(crate) struct TarWriter<'a> {
+    out: Out<'a>,
     op: Option<&'a Op>,
     buffer: Vec<u8>,
     /// Where the buffer is filled to.
@@ -27,12 +41,17 @@ pub(super) struct TarWriter<'a> {
 }
 
 impl<'a> TarWriter<'a> {
-    pub(super) fn new(out: &'a mut dyn Write, op: Option<&'a Op>) -> TarWriter<'a> {
-        TarWriter { out, op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
+    pub(crate) fn new(out: &'a mut dyn Write, op: Option<&'a Op>) -> TarWriter<'a> {
+        TarWriter { out: Out::Bytes(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
+    }
+
+    /// One whose reader is told what is content.
+    pub(crate) fn telling(out: &'a mut dyn Told, op: Option<&'a Op>) -> TarWriter<'a> {
+        TarWriter { out: Out::Told(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
     }
 
     /// Writes `name` of `dir` (`.`: `dir` itself) and all below it as `path`. What goes away meanwhile is left out.
-    pub(super) fn tree(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
+    pub(crate) fn tree(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
         if !stat.is_dir() {
             return self.entry(dir, name, path, stat);
         }
@@ -52,7 +71,7 @@ impl<'a> TarWriter<'a> {
     }
 
     /// Writes what is in a directory, by names that begin with nothing.
-    pub(super) fn content(&mut self, dir: BorrowedFd<'_>) -> Result<()> {
+    pub(crate) fn content(&mut self, dir: BorrowedFd<'_>) -> Result<()> {
         self.below(dir, b"")
     }
 
@@ -75,7 +94,7 @@ impl<'a> TarWriter<'a> {
     }
 
     /// Writes a directory's own entry, without what is in it.
-    pub(super) fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
+    pub(crate) fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
         let stat = tree::stat_fd(dir)?;
         let mut path = path.to_vec();
         if !path.ends_with(b"/") {
@@ -85,7 +104,7 @@ impl<'a> TarWriter<'a> {
     }
 
     /// Writes what is no directory. Sockets have no place in an archive.
-    pub(super) fn entry(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
+    pub(crate) fn entry(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
         let kind = match stat.mode & libc::S_IFMT {
             libc::S_IFREG => b'0',
             libc::S_IFLNK => b'2',
@@ -122,15 +141,25 @@ impl<'a> TarWriter<'a> {
         self.header(b'0', path, &stat, stat.size, b"", &attributes(opened.as_fd())?)?;
         let mut file = File::from(opened);
         let mut left = stat.size;
+        let told = matches!(self.out, Out::Told(_));
+        if told {
+            self.send()?;
+        }
         while left > 0 {
             if self.filled == CHUNK {
                 self.send()?;
             }
             let room = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK - self.filled);
             match file.read(&mut self.buffer[self.filled..self.filled + room]) {
+                // Of a layer that is being made nobody else takes anything away.
+                Ok(0) if told => return Err(Error::internal("a layer's file became shorter")),
                 Ok(0) => return self.zeros(stat.size.next_multiple_of(BLOCK as u64) - (stat.size - left)),
                 Ok(n) => {
-                    self.filled += n;
+                    if let Out::Told(out) = &mut self.out {
+                        out.content(path, stat.size - left, &self.buffer[..n])?;
+                    } else {
+                        self.filled += n;
+                    }
                     left -= n as u64;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -141,7 +170,7 @@ impl<'a> TarWriter<'a> {
     }
 
     /// An empty file that says that something is gone: a layer's whiteout.
-    pub(super) fn whiteout(&mut self, path: &[u8]) -> Result<()> {
+    pub(crate) fn whiteout(&mut self, path: &[u8]) -> Result<()> {
         let stat = Stat {
             mode: libc::S_IFREG,
             uid: 0,
@@ -157,10 +186,13 @@ impl<'a> TarWriter<'a> {
     }
 
     /// Writes the end.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.zeros(2 * BLOCK as u64)?;
         self.send()?;
-        self.out.flush().map_err(unwritten)
+        match self.out {
+            Out::Bytes(out) => out.flush().map_err(unwritten),
+            Out::Told(_) => Ok(()),
+        }
     }
 
     fn header(
@@ -253,7 +285,12 @@ impl<'a> TarWriter<'a> {
     fn send(&mut self) -> Result<()> {
         self.op.map_or(Ok(()), Op::check)?;
         let filled = std::mem::take(&mut self.filled);
-        self.out.write_all(&self.buffer[..filled]).map_err(unwritten)
+        let bytes = &self.buffer[..filled];
+        match &mut self.out {
+            Out::Bytes(out) => out.write_all(bytes).map_err(unwritten),
+            Out::Told(_) if bytes.is_empty() => Ok(()),
+            Out::Told(out) => out.literal(bytes),
+        }
     }
 }
 

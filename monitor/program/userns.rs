@@ -1,0 +1,136 @@
+//! A container's user namespace, made before its first process: a helper process makes it, and in it the namespaces that are
+//! to belong to it; they live on by their descriptors when the helper has ended.
+//!
+//! The first process stays outside until its mounts, devices and interfaces are made, joins what belongs to the user
+//! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
+
+use crate::boot::Monitor;
+use crate::sys::{self, *};
+use crate::wire::*;
+
+/// Descriptors of namespaces, and their kinds.
+pub struct Made {
+    pub user: i32,
+    pub others: [(i32, u64); 3],
+}
+
+impl Made {
+    /// None at all.
+    pub const NONE: Made = Made { user: -1, others: [(-1, 0); 3] };
+
+    pub fn close(self) {
+        for fd in [self.user, self.others[0].0, self.others[1].0, self.others[2].0] {
+            if fd >= 0 {
+                sys::close(fd);
+            }
+        }
+    }
+}
+
+const KINDS: [(u64, &[u8]); 3] =
+    [(CLONE_NEWNET, b"/ns/net\0"), (CLONE_NEWUTS, b"/ns/uts\0"), (CLONE_NEWIPC, b"/ns/ipc\0")];
+
+impl Monitor {
+    /// Makes what the plan says of a user namespace; without a word of it there is none.
+    pub fn make_userns(&self) -> core::result::Result<Made, Failure> {
+        let Some(mut op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_USER_MAP)) else {
+            return Ok(Made::NONE);
+        };
+        let kinds = u64::from(op.payload.u32());
+        let join = op.payload.u32();
+        let (uids, gids) = (op.payload.bytes(), op.payload.bytes());
+        let joined = if join > 0 { self.namespaces[(join as usize - 1) % MAX_FDS] } else { -1 };
+        make(kinds, joined, uids, gids).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })
+    }
+}
+
+fn make(kinds: u64, joined: i32, uids: &[u8], gids: &[u8]) -> Result<Made> {
+    let talk = sys::socketpair()?;
+    let (pid, pidfd) = match sys::fork(0, None) {
+        Ok((0, _)) => helper(kinds, joined, talk[1]),
+        Ok(forked) => forked,
+        Err(error) => {
+            sys::close(talk[0]);
+            sys::close(talk[1]);
+            return Err(error);
+        }
+    };
+    sys::close(talk[1]);
+    sys::close(pidfd);
+    let made = collect(pid, talk[0], kinds, joined < 0, uids, gids);
+    // Its end of the talk ends: so does the helper.
+    sys::close(talk[0]);
+    sys::wait_for(pid);
+    made
+}
+
+fn collect(pid: i32, talk: i32, kinds: u64, new: bool, uids: &[u8], gids: &[u8]) -> Result<Made> {
+    heard(talk)?;
+    if new {
+        write_map(pid, b"/uid_map\0", uids)?;
+        write_map(pid, b"/gid_map\0", gids)?;
+    }
+    sys::write_all(talk, b"go")?;
+    heard(talk)?;
+    let mut made = Made { user: open_of(pid, b"/ns/user\0", O_RDONLY)?, ..Made::NONE };
+    for (place, (kind, name)) in made.others.iter_mut().zip(KINDS) {
+        if kinds & kind != 0 {
+            *place = (open_of(pid, name, O_RDONLY)?, kind);
+        }
+    }
+    Ok(made)
+}
+
+/// The helper says that it is as far, or by its end that it will not be.
+fn heard(talk: i32) -> Result<()> {
+    let mut word = [0u8; 4];
+    match sys::read(talk, &mut word)? {
+        4 => match i32::from_ne_bytes(word) {
+            0 => Ok(()),
+            error => Err(error),
+        },
+        _ => Err(EIO),
+    }
+}
+
+fn write_map(pid: i32, file: &[u8], text: &[u8]) -> Result<()> {
+    let map = open_of(pid, file, O_WRONLY)?;
+    let written = sys::write_all(map, text);
+    sys::close(map);
+    written
+}
+
+/// A file of `/proc/PID`.
+fn open_of(pid: i32, file: &[u8], flags: u32) -> Result<i32> {
+    let mut path = [0u8; 40];
+    path[..6].copy_from_slice(b"/proc/");
+    let length = 6 + crate::text::decimal(&mut path[6..], i64::from(pid)).len();
+    path[length..length + file.len()].copy_from_slice(file);
+    sys::openat(AT_FDCWD, &path[..length + file.len()], flags, 0)
+}
+
+/// Never returns.
+fn helper(kinds: u64, joined: i32, talk: i32) -> ! {
+    let say = |done: Result<()>| {
+        let word = done.err().unwrap_or(0);
+        if sys::write_all(talk, &word.to_ne_bytes()).is_err() || word != 0 {
+            sys::exit(1)
+        }
+    };
+    // Nobody in a namespace that is joined finds the monitor's descriptors here.
+    let (low, high) = (talk.min(joined), talk.max(joined));
+    if low > 0 {
+        let _ = sys::close_range(0, low as u32 - 1, 0);
+        let _ = sys::close_range(low + 1, (high - 1).max(low) as u32, 0);
+    } else {
+        let _ = sys::close_range(0, high as u32 - 1, 0);
+    }
+    let _ = sys::close_range(high + 1, u32::MAX, 0);
+    say(if joined >= 0 { sys::setns(joined, CLONE_NEWUSER) } else { sys::unshare(CLONE_NEWUSER) });
+    let mut word = [0u8; 2];
+    let _ = sys::read(talk, &mut word);
+    say(if kinds != 0 { sys::unshare(kinds) } else { Ok(()) });
+    // Until the monitor has what it wants.
+    let _ = sys::read(talk, &mut word);
+    sys::exit(0)
+}

@@ -1,0 +1,106 @@
+//! Build arguments: which are allowed where, and what they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Allowed without an ARG, and kept out of the history.
+const PREDEFINED: [&str; 8] =
+    ["FTP_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ftp_proxy", "http_proxy", "https_proxy", "no_proxy"];
+
+/// The arguments as a stage sees them.
+#[derive(Clone)]
+pub(super) struct Args<'a> {
+    given: &'a BTreeMap<String, Option<String>>,
+    /// By ARG in this stage: their defaults.
+    allowed: BTreeMap<String, Option<String>>,
+    /// By ARG before the first stage.
+    meta: BTreeMap<String, Option<String>>,
+    referenced: BTreeSet<String>,
+}
+
+impl<'a> Args<'a> {
+    pub(super) fn new(given: &'a BTreeMap<String, Option<String>>) -> Args<'a> {
+        Args { given, allowed: BTreeMap::new(), meta: BTreeMap::new(), referenced: BTreeSet::new() }
+    }
+
+    /// The same at the beginning of a stage.
+    pub(super) fn for_stage(&self) -> Args<'a> {
+        Args { allowed: BTreeMap::new(), ..self.clone() }
+    }
+
+    pub(super) fn add(&mut self, name: &str, default: Option<String>) {
+        self.allowed.insert(name.to_owned(), default);
+        self.referenced.insert(name.to_owned());
+    }
+
+    pub(super) fn add_meta(&mut self, name: &str, default: Option<String>) {
+        self.add(name, default.clone());
+        self.meta.insert(name.to_owned(), default);
+    }
+
+    /// Remembers what a stage referred to.
+    pub(super) fn merge(&mut self, stage: &Args<'_>) {
+        self.referenced.extend(stage.referenced.iter().cloned());
+    }
+
+    /// What variables in FROM mean.
+    pub(super) fn all_meta(&self) -> BTreeMap<String, String> {
+        self.values(&self.meta)
+    }
+
+    /// What is allowed here and `env` (`name=value`) does not have.
+    pub(super) fn beside(&self, env: &[String]) -> BTreeMap<String, String> {
+        let mut all = self.values(&self.allowed);
+        all.retain(|name, _| env.iter().all(|entry| entry.split('=').next() != Some(name.as_str())));
+        all
+    }
+
+    /// Whether an argument belongs to the history and so to the cache.
+    pub(super) fn is_told(&self, name: &str) -> bool {
+        self.allowed.contains_key(name) || !PREDEFINED.contains(&name)
+    }
+
+    /// Arguments that were given, and no ARG asked for.
+    pub(super) fn unused(&self) -> Vec<String> {
+        let unused = |name: &&String| !self.referenced.contains(*name) && !PREDEFINED.contains(&name.as_str());
+        self.given.keys().filter(unused).cloned().collect()
+    }
+
+    fn values(&self, defaults: &BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
+        let names = defaults.keys().map(String::as_str).chain(PREDEFINED);
+        names.filter_map(|name| Some((name.to_owned(), self.value(name, defaults)?))).collect()
+    }
+
+    fn value(&self, name: &str, defaults: &BTreeMap<String, Option<String>>) -> Option<String> {
+        let given = self.given.get(name).cloned().flatten();
+        given.or_else(|| defaults.get(name).cloned().flatten()).or_else(|| self.meta.get(name).cloned().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_wins_where_it_is_allowed() {
+        let given = BTreeMap::from([
+            ("a".to_owned(), Some("given".to_owned())),
+            ("http_proxy".to_owned(), Some("p".to_owned())),
+            ("unused".to_owned(), Some("u".to_owned())),
+        ]);
+        let mut args = Args::new(&given);
+        args.add_meta("m", Some("meta".into()));
+        let mut stage = args.for_stage();
+        let env = ["c=env".to_owned()];
+        assert_eq!(stage.beside(&env).into_keys().collect::<Vec<_>>(), ["http_proxy"]);
+        stage.add("a", Some("default".into()));
+        stage.add("b", None);
+        stage.add("c", Some("hidden".into()));
+        stage.add("m", None);
+        let all = stage.beside(&env);
+        assert_eq!((all.get("a"), all.get("b"), all.get("c")), (Some(&"given".to_owned()), None, None));
+        assert_eq!(all["m"], "meta");
+        assert!(!stage.is_told("http_proxy") && stage.is_told("a"));
+        args.merge(&stage);
+        assert_eq!(args.unused(), ["unused"]);
+    }
+}

@@ -1,0 +1,145 @@
+//! The context: what the client sent, staged once, and the build file in it.
+
+use super::files::{Copier, open_dir, open_file, resolve, split, stat};
+use crate::buildfile::Patterns;
+use crate::container::extract;
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::Building;
+use crate::kernel::tree;
+use crate::model::PutArchive;
+use crate::op::Op;
+use std::cell::OnceCell;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// Where a build file is looked for when none is named.
+const NAMES: [&str; 3] = ["Dockerfile", "dockerfile", "Buildfile"];
+/// Largest build file and ignore file.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Unpacks a context, plain or compressed, into a directory of the build's.
+pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
+    let (_, stage) = building.directory()?;
+    extract(&stage.dir, "/", input, PutArchive::default(), op).map_err(|error| match error.kind() {
+        ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback | ErrorKind::Io => error,
+        // What was sent is no context: as dockerd, which takes it for a failure of its own.
+        _ => error.context("Error processing tar file").with_kind(ErrorKind::Internal),
+    })?;
+    Ok(Rc::new(stage.dir))
+}
+
+/// Copies a directory of this machine into one of the build's, without what its ignore file names. All of it is root's.
+pub(super) fn stage_directory(building: &Building<'_>, from: &OwnedFd, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
+    let (_, stage) = building.directory()?;
+    let patterns = ignored(from)?;
+    let copier = Copier { owner: Some((0, 0)), mode: None, op };
+    Walk { copier, patterns }.below(from.as_fd(), &Lazy::Made(stage.dir.as_fd()), &mut String::new())?;
+    Ok(Rc::new(stage.dir))
+}
+
+struct Walk<'a> {
+    copier: Copier<'a>,
+    patterns: Patterns,
+}
+
+/// A directory of the copy; one that is ignored is made only for what is not ignored in it.
+enum Lazy<'a> {
+    Made(BorrowedFd<'a>),
+    Wanted { above: &'a Lazy<'a>, name: &'a [u8], made: OnceCell<OwnedFd> },
+}
+
+impl Lazy<'_> {
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        match self {
+            Lazy::Made(fd) => Ok(*fd),
+            Lazy::Wanted { above, name, made } => match made.get() {
+                Some(fd) => Ok(fd.as_fd()),
+                None => {
+                    let above = above.fd()?;
+                    tree::mkdir_at(above, name, 0o755)?;
+                    let fd = tree::open_dir_at(above, name)?;
+                    Ok(made.get_or_init(|| fd).as_fd())
+                }
+            },
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn below(&self, from: BorrowedFd<'_>, to: &Lazy<'_>, path: &mut String) -> Result<()> {
+        for name in tree::names(from)? {
+            let Some(stat) = tree::stat_at(from, &name)? else { continue };
+            let length = path.len();
+            if length > 0 {
+                path.push('/');
+            }
+            path.push_str(&String::from_utf8_lossy(&name));
+            let ignored = self.patterns.ignores(path);
+            if stat.is_dir() {
+                if !ignored || self.patterns.has_exceptions() {
+                    let dir = tree::open_dir_at(from, &name)?;
+                    let copy = Lazy::Wanted { above: to, name: &name, made: OnceCell::new() };
+                    if !ignored {
+                        copy.fd()?;
+                    }
+                    self.below(dir.as_fd(), &copy, path)?;
+                    if let Lazy::Wanted { made, .. } = &copy
+                        && let Some(made) = made.get()
+                    {
+                        self.copier.finish(made.as_fd(), dir.as_fd(), &stat)?;
+                    }
+                }
+            } else if !ignored {
+                self.copier.one(from, &name, to.fd()?, &name, &stat)?;
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+}
+
+fn ignored(root: &OwnedFd) -> Result<Patterns> {
+    match stat(root, "/.dockerignore")?.filter(|stat| stat.is_file()) {
+        Some(_) => Patterns::read(&read(root, "/.dockerignore")?),
+        None => Ok(Patterns::default()),
+    }
+}
+
+/// The build file of a context, by its path or by the names that it may have.
+pub(super) fn build_file(root: &OwnedFd, asked: &str) -> Result<(String, Vec<u8>)> {
+    let names: Vec<&str> = if asked.is_empty() { NAMES.to_vec() } else { vec![asked] };
+    for name in &names {
+        let real = resolve(root, name)?;
+        if stat(root, &real)?.is_some() {
+            let bytes = read(root, &real)?;
+            return match bytes.is_empty() {
+                true => Err(Error::invalid(format!("the Dockerfile ({name}) cannot be empty"))),
+                false => Ok((name.to_string(), bytes)),
+            };
+        }
+    }
+    Err(Error::internal(format!("Cannot locate specified Dockerfile: {}", names[0])))
+}
+
+/// Takes away from a context what only served the build, where the ignore file names it: the client had to send it.
+pub(super) fn take_away(root: &OwnedFd, build_file: &str) -> Result<()> {
+    let patterns = ignored(root)?;
+    for own in [".dockerignore", build_file] {
+        let path = resolve(root, own)?;
+        if patterns.ignores(path.trim_start_matches('/')) {
+            let (above, last) = split(&path);
+            tree::remove_tree(open_dir(root, above)?.as_fd(), last)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(root: &OwnedFd, path: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(root, path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_FILE {
+        true => Err(Error::invalid(format!("{path} is larger than {MAX_FILE} bytes"))),
+        false => Ok(bytes),
+    }
+}

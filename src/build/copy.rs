@@ -1,0 +1,263 @@
+//! COPY, ADD, and the directory of WORKDIR: writing into an image's tree.
+
+use super::Build;
+use super::files::{Copier, Owner, make_dirs, open_dir, open_file, resolve, split, stat};
+use super::sources::{self, Found, From, hash_of, owner};
+use super::stage::State;
+use crate::buildfile::{Copy, Heredoc};
+use crate::container::extract;
+use crate::error::{Error, Result};
+use crate::image::Digest;
+use crate::image::archive_reader::{TarReader, Unrecorded, decompressed};
+use crate::kernel::tree::{self, Stat};
+use crate::model::PutArchive;
+use std::io::{BufReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// Whose directories are that nobody names an owner for.
+const ROOT: Owner = (0, 0);
+
+impl Build<'_> {
+    pub(super) fn copy(&mut self, state: &mut State<'_>, copy: &Copy, is_add: bool) -> Result<()> {
+        let word = if is_add { "ADD" } else { "COPY" };
+        // What comes from an image is its owners', unless another is named.
+        let keeps_owner = !copy.from.is_empty() && copy.chown.is_empty();
+        let all = self.sources(copy, is_add, keeps_owner)?;
+        if all.len() > 1 && !copy.destination.ends_with('/') {
+            return Err(Error::invalid(format!(
+                "When using {word} with more than one source file, the destination must be a directory and end with a /"
+            )));
+        }
+        let mut comment = format!("{word} ");
+        for (flag, value) in [("chown", &copy.chown), ("chmod", &copy.chmod)] {
+            if !value.is_empty() {
+                comment.push_str(&format!("--{flag}={value} "));
+            }
+        }
+        let comment = format!("{}{} in {} ", comment, hash_of(&all), copy.destination);
+        let config = state.nop_in_one(&comment);
+        if self.probe(state, &config)? {
+            return Ok(());
+        }
+        let destination = destination(&state.config.working_dir, &copy.destination);
+        let mode = mode(&copy.chmod)?;
+        let (op, image) = (self.op, state.image.clone());
+        let layer = self.write(image.as_deref(), |root| {
+            let owner = match copy.chown.as_str() {
+                "" if keeps_owner => None,
+                "" => Some(ROOT),
+                text => Some(
+                    owner(root, text)
+                        .map_err(|error| error.context("unable to convert uid/gid chown string to host mapping"))?,
+                ),
+            };
+            let copier = Copier { owner, mode, op };
+            let each = all.iter().try_for_each(|found| put(root, &destination, found, &copier, is_add));
+            each.map_err(|error| error.context("failed to copy files"))
+        })?;
+        self.commit(state, config, "", layer)
+    }
+
+    /// The directory of WORKDIR, where the image does not have it.
+    pub(super) fn directory(&mut self, image: Option<&str>, path: &str) -> Result<Option<Digest>> {
+        let root = self.shop.containers.build_root(image)?;
+        let real = resolve(&root, path)?;
+        match stat(&root, &real)? {
+            Some(there) if there.is_dir() => return Ok(None),
+            Some(_) => return Err(Error::internal(format!("Cannot mkdir: {path} is not a directory"))),
+            None => drop(root),
+        }
+        self.write(image, |root| make_dirs(root, &real, ROOT).map(drop))
+    }
+
+    /// Lets `work` write into an image's tree; answers the layer of what it wrote.
+    fn write(&mut self, image: Option<&str>, work: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<Option<Digest>> {
+        let (name, stage) = self.building.directory()?;
+        let root = self.shop.containers.build_overlay(image, &stage, &self.building.place().0.join(&name))?;
+        let done = work(&root);
+        // The mount goes with its last descriptor, and only then the directory is a layer's.
+        drop(root);
+        tree::remove_tree(stage.dir.as_fd(), "work")?;
+        if let Err(error) = done {
+            self.building.discard(&name)?;
+            return Err(error);
+        }
+        self.building.layer(&name, self.op)
+    }
+
+    fn sources(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<Found>> {
+        let failed = |error: Error| error.context(if is_add { "ADD failed" } else { "COPY failed" });
+        let from = match copy.from.as_str() {
+            "" => self.context.clone(),
+            name => Some(self.tree_of(name)?),
+        };
+        let is_context = copy.from.is_empty();
+        let mut all = Vec::new();
+        for source in &copy.sources {
+            if is_url(source) {
+                match is_add {
+                    true => all.push(self.download(source, &copy.destination).map_err(failed)?),
+                    false => return Err(failed(Error::invalid("source can't be a URL for COPY"))),
+                }
+                continue;
+            }
+            let root = from.clone().ok_or_else(|| failed(Error::invalid("missing build context")))?;
+            all.extend(From { root, is_context, owners, op: self.op }.find(source).map_err(failed)?);
+        }
+        for doc in &copy.documents {
+            all.push(self.document(doc)?);
+        }
+        match all.is_empty() {
+            true => Err(failed(Error::invalid("no source files were specified"))),
+            false => Ok(all),
+        }
+    }
+
+    /// The tree of an earlier stage, by name or number, or of an image.
+    fn tree_of(&mut self, name: &str) -> Result<Rc<OwnedFd>> {
+        let wrong = |error: Error| error.context(format_args!("invalid from flag value {name}"));
+        let lower = name.to_lowercase();
+        let by_name = self.finished.iter().find(|stage| !stage.name.is_empty() && stage.name == lower);
+        let stage = match (by_name, name.parse::<i64>()) {
+            (Some(stage), _) => Some(stage),
+            (None, Ok(number)) => match usize::try_from(number) {
+                Ok(number) if number == self.finished.len() => {
+                    return Err(wrong(Error::invalid("refers to current build stage")));
+                }
+                Ok(number) if number < self.finished.len() => Some(&self.finished[number]),
+                _ => return Err(wrong(Error::invalid("index out of bounds"))),
+            },
+            (None, Err(_)) => None,
+        };
+        let image = match stage {
+            Some(stage) => stage.image.clone(),
+            None => Some(self.base_image(name).map_err(wrong)?.0),
+        };
+        self.shop.containers.build_root(image.as_deref()).map(Rc::new)
+    }
+
+    /// A source that stands in the build file.
+    fn document(&mut self, doc: &Heredoc) -> Result<Found> {
+        let (_, stage) = self.building.directory()?;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let mut file = std::fs::File::from(tree::open_at(stage.dir.as_fd(), &doc.name, flags, 0o600)?);
+        file.write_all(doc.content.as_bytes()).map_err(|e| Error::io("write a document", &e))?;
+        tree::chmod_fd(file.as_fd(), 0o644)?;
+        tree::utime_fd(file.as_fd(), tree::Time::default())?;
+        self.found(stage.dir, &doc.name)
+    }
+
+    /// A file of the build's own as a source.
+    pub(super) fn found(&mut self, root: OwnedFd, name: &str) -> Result<Found> {
+        let from = From { root: Rc::new(root), is_context: false, owners: false, op: self.op };
+        let mut found = from.find(&sources::literal(name))?;
+        let mut one = found.pop().ok_or_else(|| Error::internal("a file of the build's own is gone"))?;
+        (one.may_unpack, one.path) = (false, name.to_owned());
+        Ok(one)
+    }
+}
+
+/// Copies or unpacks one source.
+fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, may_unpack: bool) -> Result<()> {
+    let real = resolve(&found.root, &found.path)?;
+    let there =
+        stat(&found.root, &real)?.ok_or_else(|| Error::not_found(format!("{}: source path not found", found.path)))?;
+    let place = resolve(root, destination)?;
+    let is_dir = |stat: Option<Stat>| stat.is_some_and(|stat| stat.is_dir());
+    let exists = is_dir(stat(root, &place)?);
+    if there.is_dir() {
+        let to = make_dirs(root, &place, ROOT)?;
+        copier.content(&open_dir(&found.root, &real)?, &to)?;
+        return match copier.owner {
+            Some((user, group)) if !exists => tree::chown_fd(to.as_fd(), user, group),
+            _ => Ok(()),
+        };
+    }
+    if may_unpack && found.may_unpack && there.is_file() && is_archive(&found.root, &real) {
+        make_dirs(root, &place, ROOT)?;
+        let mut file = open_file(&found.root, &real)?;
+        return extract(root, &place, &mut file, PutArchive::default(), copier.op);
+    }
+    let place = match destination.ends_with('/') || exists {
+        true => format!("{}/{}", place.trim_end_matches('/'), split(&found.path).1),
+        false => place,
+    };
+    let (above, new) = split(&place);
+    if new.is_empty() {
+        return Err(Error::invalid("the destination is the root directory"));
+    }
+    let to = make_dirs(root, above, copier.owner.unwrap_or(ROOT))?;
+    let (above, name) = split(&real);
+    let from = open_dir(&found.root, above)?;
+    copier.one(from.as_fd(), name.as_bytes(), to.as_fd(), new.as_bytes(), &there)
+}
+
+/// Whether a file is a tar, plain or compressed: by what is in it.
+fn is_archive(root: &OwnedFd, path: &str) -> bool {
+    let read = || -> Result<bool> {
+        let mut plain = BufReader::new(decompressed(BufReader::new(open_file(root, path)?))?);
+        Ok(TarReader::new(&mut plain, &mut Unrecorded).next()?.is_some())
+    };
+    read().unwrap_or(false)
+}
+
+/// Where a destination is, seen from a working directory; a slash at its end stays.
+fn destination(working_dir: &str, asked: &str) -> String {
+    if asked.starts_with('/') {
+        return asked.to_owned();
+    }
+    let path = crate::container::spec::clean(&format!("/{working_dir}/{asked}"));
+    if asked.ends_with('/') && !path.ends_with('/') { path + "/" } else { path }
+}
+
+fn mode(text: &str) -> Result<Option<u32>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
+    mode.map(Some).ok_or_else(|| {
+        Error::invalid(format!("invalid chmod parameter: '{text}'. it should be octal string and between 0 and 07777"))
+    })
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+#[cfg(not(feature = "registry"))]
+impl Build<'_> {
+    fn download(&mut self, _: &str, _: &str) -> Result<Found> {
+        Err(Error::unsupported("a URL: this build of the library has no HTTP client (feature \"registry\")"))
+    }
+    pub(super) fn pull(&mut self, name: &str) -> Result<()> {
+        Err(Error::not_found(format!("No such image: {name}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_stand_in_the_working_directory() {
+        for (dir, asked, want) in [
+            ("/w", "a", "/w/a"),
+            ("/w", "a/", "/w/a/"),
+            ("/w", ".", "/w"),
+            ("/w", "./", "/w/"),
+            ("", "a", "/a"),
+            ("/w", "/a/", "/a/"),
+            ("/w", "../x", "/x"),
+        ] {
+            assert_eq!(destination(dir, asked), want);
+        }
+    }
+
+    #[test]
+    fn modes_are_octal() {
+        assert_eq!(mode("4755").unwrap(), Some(0o4755));
+        assert_eq!(mode("").unwrap(), None);
+        assert!(mode("rwx").is_err() && mode("77777").is_err());
+    }
+}

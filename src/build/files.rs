@@ -1,0 +1,214 @@
+//! Copying files into an image's tree, as COPY and ADD do: by directory descriptors, below their roots, whatever links
+//! say.
+
+use crate::container::Wanted;
+use crate::error::{Error, Result};
+use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
+use crate::kernel::tree::{self, Stat, Time};
+use crate::op::Op;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An owner: user and group.
+pub(super) type Owner = (u32, u32);
+
+/// Where a path leads in a tree: absolute, without links. What is not there is taken as written.
+pub(super) fn resolve(root: &OwnedFd, path: &str) -> Result<String> {
+    Wanted::parse(&format!("/{path}"))?.target(root)
+}
+
+/// What stands at a path that [`resolve`] answered.
+pub(super) fn stat(root: &OwnedFd, path: &str) -> Result<Option<Stat>> {
+    match openat2(root.as_fd(), inside(path), libc::O_PATH | libc::O_NOFOLLOW, 0, IN_ROOT) {
+        Ok(fd) => tree::stat_fd(fd.as_fd()).map(Some),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Opens a file for reading; nothing that would block or act.
+pub(super) fn open_file(root: &OwnedFd, path: &str) -> Result<File> {
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::from(openat2(root.as_fd(), inside(path), flags, 0, IN_ROOT)?);
+    match tree::stat_fd(file.as_fd())?.is_file() {
+        true => Ok(file),
+        false => Err(Error::invalid(format!("{path}: not a regular file"))),
+    }
+}
+
+pub(super) fn open_dir(root: &OwnedFd, path: &str) -> Result<OwnedFd> {
+    openat2(root.as_fd(), inside(path), libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+}
+
+/// Relative to the root's descriptor.
+fn inside(path: &str) -> &str {
+    match path.trim_start_matches('/') {
+        "" => ".",
+        path => path,
+    }
+}
+
+/// The directory that holds a path, and the path's name in it.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Opens a directory of an image, made with those above it where it is missing (mode 0755, of `owner`).
+pub(super) fn make_dirs(root: &OwnedFd, path: &str, owner: Owner) -> Result<OwnedFd> {
+    match open_dir(root, path) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+        other => return other,
+    }
+    let (above, name) = split(path);
+    let parent = make_dirs(root, above, owner)?;
+    tree::mkdir_at(parent.as_fd(), name, 0o755)?;
+    let made = tree::open_dir_at(parent.as_fd(), name)?;
+    tree::chown_fd(made.as_fd(), owner.0, owner.1)?;
+    // Whatever the caller's umask is.
+    tree::chmod_fd(made.as_fd(), 0o755)?;
+    Ok(made)
+}
+
+/// How files are copied.
+pub(super) struct Copier<'a> {
+    /// Whose the copies are; absent: whose the originals are.
+    pub(super) owner: Option<Owner>,
+    /// Permissions of the copies; absent: those of the originals.
+    pub(super) mode: Option<u32>,
+    pub(super) op: Option<&'a Op>,
+}
+
+/// What was copied of files with several names: where the first name went.
+type Linked = HashMap<(u64, u64), Vec<u8>>;
+
+impl Copier<'_> {
+    /// Copies what is in the directory `from` into the directory `to`.
+    pub(super) fn content(&self, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
+        self.below(from.as_fd(), to, to.as_fd(), &mut Vec::new(), &mut Linked::new())
+    }
+
+    fn below(
+        &self,
+        from: BorrowedFd<'_>,
+        root: &OwnedFd,
+        to: BorrowedFd<'_>,
+        path: &mut Vec<u8>,
+        linked: &mut Linked,
+    ) -> Result<()> {
+        let mut names = tree::names(from)?;
+        names.sort();
+        for name in names {
+            let Some(stat) = tree::stat_at(from, &name)? else { continue };
+            let length = path.len();
+            if length > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+            if stat.is_dir() {
+                make_way(to, &name, true)?;
+                match tree::mkdir_at(to, &name, 0o700) {
+                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    other => other?,
+                }
+                let (inner, copy) = (tree::open_dir_at(from, &name)?, tree::open_dir_at(to, &name)?);
+                self.below(inner.as_fd(), root, copy.as_fd(), path, linked)?;
+                self.finish(copy.as_fd(), inner.as_fd(), &stat)?;
+            } else if let Some(first) = linked.get(&(stat.dev, stat.ino)) {
+                make_way(to, &name, false)?;
+                link(root, first, to, &name)?;
+            } else {
+                self.one(from, &name, to, &name, &stat)?;
+                if stat.links > 1 {
+                    linked.insert((stat.dev, stat.ino), path.clone());
+                }
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    /// Copies one object that is no directory.
+    pub(super) fn one(
+        &self,
+        from: BorrowedFd<'_>,
+        name: &[u8],
+        to: BorrowedFd<'_>,
+        new: &[u8],
+        stat: &Stat,
+    ) -> Result<()> {
+        self.op.map_or(Ok(()), Op::check)?;
+        make_way(to, new, false)?;
+        match stat.mode & libc::S_IFMT {
+            libc::S_IFREG => {
+                let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+                let mut original = File::from(tree::open_at(from, name, flags, 0)?);
+                let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+                let mut copy = File::from(tree::open_at(to, new, flags, 0o600)?);
+                std::io::copy(&mut original, &mut copy).map_err(|e| Error::io("copy a file", &e))?;
+                self.finish(copy.as_fd(), original.as_fd(), stat)
+            }
+            libc::S_IFLNK => {
+                tree::symlink_at(tree::read_link_at(from, name)?, to, new)?;
+                let (user, group) = self.owner.unwrap_or((stat.uid, stat.gid));
+                tree::chown_at(to, new, user, group)?;
+                tree::utime_at(to, new, seconds(stat))
+            }
+            // A socket is what somebody listens on, not what is there.
+            libc::S_IFSOCK => Ok(()),
+            _ => {
+                let device = (libc::major(stat.rdev), libc::minor(stat.rdev));
+                tree::mknod_at(to, new, stat.mode & libc::S_IFMT | 0o600, device)?;
+                let (user, group) = self.owner.unwrap_or((stat.uid, stat.gid));
+                tree::chown_at(to, new, user, group)?;
+                tree::chmod_at(to, new, self.mode.unwrap_or(stat.mode & 0o7777))?;
+                tree::utime_at(to, new, seconds(stat))
+            }
+        }
+    }
+
+    /// Gives a copy what its original has. Where the owner is another's, rights of programs are lost as a chown loses
+    /// them: nobody gets a program that runs as another user by copying it.
+    pub(super) fn finish(&self, copy: BorrowedFd<'_>, original: BorrowedFd<'_>, stat: &Stat) -> Result<()> {
+        if self.owner.is_none() {
+            tree::chown_fd(copy, stat.uid, stat.gid)?;
+        }
+        tree::chmod_fd(copy, self.mode.unwrap_or(stat.mode & 0o7777))?;
+        for key in tree::xattrs_fd(original)? {
+            if (key == "security.capability" || key.starts_with("user."))
+                && let Some(value) = tree::get_xattr_fd(original, &key)?
+            {
+                tree::set_xattr_fd(copy, &key, &value)?;
+            }
+        }
+        if let Some((user, group)) = self.owner {
+            tree::chown_fd(copy, user, group)?;
+        }
+        tree::utime_fd(copy, seconds(stat))
+    }
+}
+
+/// Archives in which files go from place to place have whole seconds.
+fn seconds(stat: &Stat) -> Time {
+    Time { seconds: stat.mtime.seconds, nanos: 0 }
+}
+
+/// Removes what stands in the way. A directory stays for a directory.
+fn make_way(dir: BorrowedFd<'_>, name: &[u8], for_dir: bool) -> Result<()> {
+    match tree::stat_at(dir, name)? {
+        None => Ok(()),
+        Some(there) if there.is_dir() && for_dir => Ok(()),
+        Some(_) => tree::remove_tree(dir, name),
+    }
+}
+
+fn link(root: &OwnedFd, first: &[u8], to: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+    let (above, old): (&[u8], &[u8]) = match first.iter().rposition(|&b| b == b'/') {
+        Some(at) => (&first[..at], &first[at + 1..]),
+        None => (b".", first),
+    };
+    let dir = openat2(root.as_fd(), above, libc::O_PATH | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)?;
+    tree::link_at(dir.as_fd(), old, to, name)
+}

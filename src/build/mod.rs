@@ -1,0 +1,287 @@
+//! Building images: the classic builder, step by step, each step an image of its own on the one before.
+//!
+//! RUN steps are the engine's own containers; COPY and ADD write into an overlay that only this build sees. A step's
+//! writable directory becomes its layer by a rename, never by a copy. All images of a build become visible together at
+//! its end, behind one flush; those of a build that fails too, so that the next one takes its steps from there.
+
+mod args;
+mod context;
+mod copy;
+mod files;
+mod output;
+#[cfg(feature = "registry")]
+mod remote;
+mod sources;
+mod stage;
+
+use crate::buildfile::{Instruction, Source, Stage, Step, parse_stages};
+use crate::container::Containers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Journal;
+use crate::image::{Building, Images, Reference};
+use crate::kernel::tree;
+use crate::model::{BuildImage, Progress};
+use crate::op::Op;
+use crate::options::Options;
+use args::Args;
+use output::Output;
+use stage::{Finished, State};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Takes progress messages; an error ends the build.
+pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
+
+/// What the instructions of a build copy from.
+pub enum Context<'a> {
+    /// Nothing, or what `remote` says.
+    None,
+    /// A tar, plain or compressed (gzip, bzip2, xz, zstd).
+    Tar(&'a mut dyn Read),
+    /// A directory of this machine, without what its `.dockerignore` names.
+    Directory(&'a Path),
+}
+
+/// What a build works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Workshop<'a> {
+    pub(crate) images: &'a Images,
+    pub(crate) containers: &'a Containers,
+    pub(crate) journal: &'a Journal,
+    #[cfg_attr(not(feature = "registry"), allow(dead_code))]
+    pub(crate) options: &'a Options,
+}
+
+/// A build at work.
+struct Build<'a> {
+    shop: Workshop<'a>,
+    request: &'a BuildImage,
+    building: Building<'a>,
+    context: Option<Rc<OwnedFd>>,
+    out: Output<'a>,
+    op: Option<&'a Op>,
+    escape: char,
+    /// Containers of the steps so far that still are.
+    containers: Vec<Temporary>,
+    /// The stages that are done.
+    finished: Vec<Finished>,
+}
+
+/// A container of a step; some are only spoken of: a step that runs nothing needs none.
+struct Temporary {
+    id: String,
+    is_real: bool,
+}
+
+/// Builds an image; answers its id.
+///
+/// Errors before the first message are about the request. A RUN that fails is an error with its exit code.
+pub(crate) fn build<'a>(
+    shop: Workshop<'a>,
+    request: &'a BuildImage,
+    context: Context<'_>,
+    tell: Tell<'a>,
+    op: Option<&'a Op>,
+) -> Result<String> {
+    let names = check(request)?;
+    let building = shop.images.building(&request.cachefrom)?;
+    let out = Output::new(tell, request.q);
+    let mut build = Build {
+        shop,
+        request,
+        building,
+        context: None,
+        out,
+        op,
+        escape: '\\',
+        containers: Vec::new(),
+        finished: Vec::new(),
+    };
+    let source = build.source(context)?;
+    build.escape = source.escape;
+    let (before, mut stages) = parse_stages(&source)?;
+    build.plan(&mut stages)?;
+    match build.work(&source, &before, &stages) {
+        Ok(image) => build.succeed(image, &names),
+        Err(error) => Err(build.fail(error)),
+    }
+}
+
+/// What can be wrong with a request by itself; answers the image's names.
+fn check(request: &BuildImage) -> Result<Vec<Reference>> {
+    if request.squash {
+        return Err(Error::invalid("squash is only supported with experimental mode"));
+    }
+    let os = request.platform.split('/').next().unwrap_or_default();
+    if !matches!(os, "" | "linux") {
+        return Err(Error::invalid(format!("operating system is not supported: {os:?}")));
+    }
+    let mut names: Vec<Reference> = Vec::new();
+    for text in request.t.iter().filter(|text| !text.is_empty()) {
+        let name = Reference::parse(text).map_err(|e| e.with_kind(ErrorKind::Internal))?;
+        if name.digest().is_some() {
+            return Err(Error::internal("build tag cannot contain a digest"));
+        }
+        let name = name.or_latest();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+impl Build<'_> {
+    /// Brings the context in, and reads the build file.
+    fn source(&mut self, context: Context<'_>) -> Result<Source> {
+        let remote = Some(self.request.remote.as_str()).filter(|remote| !matches!(*remote, "" | "-"));
+        let asked = self.request.dockerfile.as_str();
+        let own = self.request.file.as_ref().map(|text| ("Dockerfile".to_owned(), text.clone().into_bytes()));
+        let (name, bytes) = match (remote, context) {
+            (Some(url), _) => self.fetched(url)?,
+            (None, Context::Tar(input)) => {
+                let root = context::stage(&self.building, input, self.op)?;
+                let file = own.map_or_else(|| context::build_file(&root, asked), Ok)?;
+                context::take_away(&root, &file.0)?;
+                self.context = Some(root);
+                file
+            }
+            (None, Context::Directory(path)) => {
+                let from = tree::open_dir(path)?;
+                let file = own.map_or_else(|| context::build_file(&from, asked), Ok)?;
+                self.context = Some(context::stage_directory(&self.building, &from, self.op)?);
+                file
+            }
+            (None, Context::None) => own.ok_or_else(|| {
+                Error::invalid("the build has no context: neither a tar nor a directory, a file or `remote`")
+            })?,
+        };
+        if bytes.is_empty() {
+            return Err(Error::invalid(format!("the Dockerfile ({name}) cannot be empty")));
+        }
+        Source::read(&bytes).map_err(|error| error.context(format_args!("failed to parse {name}")))
+    }
+
+    #[cfg(not(feature = "registry"))]
+    fn fetched(&mut self, _: &str) -> Result<(String, Vec<u8>)> {
+        Err(Error::unsupported("remote: this build of the library has no HTTP client (feature \"registry\")"))
+    }
+
+    #[cfg(feature = "registry")]
+    fn fetched(&mut self, url: &str) -> Result<(String, Vec<u8>)> {
+        let (root, name, bytes) = remote::context(self, url)?;
+        self.context = root;
+        Ok((name, bytes))
+    }
+
+    /// What the request changes of the stages: where to stop, labels.
+    fn plan(&self, stages: &mut Vec<Stage>) -> Result<()> {
+        let target = &self.request.target;
+        if !target.is_empty() {
+            let by_name = stages.iter().position(|stage| stage.name.eq_ignore_ascii_case(target));
+            let by_number = target.parse().ok().filter(|number| *number < stages.len());
+            let index = by_name
+                .or(by_number)
+                .ok_or_else(|| Error::invalid(format!("failed to reach build target {target} in Dockerfile")))?;
+            stages.truncate(index + 1);
+        }
+        let last = stages.last_mut().ok_or_else(|| {
+            // A file of ARGs only.
+            Error::internal("No image was generated. Is your Dockerfile empty?")
+        })?;
+        for (key, value) in &self.request.labels {
+            let pairs = vec![(key.clone(), value.clone())];
+            let instruction = Instruction::Label { pairs, literal: true };
+            last.steps.push(Step { code: format!("LABEL {key}={value}"), instruction });
+        }
+        Ok(())
+    }
+
+    /// Works through all stages; answers the last one's image.
+    fn work(&mut self, source: &Source, before: &[Step], stages: &[Stage]) -> Result<String> {
+        let mut args = Args::new(&self.request.buildargs);
+        let total = before.len() + stages.len() + stages.iter().map(|stage| stage.steps.len()).sum::<usize>();
+        let mut number = 0;
+        if !source.warnings.is_empty() {
+            self.out.error(&format!("{}\n", source.warnings.join("\n")))?;
+        }
+        for step in before {
+            number += 1;
+            self.out.step(number, total, &step.code)?;
+            self.meta(step, &mut args)?;
+        }
+        for stage in stages {
+            if !stage.name.is_empty() && self.finished.iter().any(|other| other.name == stage.name) {
+                return Err(Error::invalid(format!("{} stage name already used", stage.name)));
+            }
+            number += 1;
+            self.out.step(number, total, &stage.code)?;
+            let mut state = State::new(args.for_stage());
+            self.begin(&mut state, stage)?;
+            self.out.image(state.image.as_deref())?;
+            for step in &stage.steps {
+                if let Some(Err(error)) = self.op.map(Op::check) {
+                    self.out.line("Build cancelled\n")?;
+                    return Err(error);
+                }
+                number += 1;
+                self.out.step(number, total, &step.code)?;
+                self.step(&mut state, step)?;
+                self.out.image(state.image.as_deref())?;
+            }
+            if let Some(id) = &state.image {
+                self.out.aux(id)?;
+            }
+            args.merge(&state.args);
+            let State { image, config, .. } = state;
+            self.finished.push(Finished { name: stage.name.clone(), image, config });
+        }
+        let unused = args.unused();
+        if !unused.is_empty() {
+            let text = format!("[Warning] One or more build-args [{}] were not consumed\n", unused.join(" "));
+            self.out.line(text)?;
+        }
+        let image = self.finished.last().and_then(|stage| stage.image.clone());
+        image.ok_or_else(|| Error::internal("No image was generated. Is your Dockerfile empty?"))
+    }
+
+    fn succeed(mut self, image: String, names: &[Reference]) -> Result<String> {
+        let events = self.building.finish(Some(&image), names)?;
+        for event in &events {
+            self.shop.journal.append(event)?;
+        }
+        self.shop.containers.keep_build_steps(&real(&self.containers))?;
+        self.out.line(format!("Successfully built {}\n", short(&image)))?;
+        for name in names {
+            self.out.line(format!("Successfully tagged {name}\n"))?;
+        }
+        self.out.end(&image)?;
+        Ok(image)
+    }
+
+    /// What was built stays, for the next build and for the containers that stay.
+    fn fail(mut self, error: Error) -> Error {
+        let kept = self.building.finish(None, &[]);
+        let kept = kept.and_then(|_| self.shop.containers.keep_build_steps(&real(&self.containers)));
+        if kept.is_err() {
+            // Where the disk is full, for one: containers of images that are not there cannot stay.
+            for id in real(&self.containers) {
+                let _ = self.shop.containers.remove_build_step(&id);
+            }
+        }
+        // A client that does not listen any more is no other reason.
+        let _ = self.out.give_up();
+        error
+    }
+}
+
+fn real(containers: &[Temporary]) -> Vec<String> {
+    containers.iter().filter(|container| container.is_real).map(|container| container.id.clone()).collect()
+}
+
+/// An id as people are shown it.
+fn short(id: &str) -> &str {
+    let hex = id.strip_prefix("sha256:").unwrap_or(id);
+    hex.get(..12).unwrap_or(hex)
+}

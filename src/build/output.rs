@@ -1,0 +1,73 @@
+//! What a build says, in the classic builder's words and pieces.
+
+use super::{Tell, short};
+use crate::error::Result;
+use crate::model::Progress;
+use serde_json::json;
+
+/// Most messages of a quiet build that are kept for the case that it fails.
+const MAX_KEPT: usize = 100_000;
+
+pub(super) struct Output<'a> {
+    tell: Tell<'a>,
+    /// Of a quiet build: what it would have said.
+    kept: Option<Vec<Progress>>,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(tell: Tell<'a>, quiet: bool) -> Output<'a> {
+        Output { tell, kept: quiet.then(Vec::new) }
+    }
+
+    pub(super) fn message(&mut self, message: Progress) -> Result<()> {
+        match &mut self.kept {
+            None => (self.tell)(message),
+            Some(kept) => {
+                if kept.len() < MAX_KEPT {
+                    kept.push(message);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn line(&mut self, text: impl Into<String>) -> Result<()> {
+        self.message(Progress { stream: text.into(), ..Progress::default() })
+    }
+
+    /// The same in red, as what comes from a process's stderr.
+    pub(super) fn error(&mut self, text: &str) -> Result<()> {
+        self.line(format!("\u{1b}[91m{text}\u{1b}[0m"))
+    }
+
+    pub(super) fn step(&mut self, number: usize, total: usize, code: &str) -> Result<()> {
+        self.line(format!("Step {number}/{total} : {code}"))?;
+        self.line("\n")
+    }
+
+    /// The image that a step ended with.
+    pub(super) fn image(&mut self, id: Option<&str>) -> Result<()> {
+        self.line(format!(" ---> {}\n", id.map(short).unwrap_or_default()))
+    }
+
+    /// A stage's image, for programs.
+    pub(super) fn aux(&mut self, id: &str) -> Result<()> {
+        self.message(Progress { aux: Some(json!({ "ID": id })), ..Progress::default() })
+    }
+
+    /// The end of a build that succeeded.
+    pub(super) fn end(&mut self, id: &str) -> Result<()> {
+        match self.kept.take() {
+            None => Ok(()),
+            Some(_) => self.line(format!("{id}\n")),
+        }
+    }
+
+    /// The end of one that failed.
+    pub(super) fn give_up(&mut self) -> Result<()> {
+        for message in self.kept.take().unwrap_or_default() {
+            self.message(message)?;
+        }
+        Ok(())
+    }
+}

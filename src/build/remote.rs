@@ -1,0 +1,217 @@
+//! What a build gets from elsewhere: base images, files of ADD, contexts.
+
+use super::sources::Found;
+use super::{Build, context};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::{Reference, progress_bar};
+use crate::kernel::tree::{self, Time};
+use crate::model::PullImage;
+use crate::op::Op;
+use crate::registry::Download;
+use crate::time::parse_rfc3339;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What a file is called whose URL does not say, while it is in the build's hands.
+const UNNAMED: &str = "__unnamed__";
+/// Largest build file from elsewhere.
+const MAX_FILE: u64 = 16 << 20;
+/// How often a download tells how far it is.
+const OFTEN: Duration = Duration::from_millis(100);
+
+impl Build<'_> {
+    /// Pulls an image.
+    pub(super) fn pull(&mut self, name: &str) -> Result<()> {
+        let reference = Reference::parse(name)?;
+        let auth = self.request.auths.iter().find(|(host, _)| is_host(host, reference.domain()));
+        let pull = PullImage {
+            name: reference.or_latest().to_string(),
+            tag: String::new(),
+            auth: auth.map(|(_, auth)| auth.clone()).unwrap_or_default(),
+        };
+        let mut events = Vec::new();
+        let (out, shop) = (&mut self.out, self.shop);
+        let pulled = shop.images.pull(
+            &shop.options.registry,
+            &pull,
+            &mut |message| out.message(message),
+            &mut |event| events.push(event),
+            self.op,
+        );
+        for event in &events {
+            shop.journal.append(event)?;
+        }
+        pulled.map(drop)
+    }
+
+    /// Downloads a source of ADD.
+    pub(super) fn download(&mut self, url: &str, destination: &str) -> Result<Found> {
+        let mut download = Download::start(url, &self.shop.options.registry)?;
+        if download.status >= 400 {
+            return Err(failed(url, download.status));
+        }
+        let named = name(url, download.header("content-disposition"));
+        if named.is_none() && destination.ends_with('/') {
+            return Err(Error::invalid(format!("cannot determine filename for source {url}")));
+        }
+        let named = named.unwrap_or_else(|| UNNAMED.into());
+        let (_, stage) = self.building.directory()?;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let mut file = File::from(tree::open_at(stage.dir.as_fd(), &named, flags, 0o600)?);
+        let seconds = download.header("last-modified").and_then(http_date).unwrap_or(0);
+        self.take(&mut download, &mut file, "Downloading", u64::MAX)?;
+        self.out.line("\n")?;
+        tree::chmod_fd(file.as_fd(), 0o600)?;
+        tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
+        drop(file);
+        self.found(stage.dir, &named)
+    }
+
+    /// Takes a body in, telling how far it is.
+    fn take(&mut self, download: &mut Download, to: &mut dyn Write, what: &str, limit: u64) -> Result<u64> {
+        let total = download.length.unwrap_or(0);
+        let (mut buffer, mut taken, mut told) = (vec![0; 128 << 10], 0u64, Instant::now());
+        loop {
+            self.op.map_or(Ok(()), Op::check)?;
+            let read = download.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
+            if read == 0 {
+                if total > 0 && taken < total {
+                    return Err(Error::internal(format!("{what}: unexpected EOF")));
+                }
+                self.out.message(progress_bar(what, "", taken, total))?;
+                return Ok(taken);
+            }
+            taken += read as u64;
+            if taken > limit {
+                return Err(Error::invalid(format!("{what}: more than {limit} bytes")));
+            }
+            to.write_all(&buffer[..read]).map_err(|e| Error::io("write a download", &e))?;
+            if told.elapsed() > OFTEN {
+                told = Instant::now();
+                self.out.message(progress_bar(what, "", taken, total))?;
+            }
+        }
+    }
+}
+
+/// The context that a URL means: a build file alone, or a tar. Answers its tree, the build file's name and content.
+pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
+    if is_git(url) {
+        return Err(Error::unsupported(format!(
+            "remote: {url} is a git repository, and this engine has no git: clone it, and send the tree as the context"
+        )));
+    }
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(Error::internal(format!("remoteURL ({url}) could not be recognized as URL")));
+    }
+    let mut download = Download::start(url, &build.shop.options.registry)?;
+    if download.status >= 400 {
+        return Err(failed(url, download.status));
+    }
+    let kind = download.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let mut kind = kind.to_ascii_lowercase();
+    let head = download.peek(512)?;
+    if matches!(kind.as_str(), "" | "application/octet-stream") {
+        let is_text = std::str::from_utf8(head).is_ok_and(|text| !text.contains('\0'));
+        kind = if is_text { "text/plain" } else { "application/x-tar" }.into();
+    }
+    match kind.as_str() {
+        "text/plain" => {
+            let mut bytes = Vec::new();
+            build.take(
+                &mut download,
+                &mut bytes,
+                &format!("Downloading build context from remote url: {url}"),
+                MAX_FILE,
+            )?;
+            Ok((None, "Dockerfile".into(), bytes))
+        }
+        "application/x-tar"
+        | "application/tar"
+        | "application/gzip"
+        | "application/x-gzip"
+        | "application/x-bzip2"
+        | "application/x-xz"
+        | "application/zstd"
+        | "application/x-tgz" => {
+            let root = context::stage(&build.building, &mut download, build.op)?;
+            let (name, bytes) = context::build_file(&root, &build.request.dockerfile)?;
+            context::take_away(&root, &name)?;
+            Ok((Some(root), name, bytes))
+        }
+        other => Err(Error::invalid(format!("unsupported Content-Type {other:?}"))),
+    }
+}
+
+fn is_git(url: &str) -> bool {
+    let path = url.split(['#', '?']).next().unwrap_or_default();
+    let of_web = (url.starts_with("http://") || url.starts_with("https://")) && path.ends_with(".git");
+    of_web || ["git://", "github.com/", "git@", "ssh://"].iter().any(|start| url.starts_with(start))
+}
+
+/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, day, month, year, clock, "GMT"] = words.as_slice() else { return None };
+    let month = MONTHS.iter().position(|name| name == month)? + 1;
+    let time = parse_rfc3339(format!("{year}-{month:02}-{day}T{clock}Z").as_bytes())?;
+    Some(time.div_euclid(1_000_000_000))
+}
+
+fn failed(url: &str, status: u16) -> Error {
+    let text = format!("failed to GET {url} with status {status}");
+    Error::new(ErrorKind::Internal, text)
+}
+
+/// What a file is called: by its URL's path, else as the server says.
+fn name(url: &str, disposition: Option<&str>) -> Option<String> {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let path = path.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    let fits = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if fits(last) {
+        return Some(last.to_owned());
+    }
+    let parts = disposition?.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
+    let mut named = parts.filter(|(key, _)| key.eq_ignore_ascii_case("filename"));
+    let name = named.next()?.1.trim_matches('"');
+    let name = name.rsplit('/').next().unwrap_or_default();
+    fits(name).then(|| name.to_owned())
+}
+
+/// Whether credentials given for one mean the other.
+fn is_host(given: &str, domain: &str) -> bool {
+    let host = given.split_once("://").map_or(given, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    host == domain || domain == "docker.io" && host == "index.docker.io"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_downloads() {
+        assert_eq!(name("http://h/a/b.txt?x=/y", None).as_deref(), Some("b.txt"));
+        assert_eq!(name("http://h/", Some("attachment; filename=\"c d\"")).as_deref(), Some("c d"));
+        assert_eq!(name("http://h", None), None);
+        assert_eq!(name("http://h/..", Some("x; filename=../../e")).as_deref(), Some("e"));
+    }
+
+    #[test]
+    fn dates_of_servers() {
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(http_date("yesterday"), None);
+    }
+
+    #[test]
+    fn git_is_recognised() {
+        for url in ["git://h/x", "github.com/a/b", "git@h:a/b", "https://h/a.git", "https://h/a.git#b:c"] {
+            assert!(is_git(url), "{url}");
+        }
+        assert!(!is_git("https://h/a.gitx") && !is_git("https://h/git"));
+    }
+}

@@ -1,0 +1,207 @@
+//! Sources of COPY and ADD: what they mean, and the digest of what is there.
+
+use super::files::{Owner, open_dir, open_file, resolve, split, stat};
+use crate::buildfile::glob;
+use crate::error::{Error, Result};
+use crate::image::Hasher;
+use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
+use crate::kernel::tree::{self, Stat};
+use crate::op::Op;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// Something to copy.
+pub(super) struct Found {
+    pub(super) root: Rc<OwnedFd>,
+    /// As the instruction names it: what it is called where it goes into a directory.
+    pub(super) path: String,
+    /// `file:<hex>` or `dir:<hex>`: what the cache goes by.
+    pub(super) hash: String,
+    /// An archive of ADD may be unpacked.
+    pub(super) may_unpack: bool,
+}
+
+/// Where sources are looked for.
+pub(super) struct From<'a> {
+    pub(super) root: Rc<OwnedFd>,
+    /// It is the context, not an image.
+    pub(super) is_context: bool,
+    /// Owners come along, so they count.
+    pub(super) owners: bool,
+    pub(super) op: Option<&'a Op>,
+}
+
+impl From<'_> {
+    /// What one source means: itself, or all that it matches.
+    pub(super) fn find(&self, source: &str) -> Result<Vec<Found>> {
+        let path = source.strip_prefix('/').unwrap_or(source);
+        let path = path.strip_prefix("./").unwrap_or(path);
+        if !has_wildcards(path) {
+            return self.one(path).map(|found| vec![found]);
+        }
+        let mut matches = Vec::new();
+        self.matching(self.root.as_fd(), path, &mut String::new(), &mut matches)?;
+        matches.iter().map(|path| self.one(path)).collect()
+    }
+
+    fn matching(&self, dir: BorrowedFd<'_>, pattern: &str, path: &mut String, matches: &mut Vec<String>) -> Result<()> {
+        self.op.map_or(Ok(()), Op::check)?;
+        let depth = pattern.matches('/').count();
+        let mut entries = tree::entries(dir)?;
+        entries.sort();
+        for (name, is_dir) in entries {
+            let Ok(name) = String::from_utf8(name) else { continue };
+            let length = path.len();
+            if length > 0 {
+                path.push('/');
+            }
+            path.push_str(&name);
+            if glob(pattern, path) {
+                matches.push(path.clone());
+            }
+            // A star takes no slash: deeper than the pattern nothing matches.
+            if is_dir && path.matches('/').count() < depth {
+                self.matching(tree::open_dir_at(dir, &name)?.as_fd(), pattern, path, matches)?;
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn one(&self, path: &str) -> Result<Found> {
+        let real = resolve(&self.root, path)?;
+        let Some(there) = stat(&self.root, &real)? else {
+            let missing = Error::not_found(format!("stat {path}: file does not exist"));
+            return Err(match self.is_context {
+                true => missing.context("file not found in build context or excluded by .dockerignore"),
+                false => missing,
+            });
+        };
+        let mut hasher = Hasher::new();
+        let kind = if there.is_dir() {
+            self.tree(open_dir(&self.root, &real)?.as_fd(), &mut Vec::new(), &mut hasher)?;
+            "dir"
+        } else {
+            let (above, name) = split(&real);
+            let parent = open_dir(&self.root, above)?;
+            self.object(parent.as_fd(), name.as_bytes(), path.as_bytes(), &there, &mut hasher)?;
+            "file"
+        };
+        let hash = format!("{kind}:{}", hasher.finish().hex());
+        Ok(Found { root: self.root.clone(), path: path.to_owned(), hash, may_unpack: true })
+    }
+
+    fn tree(&self, dir: BorrowedFd<'_>, path: &mut Vec<u8>, hasher: &mut Hasher) -> Result<()> {
+        let mut names = tree::names(dir)?;
+        names.sort();
+        for name in names {
+            let Some(stat) = tree::stat_at(dir, &name)? else { continue };
+            let length = path.len();
+            path.push(b'/');
+            path.extend_from_slice(&name);
+            self.object(dir, &name, path, &stat, hasher)?;
+            if stat.is_dir() {
+                self.tree(tree::open_dir_at(dir, &name)?.as_fd(), path, hasher)?;
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    /// Everything of an object that comes to be in the image, but its time.
+    fn object(&self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat, hasher: &mut Hasher) -> Result<()> {
+        self.op.map_or(Ok(()), Op::check)?;
+        let owner: Owner = if self.owners { (stat.uid, stat.gid) } else { (0, 0) };
+        let size = if stat.is_file() { stat.size } else { 0 };
+        let mut head = path.to_vec();
+        head.extend_from_slice(format!("\0{:o} {} {} {size} {}\0", stat.mode, owner.0, owner.1, stat.rdev).as_bytes());
+        hasher.update(&head);
+        match stat.mode & libc::S_IFMT {
+            libc::S_IFLNK => hasher.update(&tree::read_link_at(dir, name)?),
+            libc::S_IFREG => {
+                let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+                let mut file = std::fs::File::from(openat2(dir, name, flags, 0, BENEATH_NO_LINKS)?);
+                for key in tree::xattrs_fd(file.as_fd())? {
+                    if (key == "security.capability" || key.starts_with("user."))
+                        && let Some(value) = tree::get_xattr_fd(file.as_fd(), &key)?
+                    {
+                        hasher.update(format!("{key}={}:", value.len()).as_bytes());
+                        hasher.update(&value);
+                    }
+                }
+                let mut buffer = vec![0; 128 << 10];
+                loop {
+                    let read = file.read(&mut buffer).map_err(|e| Error::io("read a source", &e))?;
+                    if read == 0 {
+                        break;
+                    }
+                    hasher.update(&buffer[..read]);
+                }
+            }
+            _ => {}
+        }
+        hasher.update(b"\0");
+        Ok(())
+    }
+}
+
+/// One digest of all sources.
+pub(super) fn hash_of(all: &[Found]) -> String {
+    if let [one] = all {
+        return one.hash.clone();
+    }
+    let hashes: Vec<&str> = all.iter().map(|found| found.hash.as_str()).collect();
+    let mut hasher = Hasher::new();
+    hasher.update(hashes.join(",").as_bytes());
+    format!("multi:{}", hasher.finish().hex())
+}
+
+/// A name as a source that means nothing but that name.
+pub(super) fn literal(name: &str) -> String {
+    let special = |c: char| matches!(c, '*' | '?' | '[' | '\\');
+    name.chars().flat_map(|c| if special(c) { vec!['\\', c] } else { vec![c] }).collect()
+}
+
+fn has_wildcards(path: &str) -> bool {
+    let mut chars = path.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '*' | '?' | '[' => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Who `user[:group]` is in an image: numbers as they are, names by its files.
+pub(super) fn owner(root: &OwnedFd, text: &str) -> Result<Owner> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (user, group) = match parts.as_slice() {
+        [user] => (*user, *user),
+        [user, group] => (*user, *group),
+        _ => return Err(Error::invalid(format!("invalid chown string format: {text}"))),
+    };
+    let user = id_of(root, user, "/etc/passwd", "user")?;
+    let group = id_of(root, group, "/etc/group", "group")?;
+    Ok((user, group))
+}
+
+/// Largest file of users or groups that is read.
+const MAX_USERS: u64 = 4 << 20;
+
+fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let letter = &what[..1];
+    let unknown = |why: String| Error::invalid(format!("can't find {letter}id for {what} {name}: {why}"));
+    let mut text = String::new();
+    open_file(root, &resolve(root, file)?)
+        .and_then(|file| Ok(file.take(MAX_USERS).read_to_string(&mut text)?))
+        .map_err(|_| unknown(format!("open {file}: no such file or directory")))?;
+    let of_name = text.lines().filter(|line| line.split(':').next() == Some(name));
+    let id = of_name.filter_map(|line| line.split(':').nth(2)?.parse().ok()).next();
+    id.ok_or_else(|| unknown(format!("no such {what}: {name}")))
+}

@@ -1,0 +1,517 @@
+//! A stage: its state, and what each instruction does to it.
+
+use super::args::Args;
+use super::{Build, Temporary, short};
+use crate::buildfile::{
+    Command, Expander, Instruction, Stage, Step, parse_one, quoted, quoted_list, shown_duration, shown_list,
+};
+use crate::container::names::new_id;
+use crate::container::spec::{clean, parse_signal, signal_exists};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::{self, Digest};
+use crate::log::Channel;
+use crate::model::{ContainerConfig, CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Resources};
+use std::collections::BTreeMap;
+
+const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where a stage has come to.
+pub(super) struct State<'a> {
+    /// The image so far; absent: nothing yet on `scratch`.
+    pub(super) image: Option<String>,
+    pub(super) config: ContainerConfig,
+    pub(super) author: String,
+    /// CMD stood in this stage: ENTRYPOINT leaves it.
+    pub(super) cmd_set: bool,
+    pub(super) args: Args<'a>,
+    /// A step was made anew: so are those after it.
+    pub(super) anew: bool,
+}
+
+/// A stage that is done.
+pub(super) struct Finished {
+    pub(super) name: String,
+    pub(super) image: Option<String>,
+    pub(super) config: ContainerConfig,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(args: Args<'a>) -> State<'a> {
+        State {
+            image: None,
+            config: ContainerConfig::default(),
+            author: String::new(),
+            cmd_set: false,
+            args,
+            anew: false,
+        }
+    }
+
+    fn shell(&self) -> Vec<String> {
+        let own = self.config.shell.clone().filter(|shell| !shell.is_empty());
+        own.unwrap_or_else(|| SHELL.map(str::to_owned).to_vec())
+    }
+
+    /// The words that a command line becomes.
+    fn words(&self, command: &Command) -> Vec<String> {
+        match command.shell && !command.words.is_empty() {
+            true => [self.shell(), command.words.clone()].concat(),
+            false => command.words.clone(),
+        }
+    }
+
+    /// The configuration that stands for a step which runs nothing: two words say what it does.
+    fn nop(&self, comment: &str) -> ContainerConfig {
+        self.with_cmd([self.shell(), vec!["#(nop) ".into(), comment.into()]].concat())
+    }
+
+    /// The same in one word, as some instructions have it.
+    pub(super) fn nop_in_one(&self, comment: &str) -> ContainerConfig {
+        self.with_cmd([self.shell(), vec![format!("#(nop) {comment}")]].concat())
+    }
+
+    fn with_cmd(&self, cmd: Vec<String>) -> ContainerConfig {
+        ContainerConfig { cmd: Some(cmd), ..self.config.clone() }
+    }
+}
+
+impl Build<'_> {
+    /// ARG before the first FROM.
+    pub(super) fn meta(&mut self, step: &Step, args: &mut Args<'_>) -> Result<()> {
+        let Instruction::Arg(list) = &step.instruction else { return Ok(()) };
+        for (name, default) in list {
+            let known = args.beside(&[]);
+            let default = default.as_ref().map(|text| self.expand(text, &[], &known)).transpose()?;
+            args.add_meta(name, default);
+        }
+        Ok(())
+    }
+
+    /// FROM.
+    pub(super) fn begin(&mut self, state: &mut State<'_>, stage: &Stage) -> Result<()> {
+        let meta = state.args.all_meta();
+        let base = self.expand(&stage.base, &[], &meta)?;
+        if base.is_empty() {
+            return Err(Error::invalid(format!("base name ({}) should not be blank", stage.base)));
+        }
+        let platform = self.expand(&stage.platform, &[], &meta)?;
+        if !matches!(platform.split('/').next(), Some("" | "linux")) {
+            return Err(Error::invalid(format!("operating system is not supported: {}", quoted(&platform))));
+        }
+        let earlier = self.finished.iter().find(|stage| stage.name == base.to_lowercase());
+        if let Some(earlier) = earlier {
+            (state.image, state.config) = (earlier.image.clone(), earlier.config.clone());
+        } else if base != "scratch" {
+            let (id, config) = self.base_image(&base)?;
+            (state.image, state.config) = (Some(id), config);
+        }
+        let has_path = state.config.env.iter().flatten().any(|entry| entry.split('=').next() == Some("PATH"));
+        if !has_path {
+            state.config.env.get_or_insert_default().push(format!("PATH={PATH}"));
+        }
+        (state.config.open_stdin, state.config.stdin_once) = (false, false);
+        let triggers = state.config.on_build.take().unwrap_or_default();
+        if triggers.is_empty() {
+            return Ok(());
+        }
+        self.out.line(format!("# Executing {} build trigger", triggers.len()))?;
+        if triggers.len() > 1 {
+            self.out.line("s")?;
+        }
+        self.out.line("\n")?;
+        for trigger in &triggers {
+            self.step(state, &parse_one(trigger)?)?;
+        }
+        Ok(())
+    }
+
+    /// An image by its name, from its registry where it is not here or a newer one is asked for.
+    pub(super) fn base_image(&mut self, name: &str) -> Result<(String, ContainerConfig)> {
+        if !self.request.pull {
+            match self.shop.images.config(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                found => return found.map(|(id, view)| (id, view.config)),
+            }
+        }
+        self.pull(name)?;
+        self.shop.images.config(name).map(|(id, view)| (id, view.config))
+    }
+
+    /// Does one step; then containers go that the request does not want to keep.
+    pub(super) fn step(&mut self, state: &mut State<'_>, step: &Step) -> Result<()> {
+        state.config.image = state.image.clone().unwrap_or_default();
+        let done = self.instruction(state, &step.instruction);
+        let cancelled = done.as_ref().is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback)
+        });
+        if self.request.forcerm || self.request.rm && done.is_ok() || cancelled {
+            for container in std::mem::take(&mut self.containers) {
+                if container.is_real {
+                    self.shop.containers.remove_build_step(&container.id)?;
+                }
+                if !cancelled {
+                    self.out.line(format!("Removing intermediate container {}\n", short(&container.id)))?;
+                }
+            }
+        }
+        done
+    }
+
+    fn instruction(&mut self, state: &mut State<'_>, instruction: &Instruction) -> Result<()> {
+        let env = state.config.env.clone().unwrap_or_default();
+        let args = state.args.beside(&env);
+        let put_in = |text: &str| self.expand(text, &env, &args);
+        let all = |texts: &[String]| texts.iter().map(|text| put_in(text)).collect::<Result<Vec<_>>>();
+        match instruction {
+            Instruction::Arg(list) => {
+                let mut comment = String::from("ARG");
+                let mut new = Vec::new();
+                for (name, default) in list {
+                    let name = put_in(name)?;
+                    let default = default.as_ref().map(|text| put_in(text)).transpose()?;
+                    comment.push_str(&format!(" {name}"));
+                    if let Some(default) = &default {
+                        comment.push_str(&format!("={default}"));
+                    }
+                    new.push((name, default));
+                }
+                for (name, default) in new {
+                    state.args.add(&name, default);
+                }
+                self.nop(state, &comment)
+            }
+            Instruction::Env(pairs) => {
+                let mut comment = String::from("ENV");
+                let list = state.config.env.get_or_insert_default();
+                for (name, value) in pairs {
+                    let entry = format!("{}={}", put_in(name)?, put_in(value)?);
+                    comment.push_str(&format!(" {entry}"));
+                    let name = entry.split('=').next();
+                    match list.iter_mut().find(|have| have.split('=').next() == name) {
+                        Some(have) => *have = entry,
+                        None => list.push(entry),
+                    }
+                }
+                self.nop(state, &comment)
+            }
+            Instruction::Label { pairs, literal } => {
+                let mut comment = String::from("LABEL");
+                for (key, value) in pairs {
+                    let (key, value) =
+                        if *literal { (key.clone(), value.clone()) } else { (put_in(key)?, put_in(value)?) };
+                    comment.push_str(&format!(" {key}={value}"));
+                    state.config.labels.insert(key, value);
+                }
+                self.nop(state, &comment)
+            }
+            Instruction::Maintainer(text) => {
+                state.author.clone_from(text);
+                self.nop(state, &format!("MAINTAINER {text}"))
+            }
+            Instruction::Cmd(command) => {
+                let words = state.words(command);
+                let comment = format!("CMD {}", quoted_list(&words));
+                state.config.cmd = Some(words);
+                self.nop(state, &comment)?;
+                state.cmd_set |= !command.words.is_empty();
+                Ok(())
+            }
+            Instruction::Entrypoint(command) => {
+                let words = state.words(command);
+                let comment = format!("ENTRYPOINT {}", quoted_list(&words));
+                state.config.entrypoint = if words.is_empty() { None } else { Some(words) };
+                if !state.cmd_set {
+                    state.config.cmd = None;
+                }
+                self.nop(state, &comment)
+            }
+            Instruction::Expose(words) => {
+                let expander = self.expander(&env, &args);
+                let look_up = |name: &str| expander(name);
+                let expander = Expander { escape: self.escape, look_up: &look_up };
+                let mut ports = Vec::new();
+                for word in words {
+                    ports.extend(expander.words(word)?);
+                }
+                for port in image::exposed(&ports)? {
+                    state.config.exposed_ports.insert(port, Empty {});
+                }
+                self.nop(state, &format!("EXPOSE {}", ports.join(" ")))
+            }
+            Instruction::Healthcheck(check) => {
+                let before = state.config.healthcheck.as_ref().map(|check| check.test.clone()).unwrap_or_default();
+                let none = |test: &[String]| test.first().is_none_or(|word| word == "NONE");
+                if !none(&before) && !none(&check.test) {
+                    let text = format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before));
+                    self.out.line(text)?;
+                }
+                state.config.healthcheck = Some(check.clone());
+                self.nop(state, &format!("HEALTHCHECK {}", shown_check(check)))
+            }
+            Instruction::OnBuild(text) => {
+                state.config.on_build.get_or_insert_default().push(text.clone());
+                self.nop(state, &format!("ONBUILD {text}"))
+            }
+            Instruction::Shell(words) => {
+                state.config.shell = Some(words.clone());
+                self.nop(state, &format!("SHELL {}", shown_list(words)))
+            }
+            Instruction::StopSignal(text) => {
+                let signal = put_in(text)?;
+                if !parse_signal(&signal).is_ok_and(signal_exists) {
+                    return Err(Error::invalid(format!("Invalid signal: {signal}")));
+                }
+                state.config.stop_signal.clone_from(&signal);
+                self.nop(state, &format!("STOPSIGNAL {signal}"))
+            }
+            Instruction::User(text) => {
+                state.config.user = put_in(text)?;
+                let comment = format!("USER {}", state.config.user);
+                self.nop(state, &comment)
+            }
+            Instruction::Volume(paths) => {
+                let paths = all(paths)?;
+                for path in &paths {
+                    if path.is_empty() {
+                        return Err(Error::invalid("VOLUME specified can not be an empty string"));
+                    }
+                    state.config.volumes.get_or_insert_default().insert(path.clone(), Empty {});
+                }
+                self.nop(state, &format!("VOLUME {}", shown_list(&paths)))
+            }
+            Instruction::Workdir(path) => {
+                let path = put_in(path)?;
+                if path.is_empty() {
+                    return Err(Error::invalid("cannot normalise nothing"));
+                }
+                state.config.working_dir = match path.starts_with('/') {
+                    true => clean(&path),
+                    false => clean(&format!("{}/{path}", state.config.working_dir)),
+                };
+                self.workdir(state)
+            }
+            Instruction::Run(command) => self.run(state, command, &args),
+            Instruction::Copy(copy) | Instruction::Add(copy) => {
+                let mut copy = copy.clone();
+                copy.sources = all(&copy.sources)?;
+                copy.destination = put_in(&copy.destination)?;
+                copy.chown = put_in(&copy.chown)?;
+                for doc in copy.documents.iter_mut().filter(|doc| doc.expand) {
+                    // Line by line would be the same: quotes mean nothing in a document.
+                    doc.content = self.expand_document(&doc.content, &env, &args)?;
+                }
+                self.copy(state, &copy, matches!(instruction, Instruction::Add(_)))
+            }
+        }
+    }
+
+    /// A step that only changes the configuration.
+    fn nop(&mut self, state: &mut State<'_>, comment: &str) -> Result<()> {
+        let config = state.nop(comment);
+        if self.probe(state, &config)? {
+            return Ok(());
+        }
+        let id = self.spoken_of(&config)?;
+        self.commit(state, config, &id, None)
+    }
+
+    /// Whether the step is here already; then it is done.
+    pub(super) fn probe(&mut self, state: &mut State<'_>, config: &ContainerConfig) -> Result<bool> {
+        if state.anew || self.request.nocache {
+            return Ok(false);
+        }
+        match self.building.cached(state.image.as_deref(), config)? {
+            Some(id) => {
+                self.out.line(" ---> Using cache\n")?;
+                state.image = Some(id);
+                Ok(true)
+            }
+            None => {
+                state.anew = true;
+                Ok(false)
+            }
+        }
+    }
+
+    /// The container of a step that runs nothing. It is made only where it is to stay: nobody could see it else.
+    fn spoken_of(&mut self, config: &ContainerConfig) -> Result<String> {
+        let stays = !self.request.rm && !self.request.forcerm;
+        let id = if stays { self.container(config)?.0 } else { new_id()? };
+        if !stays {
+            self.containers.push(Temporary { id: id.clone(), is_real: false });
+            self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+        }
+        Ok(id)
+    }
+
+    /// Makes a container, and tells of it.
+    fn container(&mut self, config: &ContainerConfig) -> Result<(String, ())> {
+        let body = CreateBody { config: config.clone(), host_config: self.host_config(), ..CreateBody::default() };
+        let (step, warnings) = self.shop.containers.build_step(&body, &self.building)?;
+        let id = step.id.clone();
+        self.containers.push(Temporary { id: id.clone(), is_real: true });
+        for warning in warnings {
+            self.out.line(format!(" ---> [Warning] {warning}\n"))?;
+        }
+        self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+        Ok((id, ()))
+    }
+
+    /// The step becomes an image.
+    pub(super) fn commit(
+        &mut self,
+        state: &mut State<'_>,
+        mut container_config: ContainerConfig,
+        container: &str,
+        layer: Option<Digest>,
+    ) -> Result<()> {
+        container_config.hostname = short(container).to_owned();
+        let step = image::Step {
+            parent: state.image.as_deref(),
+            config: &state.config,
+            container_config: &container_config,
+            container,
+            author: &state.author,
+        };
+        state.image = Some(self.building.image(&step, layer)?);
+        Ok(())
+    }
+
+    fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
+        let words = state.words(command);
+        let told: Vec<String> = args
+            .iter()
+            .filter(|(name, _)| state.args.is_told(name))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let saved = match args.is_empty() {
+            true => words.clone(),
+            false => [vec![format!("|{}", told.len())], told, words.clone()].concat(),
+        };
+        let mut probe = ContainerConfig { cmd: Some(saved), ..state.config.clone() };
+        if !words.is_empty() {
+            probe.entrypoint = None;
+        }
+        if self.probe(state, &probe)? {
+            return Ok(());
+        }
+        let Some(image) = state.image.clone() else {
+            return Err(Error::invalid("RUN: there is nothing in `scratch` that could run"));
+        };
+        let mut config = ContainerConfig { cmd: Some(words.clone()), image, ..state.config.clone() };
+        config.entrypoint = Some(vec![String::new()]);
+        config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
+        let env = config.env.get_or_insert_default();
+        env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));
+        let (id, ()) = self.container(&config)?;
+        let step = self.shop.containers.known_build_step(&id);
+        let out = &mut self.out;
+        let code = step.run(
+            &mut |channel, bytes| {
+                let text = String::from_utf8_lossy(bytes);
+                if channel == Channel::Stderr { out.error(&text) } else { out.line(text) }
+            },
+            self.op,
+        )?;
+        if code != 0 {
+            let text = format!("The command '{}' returned a non-zero code: {code}", words.join(" "));
+            return Err(Error::internal(text).with_exit_code(code));
+        }
+        let stays = !self.request.rm && !self.request.forcerm;
+        let layer = step.layer(&mut self.building, stays, self.op)?;
+        self.commit(state, probe, &id, layer)
+    }
+
+    fn workdir(&mut self, state: &mut State<'_>) -> Result<()> {
+        let path = state.config.working_dir.clone();
+        let config = state.nop_in_one(&format!("WORKDIR {path}"));
+        if self.probe(state, &config)? {
+            return Ok(());
+        }
+        let id = self.spoken_of(&config)?;
+        let layer = self.directory(state.image.as_deref(), &path)?;
+        self.commit(state, config, &id, layer)
+    }
+
+    fn host_config(&self) -> HostConfig {
+        let request = self.request;
+        HostConfig {
+            log_config: LogConfig { kind: "none".into(), ..LogConfig::default() },
+            network_mode: request.networkmode.clone(),
+            shm_size: Some(request.shmsize),
+            extra_hosts: Some(request.extrahosts.clone()).filter(|hosts| !hosts.is_empty()),
+            security_opt: Some(request.securityopt.clone()).filter(|options| !options.is_empty()),
+            resources: Resources {
+                cpu_shares: request.cpushares,
+                memory: request.memory,
+                memory_swap: request.memswap,
+                cgroup_parent: request.cgroupparent.clone(),
+                cpu_period: request.cpuperiod,
+                cpu_quota: request.cpuquota,
+                cpuset_cpus: request.cpusetcpus.clone(),
+                cpuset_mems: request.cpusetmems.clone(),
+                ulimits: Some(request.ulimits.clone()).filter(|limits| !limits.is_empty()),
+                ..Resources::default()
+            },
+            ..HostConfig::default()
+        }
+    }
+
+    /// Puts variables in: of the environment first, then arguments.
+    fn expand(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
+        let look_up = self.expander(env, args);
+        Expander { escape: self.escape, look_up: &look_up }.word(text)
+    }
+
+    fn expander<'e>(
+        &self,
+        env: &'e [String],
+        args: &'e BTreeMap<String, String>,
+    ) -> impl Fn(&str) -> Option<String> + use<'e> {
+        move |name| {
+            let of_env = env.iter().find_map(|entry| {
+                let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
+                (key == name).then(|| value.to_owned())
+            });
+            of_env.or_else(|| args.get(name).cloned())
+        }
+    }
+
+    /// Puts variables into a document, in which quotes are only quotes.
+    fn expand_document(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
+        let (mut escaped, mut chars) = (String::new(), text.chars().peekable());
+        while let Some(c) = chars.next() {
+            match c {
+                '\'' | '"' => escaped.push(self.escape),
+                // Before anything but a dollar it stands for itself.
+                c if c == self.escape && chars.peek() != Some(&'$') => escaped.push(c),
+                _ => {}
+            }
+            escaped.push(c);
+        }
+        self.expand(&escaped, env, args)
+    }
+}
+
+/// A health check as the history shows it.
+fn shown_check(check: &Healthcheck) -> String {
+    let time = |ns: i64| quoted(&shown_duration(ns));
+    let count = u32::try_from(check.retries).unwrap_or(0);
+    let count = match char::from_u32(count) {
+        Some(c @ (' '..='&' | '('..='[' | ']'..='~')) => format!("'{c}'"),
+        Some('\'') => "'\\''".into(),
+        Some('\\') => "'\\\\'".into(),
+        Some('\n') => "'\\n'".into(),
+        Some('\t') => "'\\t'".into(),
+        Some('\r') => "'\\r'".into(),
+        Some('\u{7}') => "'\\a'".into(),
+        Some('\u{8}') => "'\\b'".into(),
+        Some('\u{b}') => "'\\v'".into(),
+        Some('\u{c}') => "'\\f'".into(),
+        _ if count < 0x80 => format!("'\\x{count:02x}'"),
+        _ => format!("'\\u{count:04x}'"),
+    };
+    let (interval, timeout, start) = (time(check.interval), time(check.timeout), time(check.start_period));
+    format!("&{{{} {interval} {timeout} {start} {count}}}", quoted_list(&check.test))
+}

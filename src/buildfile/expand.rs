@@ -1,0 +1,327 @@
+//! Variables and quotes: `$x`, `${x}`, `${x:-y}`, `${x:+y}`, `'as it is'`, `"with $x"`, escapes.
+
+use super::go::quoted;
+use crate::error::{Error, Result};
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Nesting of `${a:-${b:-...}}`.
+const MAX_DEPTH: u32 = 100;
+
+/// Expands words with the values that a look-up knows.
+pub(crate) struct Expander<'a> {
+    /// The character that takes the next one as it is.
+    pub(crate) escape: char,
+    /// The value of a name.
+    pub(crate) look_up: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Expander<'_> {
+    /// One word of a word: quotes are taken away, variables put in.
+    pub(crate) fn word(&self, text: &str) -> Result<String> {
+        self.run(text).map(|(word, _)| word)
+    }
+
+    /// The words that a word becomes: blanks that come from variables, or stand bare, separate.
+    pub(crate) fn words(&self, text: &str) -> Result<Vec<String>> {
+        self.run(text).map(|(_, words)| words)
+    }
+
+    fn run(&self, text: &str) -> Result<(String, Vec<String>)> {
+        let mut reader = Reader { chars: text.chars().peekable(), expander: self, depth: 0 };
+        let read = reader.until(None);
+        read.map_err(|error| error.context(format_args!("failed to process {}", quoted(text))))
+    }
+}
+
+struct Reader<'a> {
+    chars: Peekable<Chars<'a>>,
+    expander: &'a Expander<'a>,
+    depth: u32,
+}
+
+/// The text, and the same as words.
+#[derive(Default)]
+struct Out {
+    text: String,
+    words: Vec<String>,
+    word: String,
+    in_word: bool,
+}
+
+impl Out {
+    fn bare(&mut self, c: char) {
+        if !c.is_whitespace() {
+            self.word.push(c);
+            self.in_word = true;
+        } else if self.in_word && !self.word.is_empty() {
+            self.words.push(std::mem::take(&mut self.word));
+            self.in_word = false;
+        }
+    }
+    fn raw(&mut self, text: &str) {
+        self.word.push_str(text);
+        self.in_word = true;
+    }
+    fn end(mut self) -> (String, Vec<String>) {
+        if !self.word.is_empty() {
+            self.words.push(self.word);
+        }
+        (self.text, self.words)
+    }
+}
+
+impl Reader<'_> {
+    /// Reads to the end, or to `stop`, which is taken.
+    fn until(&mut self, stop: Option<char>) -> Result<(String, Vec<String>)> {
+        let mut out = Out::default();
+        while let Some(&c) = self.chars.peek() {
+            if Some(c) == stop {
+                self.chars.next();
+                return Ok(out.end());
+            }
+            self.chars.next();
+            match c {
+                '\'' | '"' => {
+                    let text = if c == '"' { self.double()? } else { self.single()? };
+                    out.text.push_str(&text);
+                    out.raw(&text);
+                }
+                '$' => {
+                    let value = self.dollar()?;
+                    out.text.push_str(&value);
+                    value.chars().for_each(|c| out.bare(c));
+                }
+                c if c == self.expander.escape => {
+                    // At the very end it means nothing.
+                    let Some(next) = self.chars.next() else { break };
+                    out.text.push(next);
+                    out.raw(next.encode_utf8(&mut [0; 4]));
+                }
+                c => {
+                    out.text.push(c);
+                    out.bare(c);
+                }
+            }
+        }
+        match stop {
+            None => Ok(out.end()),
+            Some(stop) => Err(Error::invalid(format!("unexpected end of statement while looking for matching {stop}"))),
+        }
+    }
+
+    fn single(&mut self) -> Result<String> {
+        let mut text = String::new();
+        loop {
+            match self.chars.next() {
+                Some('\'') => return Ok(text),
+                Some(c) => text.push(c),
+                None => return Err(unclosed("single-quote")),
+            }
+        }
+    }
+
+    fn double(&mut self) -> Result<String> {
+        let escape = self.expander.escape;
+        let mut text = String::new();
+        loop {
+            match self.chars.next() {
+                Some('"') => return Ok(text),
+                Some('$') => text.push_str(&self.dollar()?),
+                Some(c) if c == escape => match self.chars.peek() {
+                    None => {}
+                    Some(&next) if next == '"' || next == '$' || next == escape => {
+                        self.chars.next();
+                        text.push(next);
+                    }
+                    Some(_) => text.push(c),
+                },
+                Some(c) => text.push(c),
+                None => return Err(unclosed("double-quote")),
+            }
+        }
+    }
+
+    /// What follows a dollar.
+    fn dollar(&mut self) -> Result<String> {
+        if self.chars.peek() != Some(&'{') {
+            let name = self.name();
+            return Ok(if name.is_empty() { "$".into() } else { self.value(&name) });
+        }
+        self.chars.next();
+        match self.chars.peek() {
+            None => return Err(Error::invalid("syntax error: missing '}'")),
+            Some('{' | '}' | ':') => return Err(Error::invalid("syntax error: bad substitution")),
+            Some(_) => {}
+        }
+        let name = self.name();
+        match self.chars.next() {
+            Some('}') => Ok(self.value(&name)),
+            Some(':') => self.modified(&name),
+            _ => Err(Error::invalid("missing ':' in substitution")),
+        }
+    }
+
+    /// What follows `${name:`.
+    fn modified(&mut self, name: &str) -> Result<String> {
+        let modifier = self.chars.next();
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Error::invalid(format!("substitutions are nested more than {MAX_DEPTH} deep")));
+        }
+        let other = self.until(Some('}'));
+        self.depth -= 1;
+        let other = match other {
+            Ok((text, _)) => text,
+            Err(_) if self.chars.peek().is_none() => return Err(Error::invalid("syntax error: missing '}'")),
+            Err(error) => return Err(error),
+        };
+        let value = self.value(name);
+        match (modifier, value.is_empty()) {
+            (Some('+'), false) | (Some('-'), true) => Ok(other),
+            (Some('+' | '-'), _) => Ok(value),
+            (modifier, _) => {
+                let shown = modifier.map(String::from).unwrap_or_default();
+                Err(Error::invalid(format!("unsupported modifier ({shown}) in substitution")))
+            }
+        }
+    }
+
+    /// A name: letters, digits and `_`; one that begins with a digit is that digit.
+    fn name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(&c) = self.chars.peek() {
+            if name.is_empty() && c.is_numeric() {
+                self.chars.next();
+                return c.into();
+            }
+            if !c.is_alphanumeric() && c != '_' {
+                break;
+            }
+            self.chars.next();
+            name.push(c);
+        }
+        name
+    }
+
+    fn value(&self, name: &str) -> String {
+        (self.expander.look_up)(name).unwrap_or_default()
+    }
+}
+
+fn unclosed(what: &str) -> Error {
+    Error::invalid(format!("unexpected end of statement while looking for matching {what}"))
+}
+
+/// Words apart by blanks that stand in no quotes; quotes and escapes stay as they are.
+pub(crate) fn split_words(text: &str, escape: char) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut blank_ok) = (Vec::new(), String::new(), None, false);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match quote {
+            None if c.is_whitespace() => {
+                if blank_ok || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                blank_ok = false;
+                continue;
+            }
+            None if c == '\'' || c == '"' => {
+                quote = Some(c);
+                blank_ok = true;
+            }
+            Some(open) if open == c => quote = None,
+            _ => {}
+        }
+        // In single quotes nothing is escaped; at the very end an escape means nothing.
+        if c == escape && quote != Some('\'') {
+            let Some(next) = chars.next() else { break };
+            word.push(c);
+            word.push(next);
+            continue;
+        }
+        word.push(c);
+    }
+    if blank_ok || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expander() -> Expander<'static> {
+        Expander {
+            escape: '\\',
+            look_up: &|name| match name {
+                "x" => Some("one".into()),
+                "two" => Some("a b".into()),
+                "1" => Some("digit".into()),
+                "empty" => Some(String::new()),
+                _ => None,
+            },
+        }
+    }
+
+    #[test]
+    fn every_form() {
+        for (text, want) in [
+            ("$x", "one"),
+            ("${x}y", "oney"),
+            ("$xy", ""),
+            ("$x-y", "one-y"),
+            ("$12", "digit2"),
+            ("${no:-d}", "d"),
+            ("${empty:-d}", "d"),
+            ("${x:-d}", "one"),
+            ("${x:+d}", "d"),
+            ("${no:+d}", ""),
+            ("${no:-$x}", "one"),
+            ("${no:-${empty:-deep}}", "deep"),
+            ("\\$x", "$x"),
+            ("'$x'", "$x"),
+            ("\"$x 'q'\"", "one 'q'"),
+            ("\"\\$x \\\" \\a\"", "$x \" \\a"),
+            ("a\\ b", "a b"),
+            ("$", "$"),
+            ("$ a", "$ a"),
+            ("a\\", "a"),
+            ("${x:-a b}", "one"),
+        ] {
+            assert_eq!(expander().word(text).unwrap(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, want) in [
+            ("'a", "failed to process \"'a\": unexpected end of statement while looking for matching single-quote"),
+            ("\"a", "failed to process \"\\\"a\": unexpected end of statement while looking for matching double-quote"),
+            ("${", "failed to process \"${\": syntax error: missing '}'"),
+            ("${}", "failed to process \"${}\": syntax error: bad substitution"),
+            ("${x", "failed to process \"${x\": missing ':' in substitution"),
+            ("${x:-y", "failed to process \"${x:-y\": syntax error: missing '}'"),
+            ("${x:?y}", "failed to process \"${x:?y}\": unsupported modifier (?) in substitution"),
+        ] {
+            assert_eq!(expander().word(text).unwrap_err().message(), want);
+        }
+        let deep = "${a:-".repeat(5000);
+        assert!(expander().word(&deep).is_err());
+    }
+
+    #[test]
+    fn words_of_a_value() {
+        assert_eq!(expander().words("$two c").unwrap(), ["a", "b", "c"]);
+        assert_eq!(expander().words("\"$two\" c\\ d").unwrap(), ["a b", "c d"]);
+        assert!(expander().words("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn quotes_hold_words_together() {
+        assert_eq!(split_words("a=\"b c\" d='e f' g\\ h", '\\'), ["a=\"b c\"", "d='e f'", "g\\ h"]);
+        assert_eq!(split_words("  a\t\"\" ", '\\'), ["a", "\"\""]);
+        assert_eq!(split_words("a=b`", '`'), ["a=b"]);
+    }
+}

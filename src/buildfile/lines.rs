@@ -1,0 +1,221 @@
+//! Build files as lines: directives, comments, continuations, heredocs.
+
+use super::expand::split_words;
+use crate::error::{Error, Result};
+use std::collections::HashSet;
+
+/// Longest line that is taken, as docker's parser has it.
+const MAX_LINE: usize = 64 << 10;
+
+/// A build file, split.
+pub(crate) struct Source {
+    pub(crate) lines: Vec<Line>,
+    /// The character that escapes, and goes on with the next line.
+    pub(crate) escape: char,
+    /// For the user, once the build runs.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// One instruction's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    /// Where it begins, counted from 1.
+    pub(crate) number: usize,
+    pub(crate) heredocs: Vec<Heredoc>,
+}
+
+/// A document that stands behind its instruction's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heredoc {
+    pub(crate) name: String,
+    /// As it stands there, each line with its end.
+    pub(crate) content: String,
+    /// Variables are put in: its name stood in no quotes.
+    pub(crate) expand: bool,
+    /// Tabs at the beginning of lines are taken away.
+    pub(crate) chomp: bool,
+}
+
+impl Source {
+    /// Errors: a directive that is wrong or comes twice, a line that is too long, no instruction at all.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Source> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let all: Vec<&str> = text.lines().collect();
+        if all.iter().any(|line| line.len() >= MAX_LINE) {
+            return Err(Error::invalid("dockerfile line greater than maximum allowed size of 65535"));
+        }
+        let mut source = Source { lines: Vec::new(), escape: '\\', warnings: Vec::new() };
+        let mut directives = Directives::default();
+        let mut at = 0;
+        while at < all.len() {
+            let line = all[at].trim_start();
+            let number = at + 1;
+            at += 1;
+            if let Some(escape) = directives.read(line)? {
+                source.escape = escape;
+            }
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (mut line, mut open) = continued(line, source.escape);
+            let mut blank = false;
+            while open && at < all.len() {
+                let next = all[at];
+                at += 1;
+                if next.trim_start().starts_with('#') {
+                    continue;
+                }
+                if next.trim().is_empty() {
+                    blank = true;
+                    continue;
+                }
+                let (part, more) = continued(next, source.escape);
+                line.push_str(&part);
+                open = more;
+            }
+            if blank {
+                source.warnings.push(format!("[WARNING]: Empty continuation line found in:\n    {line}"));
+            }
+            let heredocs = heredocs(&line, source.escape, &all, &mut at);
+            source.lines.push(Line { text: line, number, heredocs });
+        }
+        if source.lines.is_empty() {
+            return Err(Error::invalid("file with no instructions"));
+        }
+        if !source.warnings.is_empty() {
+            let last = "[WARNING]: Empty continuation lines will become errors in a future release.";
+            source.warnings.push(last.into());
+        }
+        Ok(source)
+    }
+}
+
+/// The line without its continuation mark, and whether it had one.
+fn continued(line: &str, escape: char) -> (String, bool) {
+    match line.trim_end_matches([' ', '\t']).strip_suffix(escape) {
+        Some(part) => (part.to_owned(), true),
+        None => (line.to_owned(), false),
+    }
+}
+
+/// `# name=value` before everything else.
+#[derive(Default)]
+struct Directives {
+    over: bool,
+    seen: HashSet<String>,
+}
+
+impl Directives {
+    /// Reads a line; answers a new escape character.
+    fn read(&mut self, line: &str) -> Result<Option<char>> {
+        if self.over {
+            return Ok(None);
+        }
+        let directive = line.strip_prefix('#').and_then(|rest| rest.split_once('='));
+        let name = directive.map(|(name, _)| name.trim().to_ascii_lowercase()).unwrap_or_default();
+        let value = directive.map(|(_, value)| value.trim()).unwrap_or_default();
+        if !matches!(name.as_str(), "escape" | "syntax") || value.is_empty() {
+            self.over = true;
+            return Ok(None);
+        }
+        if !self.seen.insert(name.clone()) {
+            return Err(Error::invalid(format!("only one {name} parser directive can be used")));
+        }
+        match (name.as_str(), value) {
+            ("escape", "\\") => Ok(Some('\\')),
+            ("escape", "`") => Ok(Some('`')),
+            ("escape", other) => Err(Error::invalid(format!("invalid escape token '{other}' does not match ` or \\"))),
+            // Which program should read the file: it is this one.
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The documents that a line names; `at` is moved behind them. Where one has no end, the line has none: to older
+/// builders it is a line as any other.
+fn heredocs(line: &str, escape: char, all: &[&str], at: &mut usize) -> Vec<Heredoc> {
+    let word = line.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    if !matches!(word.as_str(), "RUN" | "COPY" | "ADD") || !line.contains("<<") {
+        return Vec::new();
+    }
+    let (mut found, mut next) = (Vec::new(), *at);
+    for word in split_words(line, escape) {
+        let Some(mut doc) = opening(&word) else { continue };
+        let end = all[next..].iter().position(|line| {
+            let line = line.trim_end_matches('\r');
+            let line = if doc.chomp { line.trim_start_matches('\t') } else { line };
+            line == doc.name
+        });
+        let Some(end) = end else { return Vec::new() };
+        for line in &all[next..next + end] {
+            doc.content.push_str(if doc.chomp { line.trim_start_matches('\t') } else { line });
+            doc.content.push('\n');
+        }
+        next += end + 1;
+        found.push(doc);
+    }
+    *at = next;
+    found
+}
+
+/// `<<NAME`, `<<-NAME`, `3<<"NAME"`.
+fn opening(word: &str) -> Option<Heredoc> {
+    let rest = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
+    let (chomp, rest) = match rest.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let quoted = |q: char| rest.strip_prefix(q).and_then(|rest| rest.strip_suffix(q));
+    let name = quoted('"').or(quoted('\'')).unwrap_or(rest);
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_name = !name.is_empty() && name.chars().all(plain);
+    is_name.then(|| Heredoc { name: name.into(), content: String::new(), expand: name == rest, chomp })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<(usize, String)> {
+        Source::read(text.as_bytes()).unwrap().lines.into_iter().map(|line| (line.number, line.text)).collect()
+    }
+
+    #[test]
+    fn lines_know_where_they_begin() {
+        let text = "\u{feff}# a comment\n\nFROM x\n  RUN a \\\n# inside\n  b \\  \n  c\nCMD d";
+        let want = [(3, "FROM x".into()), (4, "RUN a   b   c".into()), (8, "CMD d".into())];
+        assert_eq!(texts(text), want);
+    }
+
+    #[test]
+    fn directives_stand_first_and_once() {
+        let source = Source::read(b"# syntax=a/b:1\n#Escape = `\nFROM x\nRUN a `\n b\\\n").unwrap();
+        assert_eq!((source.escape, source.lines[1].text.as_str()), ('`', "RUN a  b\\"));
+        assert_eq!(Source::read(b"# first\n# escape=`\nFROM x").unwrap().escape, '\\');
+        let wrong = |text: &str| Source::read(text.as_bytes()).err().unwrap().message().to_owned();
+        assert_eq!(wrong("# escape=x\nFROM y"), "invalid escape token 'x' does not match ` or \\");
+        assert_eq!(wrong("# escape=`\n# escape=\\\nFROM y"), "only one escape parser directive can be used");
+        assert_eq!(wrong("# nothing\n"), "file with no instructions");
+    }
+
+    #[test]
+    fn blank_lines_in_a_continuation_are_warned_of() {
+        let source = Source::read(b"FROM x\nRUN a \\\n\n b").unwrap();
+        assert_eq!(source.lines[1].text, "RUN a  b");
+        assert_eq!(source.warnings.len(), 2);
+    }
+
+    #[test]
+    fn heredocs_follow_their_line() {
+        let text = "FROM x\nRUN <<EOF cat <<-\"E2\"\na $b\nEOF\n\tc\n\tE2\nCMD d\nRUN echo <<none\nRUN x";
+        let lines = Source::read(text.as_bytes()).unwrap().lines;
+        assert_eq!(lines.len(), 5);
+        let docs = &lines[1].heredocs;
+        assert_eq!((docs[0].content.as_str(), docs[0].expand), ("a $b\n", true));
+        assert_eq!((docs[1].content.as_str(), docs[1].expand), ("c\n", false));
+        assert_eq!(lines[2].number, 7);
+        assert!(lines[3].heredocs.is_empty());
+    }
+}

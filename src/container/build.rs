@@ -1,0 +1,161 @@
+//! Containers of builds: each runs one step, and its writable directory becomes a layer.
+//!
+//! Such a container belongs to its build (by the name of the build's directory in `tmp/`): an open that finds it without
+//! the build removes it. Nothing of it is flushed by itself, and its overlay flushes nothing at its end: what it wrote
+//! is on disk when the build is.
+
+use super::{Containers, Ends, dirs};
+use crate::error::{Error, Result};
+use crate::image::{Building, Digest, Stage};
+use crate::kernel::{fd, mount, tree};
+use crate::log::Channel;
+use crate::model::{AttachStreams, CreateBody, RemoveContainer};
+use crate::op::Op;
+use crate::store::{Flush, containers as table};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Output is read in pieces of so many bytes.
+const CHUNK: usize = 32 << 10;
+
+/// Nothing in a tree that is written to runs, and none of its devices is opened.
+const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+
+/// A container that runs one step.
+pub(crate) struct BuildStep<'a> {
+    all: &'a Containers,
+    pub(crate) id: String,
+}
+
+impl Containers {
+    /// Makes the container of a step; answers it, and warnings for the user.
+    pub(crate) fn build_step(
+        &self,
+        body: &CreateBody,
+        building: &Building<'_>,
+    ) -> Result<(BuildStep<'_>, Vec<String>)> {
+        let (_, builder) = building.place();
+        let made = self.create_for(None, body, Some(builder))?;
+        Ok((BuildStep { all: self, id: made.id }, made.warnings))
+    }
+
+    /// One of [`Containers::build_step`], again.
+    pub(crate) fn known_build_step(&self, id: &str) -> BuildStep<'_> {
+        BuildStep { all: self, id: id.to_owned() }
+    }
+
+    /// An image's tree, for reading; absent: an empty one.
+    pub(crate) fn build_root(&self, image: Option<&str>) -> Result<OwnedFd> {
+        match image {
+            Some(image) => self.image_root(image),
+            None => tree::open_dir(&self.empty()?),
+        }
+    }
+
+    /// An image's tree, for writing: what is written goes to `diff` in the directory `stage`, which lies at `place`.
+    pub(crate) fn build_overlay(&self, image: Option<&str>, stage: &Stage, place: &Path) -> Result<OwnedFd> {
+        for name in ["diff", "work"] {
+            tree::mkdir_at(stage.dir.as_fd(), name, 0o755)?;
+            tree::chmod_fd(tree::open_dir_at(stage.dir.as_fd(), name)?.as_fd(), 0o755)?;
+        }
+        let mut layers = image.map_or(Ok(Vec::new()), |image| self.images.rootfs(image))?;
+        if layers.is_empty() {
+            layers.push(self.empty()?);
+        }
+        let lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
+        mount::overlay_unflushed(&lower, &place.join("diff"), &place.join("work"), WRITE_ATTRIBUTES)
+    }
+
+    fn empty(&self) -> Result<PathBuf> {
+        let empty = self.root.join("tmp/empty");
+        dirs::make(&empty)?;
+        Ok(empty)
+    }
+
+    /// Removes a container that an earlier step left.
+    pub(crate) fn remove_build_step(&self, id: &str) -> Result<()> {
+        let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
+        self.remove(id, how, None)
+    }
+
+    /// Makes containers that their build leaves, once it is on disk, ones as any other: they can be started again.
+    pub(crate) fn keep_build_steps(&self, ids: &[String]) -> Result<()> {
+        for id in ids {
+            // The mark that nothing was flushed, which would keep the overlay from being mounted again.
+            dirs::remove(&self.dir(id).join("work/work/incompat"))?;
+        }
+        match ids.is_empty() {
+            true => Ok(()),
+            false => self.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id))),
+        }
+    }
+
+    /// Removes the containers of builds whose program was killed.
+    pub(super) fn end_lost_builds(&self) -> Result<()> {
+        for (id, builder) in self.db.read(table::of_builds)? {
+            if !self.root.join("tmp").join(&builder).exists() {
+                // One that cannot be removed now is by the next open.
+                let _ = self.remove_build_step(&id);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BuildStep<'_> {
+    /// Runs it to its end; `take` gets what it writes. Answers its exit code. A cancelled one is killed.
+    pub(crate) fn run(&self, take: &mut dyn FnMut(Channel, &[u8]) -> Result<()>, op: Option<&Op>) -> Result<i32> {
+        let want = AttachStreams { stdin: false, stdout: true, stderr: true };
+        let mut ends = Ends::new(super::Io::default(), want, false)?;
+        let mut open = vec![];
+        open.extend(ends.stdout.take().map(|fd| (Channel::Stdout, fd)));
+        open.extend(ends.stderr.take().map(|fd| (Channel::Stderr, fd)));
+        self.all.start(&self.id, Some(ends.streams), (0, 0), op)?;
+        pass_on(open, take, op)?;
+        self.all.wait(&self.id, op)
+    }
+
+    /// What it changed, as a layer of the build; `stays`: the container goes on to be, so its files are copied.
+    pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
+        let (_busy, found) = self.all.take(&self.id, op)?;
+        if stays {
+            return self.all.layer_of(&found, op, |tar| building.layer_of_tar(tar, op));
+        }
+        drop(self.all.lock_alive(&found)?);
+        self.all.let_go_of_root(&found)?;
+        let dir = tree::open_dir(&self.all.dir(&self.id))?;
+        building.layer_of(&dir, "upper", op)
+    }
+}
+
+/// Reads streams to their end.
+fn pass_on(
+    mut open: Vec<(Channel, OwnedFd)>,
+    take: &mut dyn FnMut(Channel, &[u8]) -> Result<()>,
+    op: Option<&Op>,
+) -> Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    while !open.is_empty() {
+        op.map_or(Ok(()), Op::check)?;
+        let mut set: Vec<(i32, i16)> = open.iter().map(|(_, fd)| (fd.as_raw_fd(), libc::POLLIN)).collect();
+        set.extend(op.map(|op| (op.cancel_fd().as_raw_fd(), libc::POLLIN)));
+        // An op may have a deadline or a heartbeat: it is asked again now and then.
+        let ready = fd::poll(&set, op.map_or(-1, |_| 100))?;
+        let mut ended = Vec::new();
+        for (index, (channel, fd)) in open.iter().enumerate() {
+            if ready[index] == 0 {
+                continue;
+            }
+            match nix::unistd::read(fd, &mut buffer) {
+                Ok(0) => ended.push(index),
+                Ok(length) => take(*channel, &buffer[..length])?,
+                Err(nix::errno::Errno::EINTR | nix::errno::Errno::EAGAIN) => {}
+                Err(errno) => return Err(Error::os("read output", errno as i32)),
+            }
+        }
+        for index in ended.into_iter().rev() {
+            open.remove(index);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,375 @@
+//! What a build makes: images that stand on each other, seen by this build alone until all of them become visible at
+//! once, with one flush.
+
+use super::archive::stage_stream;
+use super::commit::Document;
+use super::config::{History, ImageConfig, RootFs};
+use super::digest::Digest;
+use super::import::head;
+use super::layer::{Stage, describe, recipe};
+use super::layers::Staging;
+use super::reference::Reference;
+use super::{Images, NewImage, Pending, StagedLayers, host_architecture, no_such, stored_digest};
+use crate::error::{Error, Result};
+use crate::kernel::tree;
+use crate::model::{ContainerConfig, Event};
+use crate::op::Op;
+use crate::store::images as rows;
+use crate::time::{now_ns, rfc3339_nano};
+use std::collections::hash_map::Entry;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// One build's images. Dropping it forgets them.
+pub(crate) struct Building<'a> {
+    images: &'a Images,
+    staging: Staging<'a>,
+    staged: StagedLayers,
+    made: Vec<NewImage>,
+    /// Images whose parent is found out to be another.
+    adopted: Vec<(String, String)>,
+    /// What the cache may be taken from; empty: from everything that is here.
+    sources: Vec<Sourced>,
+}
+
+/// An image to take steps from.
+struct Sourced {
+    id: String,
+    config: ImageConfig,
+    layers: Vec<Digest>,
+}
+
+/// What a step makes of its parent.
+pub(crate) struct Step<'a> {
+    /// The image below; absent: none.
+    pub(crate) parent: Option<&'a str>,
+    /// What containers of the new image are made from.
+    pub(crate) config: &'a ContainerConfig,
+    /// What was run: its command is what the history says, and what the cache compares.
+    pub(crate) container_config: &'a ContainerConfig,
+    /// The container's id; may be empty.
+    pub(crate) container: &'a str,
+    pub(crate) author: &'a str,
+}
+
+impl Images {
+    /// Begins a build. `sources`: images (by name) that its cache is restricted to; what is not here is passed over.
+    pub(crate) fn building(&self, sources: &[String]) -> Result<Building<'_>> {
+        let mut building = Building {
+            images: self,
+            staging: self.layers.stage()?,
+            staged: StagedLayers::new(),
+            made: Vec::new(),
+            adopted: Vec::new(),
+            sources: Vec::new(),
+        };
+        for name in sources {
+            let Ok(id) = self.resolve(name) else { continue };
+            let (config, layers) = building.read(&id)?;
+            building.sources.push(Sourced { id, config, layers });
+        }
+        Ok(building)
+    }
+}
+
+impl Building<'_> {
+    /// The build's own directory, and its name: it is there as long as the build lives.
+    pub(crate) fn place(&self) -> (PathBuf, &str) {
+        (self.staging.path(), self.staging.name())
+    }
+
+    /// A new directory of the build's.
+    pub(crate) fn directory(&self) -> Result<(String, Stage)> {
+        self.staging.layer()
+    }
+
+    /// Removes one.
+    pub(crate) fn discard(&self, name: &str) -> Result<()> {
+        self.staging.discard(name)
+    }
+
+    /// The directory `name`, in which a writable directory of overlayfs lies as `diff`, becomes a layer. `None`: nothing
+    /// was written.
+    pub(crate) fn layer(&mut self, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
+        let dir = tree::open_dir(&self.staging.path().join(name))?;
+        let Some(staged) = describe(&dir, op)? else {
+            self.staging.discard(name)?;
+            return Ok(None);
+        };
+        match self.staged.entry(staged.diff_id) {
+            Entry::Occupied(_) => self.staging.discard(name)?,
+            Entry::Vacant(place) => drop(place.insert((name.to_owned(), staged))),
+        }
+        Ok(Some(staged.diff_id))
+    }
+
+    /// The same of a directory that lies elsewhere on this file system, and is moved.
+    pub(crate) fn layer_of(&mut self, dir: impl AsFd, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
+        let (own, stage) = self.staging.layer()?;
+        tree::rename_at(dir.as_fd(), name, stage.dir.as_fd(), recipe::DIFF)?;
+        self.layer(&own, op)
+    }
+
+    /// The same of a tar.
+    pub(crate) fn layer_of_tar(&mut self, tar: &mut dyn Read, op: Option<&Op>) -> Result<Option<Digest>> {
+        let start = head(tar)?;
+        let (name, staged) = stage_stream(&self.staging, tar, &start, op)?;
+        if staged.size == 0 && staged.tar <= 1024 {
+            self.staging.discard(&name)?;
+            return Ok(None);
+        }
+        match self.staged.entry(staged.diff_id) {
+            Entry::Occupied(_) => self.staging.discard(&name)?,
+            Entry::Vacant(place) => drop(place.insert((name, staged))),
+        }
+        Ok(Some(staged.diff_id))
+    }
+
+    /// Makes an image; answers its id.
+    pub(crate) fn image(&mut self, step: &Step<'_>, layer: Option<Digest>) -> Result<String> {
+        let (below, mut layers) = match step.parent {
+            Some(parent) => self.read(parent)?,
+            None => (ImageConfig::default(), Vec::new()),
+        };
+        layers.extend(layer);
+        let created_ns = now_ns();
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let mut history: Vec<History> = below.steps().cloned().collect();
+        history.push(History {
+            created: Some(rfc3339_nano(created_ns)),
+            author: some(step.author),
+            created_by: Some(created_by(step.container_config)),
+            comment: None,
+            empty_layer: layer.is_none().then_some(true),
+        });
+        self.add(step, below.architecture, created_ns, history, layers)
+    }
+
+    fn add(
+        &mut self,
+        step: &Step<'_>,
+        architecture: Option<String>,
+        created_ns: i64,
+        history: Vec<History>,
+        layers: Vec<Digest>,
+    ) -> Result<String> {
+        let document = Document {
+            architecture: architecture.filter(|a| !a.is_empty()).unwrap_or_else(|| host_architecture().into()),
+            author: step.author,
+            comment: "",
+            config: step.config,
+            container: step.container,
+            container_config: step.container_config,
+            created: rfc3339_nano(created_ns),
+            docker_version: env!("CARGO_PKG_VERSION"),
+            history,
+            os: "linux",
+            rootfs: RootFs {
+                kind: "layers".into(),
+                diff_ids: Some(layers.iter().map(Digest::to_string).collect()).filter(|ids: &Vec<_>| !ids.is_empty()),
+            },
+        };
+        let config = serde_json::to_vec(&document).map_err(|e| Error::internal(format!("image configuration: {e}")))?;
+        let id = Digest::of(&config);
+        let place = self.staging.path();
+        let path = |digest: &Digest| match self.staged.get(digest) {
+            Some((name, _)) => place.join(name).join(recipe::DIFF),
+            None => self.images.layers.diff_path(digest),
+        };
+        let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
+        self.images.pending.lock().insert(id.to_string(), pending);
+        let parent = step.parent.map(stored_digest).transpose()?;
+        self.made.push(NewImage { id, config, created: created_ns, layers, parent, names: Vec::new() });
+        Ok(id.to_string())
+    }
+
+    /// An image that is this step on this parent, where there is one: of this build, or of an earlier one.
+    pub(crate) fn cached(&mut self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
+        let local = self.local(parent, wanted)?;
+        if self.sources.is_empty() {
+            return Ok(local);
+        }
+        if let Some(id) = local
+            && self.leads_to_source(&id)?
+        {
+            return Ok(Some(id));
+        }
+        self.restored(parent, wanted)
+    }
+
+    fn local(&self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
+        let is_it = |config: &[u8]| -> Result<bool> {
+            let have = ImageConfig::parse(config)?.container_config;
+            Ok(have.is_some_and(|have| is_same(&have, wanted)))
+        };
+        for image in self.made.iter().rev() {
+            if image.parent.map(|id| id.to_string()).as_deref() == parent && is_it(&image.config)? {
+                return Ok(Some(image.id.to_string()));
+            }
+        }
+        for row in self.images.db.read(|tx| rows::children(tx, parent))? {
+            if is_it(&row.config)? {
+                return Ok(Some(row.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an image is a source, or one is made of it.
+    fn leads_to_source(&self, id: &str) -> Result<bool> {
+        self.images.db.read(|tx| {
+            for source in &self.sources {
+                let mut at = Some(source.id.clone());
+                while let Some(image) = at {
+                    if image == id {
+                        return Ok(true);
+                    }
+                    at = rows::get(tx, &image)?.and_then(|row| row.parent);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// The step as an image from elsewhere has it: its last step is that image, any other is made again from what it
+    /// says and holds.
+    fn restored(&mut self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
+        let (below, below_layers) = match parent {
+            Some(parent) => self.read(parent)?,
+            None => (ImageConfig::default(), Vec::new()),
+        };
+        let before: Vec<History> = below.steps().cloned().collect();
+        let text = created_by(wanted);
+        for index in 0..self.sources.len() {
+            let source = &self.sources[index];
+            let steps: Vec<History> = source.config.steps().cloned().collect();
+            let same = |a: &History, b: &History| {
+                (&a.created, &a.created_by, a.empty_layer) == (&b.created, &b.created_by, b.empty_layer)
+            };
+            let fits = steps.len() > before.len()
+                && steps.iter().zip(&before).all(|(a, b)| same(a, b))
+                && source.layers.starts_with(&below_layers)
+                && steps[before.len()].created_by.as_deref() == Some(&text);
+            if !fits {
+                continue;
+            }
+            let id = source.id.clone();
+            if steps.len() == before.len() + 1 {
+                if let Some(parent) = parent {
+                    self.adopted.push((id.clone(), parent.to_owned()));
+                }
+                return Ok(Some(id));
+            }
+            let step = &steps[before.len()];
+            let mut layers = below_layers.clone();
+            if step.empty_layer != Some(true) {
+                let Some(layer) = source.layers.get(layers.len()) else { continue };
+                layers.push(*layer);
+            }
+            let created = step.created.as_deref().and_then(|text| crate::time::parse_rfc3339(text.as_bytes()));
+            let author = step.author.clone().unwrap_or_default();
+            let mut config = wanted.clone();
+            // What the step's comment stands for is not known: what is run is what the image below says.
+            config.cmd = below.config.as_ref().and_then(|config| config.cmd.clone());
+            let history = steps[..=before.len()].to_vec();
+            let architecture = source.config.architecture.clone();
+            self.sources.swap(0, index);
+            self.sources.truncate(1);
+            let step = Step { parent, config: &config, container_config: wanted, container: "", author: &author };
+            return self.add(&step, architecture, created.unwrap_or_default(), history, layers).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn read(&self, id: &str) -> Result<(ImageConfig, Vec<Digest>)> {
+        if let Some(image) = self.made.iter().find(|image| image.id.to_string() == id) {
+            return Ok((ImageConfig::parse(&image.config)?, image.layers.clone()));
+        }
+        let (row, layers) = self.images.db.read(|tx| {
+            let row = rows::any(tx, id)?.ok_or_else(|| no_such(id))?;
+            Ok((row, rows::layers(tx, id)?))
+        })?;
+        let layers = layers.iter().map(|id| stored_digest(id)).collect::<Result<_>>()?;
+        Ok((ImageConfig::parse(&row.config)?, layers))
+    }
+
+    /// Makes everything visible, and gives `image` its names. Answers the events.
+    pub(crate) fn finish(mut self, image: Option<&str>, names: &[Reference]) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        let mut labels = Default::default();
+        if let Some(id) = image {
+            let (config, layers) = self.read(id)?;
+            labels = config.config.map(|config| config.labels).unwrap_or_default();
+            let own = self.made.iter().position(|made| made.id.to_string() == id);
+            match own {
+                Some(own) => self.made[own].names = names.to_vec(),
+                None if names.is_empty() || self.has_names(id, names)? => {}
+                None => {
+                    // It is here already, and only gets its names.
+                    let row = self.images.db.read(|tx| rows::get(tx, id)?.ok_or_else(|| no_such(id)))?;
+                    self.made.push(NewImage {
+                        id: stored_digest(id)?,
+                        config: row.config,
+                        created: row.created,
+                        layers,
+                        parent: row.parent.as_deref().map(stored_digest).transpose()?,
+                        names: names.to_vec(),
+                    });
+                }
+            }
+        }
+        if !self.made.is_empty() {
+            self.images.commit(&self.staging, &self.staged, &self.made)?;
+        }
+        if !self.adopted.is_empty() {
+            self.images.db.write(crate::store::Flush::Lazy, |tx| {
+                self.adopted.iter().try_for_each(|(id, parent)| rows::set_parent(tx, id, parent))
+            })?;
+        }
+        if let Some(id) = image {
+            events.extend(names.iter().map(|name| Event::image("tag", id, &name.to_string(), &labels)));
+        }
+        Ok(events)
+    }
+
+    fn has_names(&self, id: &str, names: &[Reference]) -> Result<bool> {
+        self.images.db.read(|tx| {
+            for name in names {
+                if rows::named(tx, &name.to_string())?.as_deref() != Some(id) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
+impl Drop for Building<'_> {
+    fn drop(&mut self) {
+        let mut pending = self.images.pending.lock();
+        for image in &self.made {
+            pending.remove(&image.id.to_string());
+        }
+    }
+}
+
+/// A step as the history tells it.
+fn created_by(config: &ContainerConfig) -> String {
+    config.cmd.as_deref().unwrap_or_default().join(" ")
+}
+
+/// Whether what was run is what would be run: what dockerd compares.
+fn is_same(a: &ContainerConfig, b: &ContainerConfig) -> bool {
+    let words = |words: &Option<Vec<String>>| words.clone().unwrap_or_default();
+    let volumes = |config: &ContainerConfig| config.volumes.clone().unwrap_or_default();
+    !a.open_stdin
+        && !b.open_stdin
+        && (a.attach_stdout, a.attach_stderr, a.tty, &a.user) == (b.attach_stdout, b.attach_stderr, b.tty, &b.user)
+        && words(&a.cmd) == words(&b.cmd)
+        && words(&a.env) == words(&b.env)
+        && words(&a.entrypoint) == words(&b.entrypoint)
+        && a.labels == b.labels
+        && a.exposed_ports == b.exposed_ports
+        && volumes(a) == volumes(b)
+}

@@ -1,0 +1,116 @@
+//! A layer of a tree that is there already: its tar is worked out for its digest and its recipe, and written nowhere.
+
+use super::pipeline::Staged;
+use super::recipe::{self, Encoder, Packer, Recorder};
+use super::write::{TarWriter, Told};
+use crate::error::{Error, Result};
+use crate::image::digest::Hasher;
+use crate::kernel::tree;
+use crate::op::Op;
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const OPAQUE: &str = "trusted.overlay.opaque";
+
+/// Makes the directory `layer`, which holds a writable directory of overlayfs as `diff`, a layer. `None`: nothing is in
+/// it, so there is no layer to make.
+pub(crate) fn describe(layer: &OwnedFd, op: Option<&Op>) -> Result<Option<Staged>> {
+    let diff = tree::open_dir_at(layer.as_fd(), recipe::DIFF)?;
+    if tree::names(diff.as_fd())?.is_empty() {
+        return Ok(None);
+    }
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+    let mut packer = Packer::new(tree::open_at(layer.as_fd(), recipe::FILE, flags, 0o600)?)?;
+    let mut hasher = Hasher::new();
+    let size = Cell::new(0u64);
+    let tar = {
+        let mut encoder = Encoder::new(|piece: Vec<u8>| packer.push(&piece));
+        let mut taken = Taken { recorder: &mut encoder, hasher: &mut hasher, size: &size };
+        let mut tar = TarWriter::telling(&mut taken, op);
+        below(&mut tar, diff.as_fd(), &mut Vec::new())?;
+        tar.finish()?;
+        encoder.finish()?
+    };
+    packer.finish()?;
+    let diff_id = hasher.finish();
+    Ok(Some(Staged { diff_id, raw: diff_id, size: size.get(), tar }))
+}
+
+struct Taken<'a> {
+    recorder: &'a mut dyn Recorder,
+    hasher: &'a mut Hasher,
+    size: &'a Cell<u64>,
+}
+
+impl Told for Taken<'_> {
+    fn literal(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.recorder.literal(bytes)
+    }
+    fn content(&mut self, path: &[u8], offset: u64, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.size.set(self.size.get() + bytes.len() as u64);
+        self.recorder.content(path, offset, bytes.len() as u64)
+    }
+}
+
+/// What overlayfs writes for a deletion becomes what a layer's tar has for it.
+fn below(tar: &mut TarWriter<'_>, dir: BorrowedFd<'_>, path: &mut Vec<u8>) -> Result<()> {
+    let mut names = tree::names(dir)?;
+    names.sort();
+    let length = path.len();
+    for name in names {
+        let Some(stat) = tree::stat_at(dir, &name)? else {
+            return Err(Error::internal("a layer that is being made was changed"));
+        };
+        let whiteout = stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0;
+        if whiteout {
+            path.extend_from_slice(b".wh.");
+        }
+        path.extend_from_slice(&name);
+        if whiteout {
+            tar.whiteout(path)?;
+        } else if stat.is_dir() {
+            let opened = tree::open_dir_at(dir, &name)?;
+            tar.directory(opened.as_fd(), path)?;
+            path.push(b'/');
+            if tree::get_xattr_fd(opened.as_fd(), OPAQUE)?.is_some_and(|value| value == b"y") {
+                tar.whiteout(&[path.as_slice(), b".wh..wh..opq"].concat())?;
+            }
+            below(tar, opened.as_fd(), path)?;
+        } else {
+            tar.entry(dir, &name, path, &stat)?;
+        }
+        path.truncate(length);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_described_tree_is_replayed_to_its_digest() {
+        let dir = std::env::temp_dir().join(format!("coracle-describe-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("diff/d/e")).unwrap();
+        let layer = tree::open_dir(&dir).unwrap();
+        fs::write(dir.join("diff/d/big"), vec![7u8; 700_000]).unwrap();
+        fs::write(dir.join("diff/a"), b"text").unwrap();
+        fs::hard_link(dir.join("diff/a"), dir.join("diff/d/same")).unwrap();
+        std::os::unix::fs::symlink("a", dir.join("diff/link")).unwrap();
+        let staged = describe(&layer, None).unwrap().unwrap();
+        let (mut hasher, mut total) = (Hasher::new(), 0);
+        recipe::replay(&layer, &mut |bytes| {
+            hasher.update(bytes);
+            total += bytes.len() as u64;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((hasher.finish(), total), (staged.diff_id, staged.tar));
+        assert_eq!(staged.size, 700_004);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! What a build asks for.
+
+use super::base64::from_base64;
+use super::{RegistryAuth, StringMap, Ulimit};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A build's parameters, by the names that they have in the query of `POST /build`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BuildImage {
+    /// Path of the build file in the context; empty: `Dockerfile`, `dockerfile` or `Buildfile`, whichever is there.
+    pub dockerfile: String,
+    /// The build file itself, in place of one in the context.
+    pub file: Option<String>,
+    /// Names for the image (`repository[:tag]`).
+    pub t: Vec<String>,
+    /// Where the context comes from instead: the URL of a build file or of a tar.
+    pub remote: String,
+    /// Tell nothing but the id (on success) until the end.
+    pub q: bool,
+    /// Take no step from an earlier build.
+    pub nocache: bool,
+    /// Ask the registry for a newer base image.
+    pub pull: bool,
+    /// Remove the containers of steps that succeeded. Default true.
+    pub rm: bool,
+    /// Remove them all.
+    pub forcerm: bool,
+    /// Bytes of memory for each RUN; 0: no limit, as in the rest.
+    pub memory: i64,
+    /// Bytes of memory and swap together; -1: without limit.
+    pub memswap: i64,
+    /// CPU shares.
+    pub cpushares: i64,
+    /// CPU period in microseconds.
+    pub cpuperiod: i64,
+    /// CPU quota in microseconds a period.
+    pub cpuquota: i64,
+    /// CPUs (`0-3`, `0,1`).
+    pub cpusetcpus: String,
+    /// Memory nodes.
+    pub cpusetmems: String,
+    /// The control group above the containers'.
+    pub cgroupparent: String,
+    /// Bytes of `/dev/shm`.
+    pub shmsize: i64,
+    /// Resource limits.
+    pub ulimits: Vec<Ulimit>,
+    /// Values for ARG; `null`: none, but allowed.
+    pub buildargs: BTreeMap<String, Option<String>>,
+    /// Labels of the image.
+    pub labels: StringMap,
+    /// Network of RUN: `default`, `none`, `host`, `container:...` or a network's name.
+    pub networkmode: String,
+    /// `name:address` for `/etc/hosts` of RUN.
+    pub extrahosts: Vec<String>,
+    /// Security options of RUN.
+    pub securityopt: Vec<String>,
+    /// The stage to stop at, by name or number.
+    pub target: String,
+    /// Images that steps may be taken from, and then only from what leads to them.
+    pub cachefrom: Vec<String>,
+    /// One layer of all new ones: not supported.
+    pub squash: bool,
+    /// The platform: this one's only.
+    pub platform: String,
+    /// Credentials by registry, as the header `X-Registry-Config` has them.
+    pub auths: BTreeMap<String, RegistryAuth>,
+}
+
+impl Default for BuildImage {
+    fn default() -> BuildImage {
+        BuildImage {
+            dockerfile: String::new(),
+            file: None,
+            t: Vec::new(),
+            remote: String::new(),
+            q: false,
+            nocache: false,
+            pull: false,
+            rm: true,
+            forcerm: false,
+            memory: 0,
+            memswap: 0,
+            cpushares: 0,
+            cpuperiod: 0,
+            cpuquota: 0,
+            cpusetcpus: String::new(),
+            cpusetmems: String::new(),
+            cgroupparent: String::new(),
+            shmsize: 0,
+            ulimits: Vec::new(),
+            buildargs: BTreeMap::new(),
+            labels: StringMap::new(),
+            networkmode: String::new(),
+            extrahosts: Vec::new(),
+            securityopt: Vec::new(),
+            target: String::new(),
+            cachefrom: Vec::new(),
+            squash: false,
+            platform: String::new(),
+            auths: BTreeMap::new(),
+        }
+    }
+}
+
+impl BuildImage {
+    /// Reads the header `X-Registry-Config`: base64 of a map from registry to credentials. As in docker, what cannot be
+    /// read means none.
+    pub fn auths_from_header(text: &str) -> BTreeMap<String, RegistryAuth> {
+        from_base64(text).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,467 @@
+//! Networks of remote drivers: plugins that make the interfaces, and plugins that give out the addresses.
+//!
+//! A plugin is called by the program that starts, connects or removes; what a container left that ended while no program
+//! was there, the next one takes back from the plugins ([`Networks::settle`]).
+
+use super::endpoint::{EndpointDoc, Joining, read, row};
+use super::netlink::link::{self, Address, Script};
+use super::subnet::Subnet;
+use super::{Network, Networks, as_500};
+use crate::error::{ErrorKind, Result};
+use crate::model::{EndpointSettings, IpamPool, StringMap};
+use crate::plugin::Plugin;
+use crate::store::Flush;
+use crate::store::networks as table;
+use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What a remote driver made of an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RemoteEnd {
+    /// The interface that it made, on the host.
+    pub source: String,
+    pub routes: Vec<(IpAddr, u8, Option<IpAddr>)>,
+    /// Ports were told to it.
+    pub ports: bool,
+}
+
+/// An address that an address plugin gave.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    pub pool: String,
+    /// With its prefix length.
+    pub address: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Interface {
+    address: String,
+    #[serde(rename = "AddressIPv6")]
+    address_ipv6: String,
+    mac_address: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Created {
+    interface: Option<Interface>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct InterfaceName {
+    src_name: String,
+    dst_prefix: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Route {
+    destination: String,
+    route_type: i64,
+    next_hop: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct JoinAnswer {
+    interface_name: InterfaceName,
+    gateway: String,
+    #[serde(rename = "GatewayIPv6")]
+    gateway_ipv6: String,
+    static_routes: Option<Vec<Route>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct PoolAnswer {
+    #[serde(rename = "PoolID")]
+    pool_id: String,
+    pool: String,
+    data: Option<StringMap>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct AddressAnswer {
+    address: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Spaces {
+    local_default_address_space: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Capabilities {
+    scope: String,
+}
+
+const GATEWAY: &str = "com.docker.network.gateway";
+
+impl Network {
+    /// Its driver is a plugin.
+    pub(super) fn is_remote(&self) -> bool {
+        !matches!(self.spec.driver.as_str(), "bridge" | "macvlan" | "ipvlan" | "host" | "null")
+    }
+
+    /// Its addresses come from a plugin, or from its driver.
+    pub(super) fn has_foreign_addresses(&self) -> bool {
+        !matches!(self.spec.ipam.driver.as_str(), "" | "default")
+    }
+}
+
+impl Networks {
+    fn driver(&self, network: &Network) -> Result<Plugin> {
+        self.plugins.find(&network.spec.driver, "NetworkDriver")
+    }
+
+    fn ipam(&self, network: &Network) -> Result<Option<Plugin>> {
+        match network.spec.ipam.driver.as_str() {
+            "" | "default" | "null" => Ok(None),
+            name => self.plugins.find(name, "IpamDriver").map(Some),
+        }
+    }
+
+    /// Asks the plugins of a network that is about to be made: is the driver there, which pools does it get.
+    pub(super) fn ask_remote(&self, network: &mut Network) -> Result<()> {
+        if network.is_remote() {
+            let answer: Capabilities = self.driver(network)?.call("NetworkDriver.GetCapabilities", &Value::Null)?;
+            network.spec.scope = if answer.scope == "global" { answer.scope } else { String::new() };
+        }
+        if network.spec.ipam.driver == "null" && !network.is_remote() {
+            return Err(as_500("ipv4 pool is empty"));
+        }
+        let Some(ipam) = self.ipam(network)? else { return Ok(()) };
+        let taken = self.take_pools(&ipam, network);
+        if taken.is_err() {
+            self.give_back_pools(network);
+        }
+        taken
+    }
+
+    fn take_pools(&self, ipam: &Plugin, network: &mut Network) -> Result<()> {
+        let spaces: Spaces = ipam.call("IpamDriver.GetDefaultAddressSpaces", &Value::Null)?;
+        let mut asked = std::mem::take(&mut network.spec.ipam.config);
+        let is_v6 = |pool: &IpamPool| Subnet::parse(&pool.subnet).is_ok_and(|subnet| subnet.is_v6());
+        if asked.iter().all(is_v6) {
+            asked.insert(0, IpamPool::default());
+        }
+        for pool in asked {
+            let v6 = is_v6(&pool);
+            let body = json!({
+                "AddressSpace": spaces.local_default_address_space, "Pool": pool.subnet, "SubPool": pool.ip_range,
+                "Options": network.spec.ipam.options, "V6": v6,
+            });
+            let got: PoolAnswer = ipam.call("IpamDriver.RequestPool", &body)?;
+            network.spec.pools.push(got.pool_id.clone());
+            let subnet = Subnet::parse(&got.pool)?;
+            let told = got.data.as_ref().and_then(|data| data.get(GATEWAY)).cloned().unwrap_or_default();
+            let gateway = if pool.gateway.is_empty() && !told.is_empty() {
+                told
+            } else {
+                let kind = json!({ "RequestAddressType": GATEWAY });
+                request_address(ipam, &got.pool_id, &pool.gateway, kind)?
+            };
+            for address in pool.auxiliary_addresses.values() {
+                request_address(ipam, &got.pool_id, address, Value::Null)?;
+            }
+            let bare = gateway.split('/').next().unwrap_or_default().to_owned();
+            network.spec.ipam.config.push(IpamPool { subnet: subnet.to_string(), gateway: bare, ..pool });
+        }
+        Ok(())
+    }
+
+    /// Tells the driver of a new network.
+    pub(super) fn make_remote(&self, network: &Network) -> Result<()> {
+        let mut data: BTreeMap<bool, Vec<Value>> = BTreeMap::new();
+        for pool in &network.spec.ipam.config {
+            let subnet = Subnet::parse(&pool.subnet)?;
+            let gateway = match pool.gateway.as_str() {
+                "" => String::new(),
+                gateway => format!("{gateway}/{}", subnet.prefix()),
+            };
+            data.entry(subnet.is_v6()).or_default().push(json!({
+                "AddressSpace": "LocalDefault", "Pool": pool.subnet, "Gateway": gateway,
+                "AuxAddresses": pool.auxiliary_addresses,
+            }));
+        }
+        if network.spec.ipam.driver == "null" {
+            data.entry(false).or_default().push(json!({ "AddressSpace": "null", "Pool": "0.0.0.0/0", "Gateway": "" }));
+        }
+        let body = json!({
+            "NetworkID": network.id,
+            "Options": {
+                "com.docker.network.generic": network.spec.options,
+                "com.docker.network.enable_ipv6": network.spec.enable_ipv6,
+                "com.docker.network.internal": network.spec.internal,
+            },
+            "IPv4Data": data.remove(&false).unwrap_or_default(),
+            "IPv6Data": data.remove(&true).unwrap_or_default(),
+        });
+        self.driver(network)?.call::<Value>("NetworkDriver.CreateNetwork", &body).map(drop)
+    }
+
+    /// Tells the driver that a network is gone, and gives its pools back.
+    pub(super) fn unmake_remote(&self, network: &Network) -> Result<()> {
+        if network.is_remote() {
+            let body = json!({ "NetworkID": network.id });
+            self.driver(network)?.call::<Value>("NetworkDriver.DeleteNetwork", &body)?;
+        }
+        self.give_back_pools(network);
+        Ok(())
+    }
+
+    /// Best effort: a plugin that is gone has no pools any more.
+    pub(super) fn give_back_pools(&self, network: &Network) {
+        if network.spec.pools.is_empty() {
+            return;
+        }
+        let Ok(Some(ipam)) = self.ipam(network) else { return };
+        for pool in &network.spec.pools {
+            let gateways = network.spec.ipam.config.iter().map(|pool| pool.gateway.as_str());
+            for address in gateways.filter(|gateway| !gateway.is_empty()) {
+                let _ = ipam.call::<Value>("IpamDriver.ReleaseAddress", &json!({ "PoolID": pool, "Address": address }));
+            }
+            let _ = ipam.call::<Value>("IpamDriver.ReleasePool", &json!({ "PoolID": pool }));
+        }
+    }
+
+    /// Addresses of a network whose own are a plugin's.
+    pub(super) fn lease(&self, network: &Network, asked: &EndpointSettings, mac: &str) -> Result<Vec<Lease>> {
+        let Some(ipam) = self.ipam(network)? else { return Ok(Vec::new()) };
+        let wanted = asked.ipam_config.clone().unwrap_or_default();
+        let mut leases = Vec::new();
+        let mut seen = [false; 2];
+        for (pool, id) in network.spec.ipam.config.iter().zip(&network.spec.pools) {
+            let v6 = Subnet::parse(&pool.subnet)?.is_v6();
+            if std::mem::replace(&mut seen[usize::from(v6)], true) {
+                continue;
+            }
+            let address = if v6 { &wanted.ipv6_address } else { &wanted.ipv4_address };
+            let options = json!({ "com.docker.network.endpoint.macaddress": mac });
+            match request_address(&ipam, id, address, options) {
+                Ok(address) => leases.push(Lease { pool: id.clone(), address }),
+                Err(error) => {
+                    self.give_back(network, &leases);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(leases)
+    }
+
+    /// Best effort, as above.
+    pub(super) fn give_back(&self, network: &Network, leases: &[Lease]) {
+        if leases.is_empty() {
+            return;
+        }
+        let Ok(Some(ipam)) = self.ipam(network) else { return };
+        for lease in leases {
+            let address = lease.address.split('/').next().unwrap_or_default();
+            let body = json!({ "PoolID": lease.pool, "Address": address });
+            let _ = ipam.call::<Value>("IpamDriver.ReleaseAddress", &body);
+        }
+    }
+
+    /// Has the driver make the interface of an endpoint, and notes what it said.
+    pub(super) fn join_remote(&self, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+        let driver = self.driver(network)?;
+        let made = self.make_end(&driver, who, network, doc);
+        if made.is_err() {
+            let ends = json!({ "NetworkID": network.id, "EndpointID": doc.id });
+            let _ = driver.call::<Value>("NetworkDriver.DeleteEndpoint", &ends);
+        }
+        made
+    }
+
+    fn make_end(&self, driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+        let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
+        let exposed: Vec<Value> = who.exposed.iter().filter_map(|port| transport_port(port)).collect();
+        let body = json!({
+            "NetworkID": network.id, "EndpointID": doc.id,
+            "Interface": {
+                "Address": cidr(doc.v4, doc.v4_prefix), "AddressIPv6": cidr(doc.v6, doc.v6_prefix),
+                "MacAddress": doc.mac,
+            },
+            "Options": {
+                "com.docker.network.endpoint.exposedports": exposed,
+                "com.docker.network.portmap": portmap(who),
+            },
+        });
+        let created: Created = driver.call("NetworkDriver.CreateEndpoint", &body)?;
+        let interface = created.interface.unwrap_or_default();
+        let answered = |text: &str, what: &str| -> Result<Option<(IpAddr, u8)>> {
+            if text.is_empty() {
+                return Ok(None);
+            }
+            let (subnet, ip) = Subnet::parse_with_address(text)?;
+            // Only what was left open is the driver's to say.
+            let open = if ip.is_ipv4() { doc.v4.is_none() } else { doc.v6.is_none() };
+            match open {
+                true => Ok(Some((ip, subnet.prefix()))),
+                false => Err(as_500(format!("NetworkDriver.CreateEndpoint: the driver changed the {what} to {text}"))),
+            }
+        };
+        let (v4, v6) = (answered(&interface.address, "address")?, answered(&interface.address_ipv6, "IPv6 address")?);
+        if let Some((ip, prefix)) = v4 {
+            (doc.v4, doc.v4_prefix) = (Some(ip), prefix);
+        }
+        if let Some((ip, prefix)) = v6 {
+            (doc.v6, doc.v6_prefix) = (Some(ip), prefix);
+        }
+        if doc.mac.is_empty() && !interface.mac_address.is_empty() {
+            super::endpoint::parse_mac(&interface.mac_address)?;
+            doc.mac = interface.mac_address;
+        }
+        let key = self.run.join("c").join(who.container).join("netns");
+        let body = json!({ "NetworkID": network.id, "EndpointID": doc.id, "SandboxKey": key, "Options": {} });
+        let joined: JoinAnswer = driver.call("NetworkDriver.Join", &body)?;
+        let gateway = |text: &str| -> Result<Option<IpAddr>> {
+            let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is no gateway"));
+            if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+        };
+        (doc.v4_gateway, doc.v6_gateway) = (gateway(&joined.gateway)?, gateway(&joined.gateway_ipv6)?);
+        let prefix = joined.interface_name.dst_prefix;
+        if !prefix.is_empty() && prefix.len() < 12 && prefix.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            doc.interface = doc.interface.replacen("eth", &prefix, 1);
+        }
+        let mut routes = Vec::new();
+        for route in joined.static_routes.unwrap_or_default() {
+            let via = if route.route_type == 0 { gateway(&route.next_hop)? } else { None };
+            let to = Subnet::parse(&route.destination)?;
+            routes.push((to.base(), to.prefix(), via));
+        }
+        let mut end = RemoteEnd { source: joined.interface_name.src_name, routes, ports: false };
+        if !who.bindings.is_empty() || who.publish_all {
+            let body = json!({
+                "NetworkID": network.id, "EndpointID": doc.id,
+                "Options": { "com.docker.network.portmap": portmap(who), "com.docker.network.endpoint.exposedports": exposed },
+            });
+            match driver.call::<Value>("NetworkDriver.ProgramExternalConnectivity", &body) {
+                Ok(_) => end.ports = true,
+                // It is an addition to the protocol: drivers need not know it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        doc.remote = Some(end);
+        Ok(())
+    }
+
+    /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
+    /// nothing any more.
+    pub(crate) fn settle(&self, container: &str) -> Result<()> {
+        let rows = self.db.read(|tx| table::of_container(tx, container))?;
+        for stored in rows {
+            let mut doc = read(&stored)?;
+            if doc.remote.is_none() && doc.leases.is_empty() {
+                continue;
+            }
+            if let Ok(network) = self.find(&stored.network_id) {
+                self.part_remote(&network, &doc);
+            }
+            (doc.remote, doc.leases) = (None, Vec::new());
+            let settled = row(&stored.network_id, container, stored.slot, &doc)?;
+            self.db.write(Flush::Lazy, |tx| {
+                table::put_endpoint(tx, &table::EndpointRow { left_ns: stored.left_ns, ..settled })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The same for all whose monitors are gone.
+    pub(super) fn settle_all(&self) -> Result<()> {
+        for stored in self.db.read(table::all_endpoints)? {
+            let plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
+            if plugins && !(stored.left_ns == 0 && self.is_live(stored.slot)?) {
+                self.settle(&stored.container_id)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn part_remote(&self, network: &Network, doc: &EndpointDoc) {
+        if let Some(end) = &doc.remote
+            && let Ok(driver) = self.driver(network)
+        {
+            let body = json!({ "NetworkID": network.id, "EndpointID": doc.id });
+            let revoke = end.ports.then_some("RevokeExternalConnectivity");
+            for method in revoke.into_iter().chain(["Leave", "DeleteEndpoint"]) {
+                let _ = driver.call::<Value>(&format!("NetworkDriver.{method}"), &body);
+            }
+        }
+        self.give_back(network, &doc.leases);
+    }
+}
+
+fn request_address(ipam: &Plugin, pool: &str, address: &str, options: Value) -> Result<String> {
+    let body = json!({ "PoolID": pool, "Address": address, "Options": options });
+    let got: AddressAnswer = ipam.call("IpamDriver.RequestAddress", &body)?;
+    Subnet::parse_with_address(&got.address)?;
+    Ok(got.address)
+}
+
+fn transport_port(text: &str) -> Option<Value> {
+    let (port, protocol) = super::parse_port(text).ok()?;
+    Some(json!({ "Proto": protocol.number(), "Port": port }))
+}
+
+fn portmap(who: &Joining<'_>) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (text, hosts) in who.bindings {
+        let Ok((port, protocol)) = super::parse_port(text) else { continue };
+        for host in hosts.iter().flatten() {
+            let (first, last) = host.host_port.split_once('-').unwrap_or((&host.host_port, &host.host_port));
+            all.push(json!({
+                "Proto": protocol.number(), "IP": "", "Port": port, "HostIP": host.host_ip,
+                "HostPort": first.parse::<u16>().unwrap_or(0), "HostPortEnd": last.parse::<u16>().unwrap_or(0),
+            }));
+        }
+    }
+    all
+}
+
+/// What brings a driver's interface into the container.
+pub(super) fn scripts(doc: &EndpointDoc, end: &RemoteEnd, leads: bool) -> Result<(Script, Script)> {
+    let (mut host, mut inside) = (Script::default(), Script::default());
+    if end.source.is_empty() {
+        return Ok((host, inside));
+    }
+    let found = super::bridge::find_link(&end.source)?;
+    let index = found.map_or(0, |link| link.index);
+    link::move_link(&mut host, index, &doc.interface, PATCH_NETNS);
+    if !doc.mac.is_empty() {
+        link::set_mac_inside(&mut inside, super::endpoint::parse_mac(&doc.mac)?, PATCH_INDEX);
+    }
+    link::bring_up(&mut inside, doc.v6.is_some(), PATCH_INDEX);
+    for (ip, prefix, gateway) in [(doc.v4, doc.v4_prefix, doc.v4_gateway), (doc.v6, doc.v6_prefix, doc.v6_gateway)] {
+        let Some(ip) = ip else { continue };
+        link::address_inside(&mut inside, Address { ip, prefix }, PATCH_INDEX);
+        if let (true, Some(gateway)) = (leads, gateway) {
+            link::default_route_inside(&mut inside, link::Through::Gateway(gateway), PATCH_INDEX);
+        }
+    }
+    for (ip, prefix, via) in &end.routes {
+        link::route_inside(&mut inside, Address { ip: *ip, prefix: *prefix }, *via, PATCH_INDEX);
+    }
+    Ok((host, inside))
+}
+
+/// The addresses of leases, by family.
+pub(super) fn leased(leases: &[Lease], v6: bool) -> Result<Option<(IpAddr, u8)>> {
+    for lease in leases {
+        let (subnet, ip) = Subnet::parse_with_address(&lease.address)?;
+        if subnet.is_v6() == v6 {
+            return Ok(Some((ip, subnet.prefix())));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,166 @@
+//! The little of HTTP that a call of a plugin needs: one request, one answer, a connection each.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a plugin may take for an answer.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The longest answer that is read, in bytes.
+const LONGEST: usize = 4 << 20;
+
+/// Where a plugin listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Address {
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl Address {
+    /// Reads `unix:///path`, `tcp://host:port` or `http://host:port`.
+    pub(super) fn parse(text: &str) -> Result<Address, String> {
+        match text.split_once("://") {
+            Some(("unix", path)) if path.starts_with('/') => Ok(Address::Unix(path.into())),
+            Some(("tcp" | "http", host)) if host.contains(':') => Ok(Address::Tcp(host.trim_end_matches('/').into())),
+            Some(("https", _)) => Err("plugins over TLS are not supported yet".into()),
+            _ => Err(format!("{text:?} is no plugin's address")),
+        }
+    }
+}
+
+pub(super) struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+pub(super) enum Failed {
+    /// Nobody was reached: the request was not made.
+    Connect(std::io::Error),
+    Talk(std::io::Error),
+    NotHttp,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Connect(error) => write!(f, "connect: {error}"),
+            Failed::Talk(error) => error.fmt(f),
+            Failed::NotHttp => f.write_str("the answer is not HTTP"),
+        }
+    }
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(LIMIT))?;
+            stream.set_write_timeout(Some(LIMIT))?;
+            Ok(Box::new(stream))
+        }
+        Address::Tcp(host) => {
+            let mut addresses = host.to_socket_addrs()?;
+            let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+            let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+            stream.set_read_timeout(Some(LIMIT))?;
+            stream.set_write_timeout(Some(LIMIT))?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+/// `POST /method`.
+pub(super) fn post(address: &Address, method: &str, body: &str) -> Result<Answer, Failed> {
+    const TYPE: &str = "application/vnd.docker.plugins.v1.2+json";
+    let mut stream = connect(address).map_err(Failed::Connect)?;
+    let request = format!(
+        "POST /{method} HTTP/1.1\r\nHost: plugin\r\nAccept: {TYPE}\r\nContent-Type: {TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).map_err(Failed::Talk)?;
+    let mut bytes = Vec::new();
+    let mut part = [0; 8192];
+    // Some keep the connection in spite of what they were asked.
+    while bytes.len() < LONGEST {
+        match stream.read(&mut part).map_err(Failed::Talk)? {
+            0 => return parse(&bytes, true).ok_or(Failed::NotHttp),
+            length => bytes.extend_from_slice(&part[..length]),
+        }
+        if let Some(answer) = parse(&bytes, false) {
+            return Ok(answer);
+        }
+    }
+    Err(Failed::NotHttp)
+}
+
+/// A whole answer; `None` where it is not one, or not yet.
+fn parse(bytes: &[u8], ended: bool) -> Option<Answer> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let mut lines = head.split("\r\n");
+    let mut first = lines.next()?.split(' ');
+    let status = first.next().filter(|version| version.starts_with("HTTP/1."))?;
+    let status = first.next().filter(|_| !status.is_empty())?.parse().ok()?;
+    let header = |wanted: &str| {
+        let mut pairs = head.split("\r\n").filter_map(|line| line.split_once(':'));
+        pairs.find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
+    };
+    let body = &bytes[end + 4..];
+    let chunked = header("Transfer-Encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
+    let body = match (chunked, header("Content-Length")) {
+        (true, _) => unchunk(body)?,
+        (false, Some(length)) => body.get(..length.parse().ok()?)?.to_vec(),
+        (false, None) if ended => body.to_vec(),
+        (false, None) => return None,
+    };
+    Some(Answer { status, body })
+}
+
+fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n")?;
+        let line = std::str::from_utf8(&rest[..end]).ok()?;
+        let length = usize::from_str_radix(line.split(';').next()?.trim(), 16).ok()?;
+        rest = &rest[end + 2..];
+        if length == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(rest.get(..length)?);
+        rest = rest.get(length.checked_add(2)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(Address::parse("unix:///a/b.sock"), Ok(Address::Unix("/a/b.sock".into())));
+        assert_eq!(Address::parse("tcp://h:1"), Ok(Address::Tcp("h:1".into())));
+        for bad in ["", "h:1", "unix://a", "tcp://h", "https://h:1"] {
+            assert!(Address::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_none() {
+        for bad in [
+            "",
+            "HTTP/1.1 200 OK\r\n",
+            "SSH-2.0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+        ] {
+            assert!(parse(bad.as_bytes(), true).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Plugins of other makers: found by their sockets and files in a few directories, spoken to by HTTP.
+
+mod http;
+
+use crate::error::{Error, ErrorKind, Result};
+use http::Address;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a plugin that does not listen yet is tried again.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Where plugins are looked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plugins {
+    dirs: Vec<PathBuf>,
+}
+
+/// A plugin that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Plugin {
+    pub name: String,
+    address: Address,
+}
+
+/// The file `NAME.json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Described {
+    addr: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[derive(Default)]
+struct Activated {
+    implements: Option<Vec<String>>,
+}
+
+impl Plugins {
+    pub(crate) fn new(dirs: &[PathBuf]) -> Plugins {
+        Plugins { dirs: dirs.to_vec() }
+    }
+
+    /// Finds a plugin and asks what it does. Errors: there is none of the name, or it does something else.
+    pub(crate) fn find(&self, name: &str, kind: &str) -> Result<Plugin> {
+        let missing = || Error::not_found(format!("plugin {name:?} not found"));
+        if !is_name(name) {
+            return Err(missing());
+        }
+        let mut found = None;
+        for dir in &self.dirs {
+            found = locate(dir, name)?;
+            if found.is_some() {
+                break;
+            }
+        }
+        let plugin = Plugin { name: name.to_owned(), address: found.ok_or_else(missing)? };
+        let does: Activated = plugin.call("Plugin.Activate", &Value::Null)?;
+        match does.implements.unwrap_or_default().iter().any(|what| what == kind) {
+            true => Ok(plugin),
+            false => Err(Error::not_found(format!("plugin {name:?} does not implement {kind:?}"))),
+        }
+    }
+}
+
+impl Plugin {
+    /// One call. Errors: nobody is there, or the plugin's own.
+    pub(crate) fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T> {
+        let refused = |text: String| Error::new(ErrorKind::Internal, format!("{method}: {text}")).in_area("plugin");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let until = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_millis(20);
+        let answer = loop {
+            match http::post(&self.address, method, &body) {
+                Err(http::Failed::Connect(_)) if Instant::now() < until => {
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
+                Err(failed) => return Err(refused(format!("plugin {}: {failed}", self.name))),
+                Ok(answer) => break answer,
+            }
+        };
+        let value: Option<Value> = serde_json::from_slice(&answer.body).ok();
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let own = value.as_ref().and_then(|value| [&value["Err"], &value["Error"]].into_iter().find_map(text));
+        match (answer.status, own, value) {
+            (200, None, Some(value)) => {
+                serde_json::from_value(value).map_err(|e| refused(format!("the answer of plugin {}: {e}", self.name)))
+            }
+            (_, Some(text), _) => Err(refused(text)),
+            (404, None, _) => Err(Error::not_found(format!("{method}: plugin {} does not know it", self.name))),
+            (200, None, None) => Err(refused(format!("plugin {} answered no JSON", self.name))),
+            (_, None, _) => Err(refused(String::from_utf8_lossy(&answer.body).trim().to_owned())),
+        }
+    }
+}
+
+/// Nothing that could lead out of a directory.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 128
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'))
+        && !name.starts_with('.')
+}
+
+fn locate(dir: &Path, name: &str) -> Result<Option<Address>> {
+    for below in [dir.to_path_buf(), dir.join(name)] {
+        let socket = below.join(format!("{name}.sock"));
+        let is_socket = |m: std::fs::Metadata| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type());
+        if std::fs::metadata(&socket).is_ok_and(is_socket) {
+            return Ok(Some(Address::Unix(socket)));
+        }
+        let bad = |path: &Path, why: &str| Error::new(ErrorKind::Internal, format!("{}: {why}", path.display()));
+        let spec = below.join(format!("{name}.spec"));
+        if let Ok(text) = std::fs::read_to_string(&spec) {
+            return Address::parse(text.trim()).map(Some).map_err(|why| bad(&spec, &why));
+        }
+        let described = below.join(format!("{name}.json"));
+        if let Ok(text) = std::fs::read_to_string(&described) {
+            let plugin: Described = serde_json::from_str(&text).map_err(|e| bad(&described, &e.to_string()))?;
+            return Address::parse(&plugin.addr).map(Some).map_err(|why| bad(&described, &why));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// Answers each connection with the next of the texts.
+    fn server(answers: Vec<&'static str>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        format!("tcp://{address}")
+    }
+
+    #[test]
+    fn found_by_files_and_asked() {
+        let dir = std::env::temp_dir().join(format!("coracle-plugins-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("two")).unwrap();
+        let address = server(vec![
+            "HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n{\"Implements\": [\"NetworkDriver\"]}",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"A\"\r\n3;x\r\n:1}\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n{\"Err\":\"no room\"}",
+            "HTTP/1.1 500 Bad\r\nContent-Length: 4\r\n\r\noops",
+            "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.0 200 OK\r\n\r\n{\"Implements\":null}",
+        ]);
+        std::fs::write(dir.join("one.spec"), format!("{address}\n")).unwrap();
+        std::fs::write(dir.join("two/two.json"), format!("{{\"Name\":\"two\",\"Addr\":\"{address}\"}}")).unwrap();
+        let plugins = Plugins::new(&[PathBuf::from("/nowhere"), dir.clone()]);
+        let plugin = plugins.find("one", "NetworkDriver").unwrap();
+        let value: Value = plugin.call("X.Y", &serde_json::json!({})).unwrap();
+        assert_eq!(value["A"], 1);
+        let error = |method: &str| plugin.call::<Value>(method, &serde_json::json!({})).unwrap_err();
+        assert_eq!(error("X.Y").message(), "X.Y: no room");
+        assert_eq!(error("X.Y").message(), "X.Y: oops");
+        assert_eq!(error("X.Y").kind(), ErrorKind::NotFound);
+        let other = plugins.find("two", "NetworkDriver").unwrap_err();
+        assert_eq!(other.message(), "plugin \"two\" does not implement \"NetworkDriver\"");
+        for name in ["three", "../one", ".", "", "a/b"] {
+            assert_eq!(plugins.find(name, "x").unwrap_err().message(), format!("plugin {name:?} not found"));
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

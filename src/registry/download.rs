@@ -1,0 +1,66 @@
+//! Downloads of files from any server: what builds add and take as their context.
+
+use super::transport::{Answer, Ask, Payload, Transport};
+use super::url::Url;
+use crate::error::{Error, Result};
+use crate::model::RegistryOptions;
+use std::io::{Cursor, Read};
+
+/// A download that began.
+pub(crate) struct Download {
+    pub(crate) status: u16,
+    /// Bytes to come, where the server says.
+    pub(crate) length: Option<u64>,
+    headers: Vec<(&'static str, String)>,
+    /// What was looked at already.
+    head: Cursor<Vec<u8>>,
+    body: Box<dyn Read + Send>,
+}
+
+/// The headers that somebody asks for.
+const HEADERS: [&str; 3] = ["content-disposition", "content-type", "last-modified"];
+
+impl Download {
+    /// Asks for a file. Errors: the address is none, or nobody answers there.
+    pub(crate) fn start(url: &str, options: &RegistryOptions) -> Result<Download> {
+        let address = Url::parse(url).map_err(|_| Error::invalid(format!("{url} is not an http or https URL")))?;
+        let transport = Transport::for_files(options.clone());
+        let ask = Ask {
+            method: "GET",
+            url: address,
+            headers: vec![("accept-encoding", "identity".into())],
+            authorization: None,
+            body: Payload::None,
+        };
+        let answer: Answer = transport.send(ask).map_err(|e| e.with_kind(crate::error::ErrorKind::Internal))?;
+        let own = |name: &&'static str| Some((*name, answer.header(name)?.to_owned()));
+        Ok(Download {
+            status: answer.status,
+            length: answer.length(),
+            headers: HEADERS.iter().filter_map(own).collect(),
+            head: Cursor::default(),
+            body: Box::new(answer.reader()),
+        })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(have, _)| *have == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first bytes, at most `count`: they are read again.
+    pub(crate) fn peek(&mut self, count: u64) -> Result<&[u8]> {
+        let mut head = Vec::new();
+        self.body.by_ref().take(count).read_to_end(&mut head)?;
+        self.head = Cursor::new(head);
+        Ok(self.head.get_ref())
+    }
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.head.read(buffer)? {
+            0 => self.body.read(buffer),
+            read => Ok(read),
+        }
+    }
+}

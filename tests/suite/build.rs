@@ -1,0 +1,464 @@
+//! Builds: what images come of build files, what comes from the cache, what a build leaves, what clients see.
+
+use crate::docker_cli::Served;
+use crate::support::archive::Tar;
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Context, ErrorKind, Op};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+/// A context with this build file.
+fn context(file: &str) -> Tar {
+    Tar::new().file("Dockerfile", file.as_bytes())
+}
+
+fn plain() -> BuildImage {
+    BuildImage { networkmode: "none".into(), ..BuildImage::default() }
+}
+
+/// Builds; answers the id and what was said.
+fn try_build(root: &Root, how: &BuildImage, context: Tar) -> (coracle::Result<String>, String) {
+    let bytes = context.end();
+    let mut said = String::new();
+    let mut tell = |message: Progress| {
+        said.push_str(&message.stream);
+        said.push_str(&message.status);
+        Ok(())
+    };
+    let built = root.engine.image_build(how, Context::Tar(&mut &bytes[..]), &mut tell, Some(&soon()));
+    (built, said)
+}
+
+#[track_caller]
+fn build_with(root: &Root, how: &BuildImage, context: Tar) -> (String, String) {
+    let (built, said) = try_build(root, how, context);
+    (built.unwrap_or_else(|e| panic!("build: {e}\n{said}")), said)
+}
+
+#[track_caller]
+fn build(root: &Root, context: Tar) -> (String, String) {
+    build_with(root, &plain(), context)
+}
+
+/// Runs a script in a container of an image.
+#[track_caller]
+fn sh(root: &Root, image: &str, script: &str) -> String {
+    root.run(&["sh", "-c", script], json!({ "Image": image, "Entrypoint": [""] }), b"").ok()
+}
+
+#[track_caller]
+fn refused(root: &Root, how: &BuildImage, context: Tar, kind: ErrorKind, text: &str) {
+    fails(try_build(root, how, context).0, kind, text);
+}
+
+fn config(root: &Root, image: &str) -> ContainerConfig {
+    root.engine.image_inspect(image).expect("inspect").config.expect("a configuration")
+}
+
+/// What a build may not leave: containers, directories of its own.
+#[track_caller]
+fn nothing_left(root: &Root) {
+    let all = ListContainers { all: true, ..ListContainers::default() };
+    assert_eq!(root.names(&all), [""; 0]);
+    let names = |dir: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root.dir.join("root").join(dir)).expect("a directory of the root");
+        entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(names("containers"), [""; 0]);
+    assert!(names("tmp").iter().all(|name| name == "empty"), "{:?}", names("tmp"));
+}
+
+#[test]
+fn stages_files_and_commands() {
+    let root = Root::new();
+    let file = "\
+ARG BASE=busybox
+FROM $BASE AS one
+ENV A=1 B=\"two $BASE words\"
+RUN echo out; echo err >&2; echo data > /data; ln -s data /link; mkdir -p /d/e; chmod 4711 /data
+WORKDIR /w/x
+RUN pwd > here && rm /link && rm -r /d && mkdir /d
+COPY a.txt sub /dst/
+FROM busybox
+COPY --from=one --chown=7:8 /w/x/here /final/
+COPY --from=0 /data /keep/data
+ADD --chown=daemon all.tar /un/
+COPY [\"a.txt\", \"/final/b c\"]
+LABEL k=v \"k 2\"='v 2'
+EXPOSE 80 90-91/udp
+VOLUME /vol
+USER 7
+STOPSIGNAL SIGINT
+HEALTHCHECK --interval=2s CMD true
+ONBUILD RUN true
+SHELL [\"/bin/sh\", \"-ec\"]
+ENTRYPOINT [\"cat\"]
+CMD [\"/final/here\"]
+";
+    let archive = Tar::new().file("in", b"packed").symlink("to", "in").end();
+    let files = context(file).file("a.txt", b"hello").dir("sub").file("sub/b", b"b").file("all.tar", &archive);
+    let how = BuildImage { t: vec!["app:1".into(), "app".into()], ..plain() };
+    let (id, said) = build_with(&root, &how, files);
+    assert!(said.starts_with("Step 1/22 : ARG BASE=busybox\nStep 2/22 : FROM $BASE AS one\n ---> "), "{said}");
+    assert!(said.contains("\nout\n") && said.contains("\u{1b}[91merr\n\u{1b}[0m"), "{said}");
+    let short = &id["sha256:".len()..][..12];
+    let end = format!("Successfully built {short}\nSuccessfully tagged app:1\nSuccessfully tagged app:latest\n");
+    assert!(said.ends_with(&end), "{said}");
+
+    let script = "cd /final; stat -c '%u:%g %a' here; cat 'b c'; echo; ls /un; cat /un/to; echo; stat -c '%u %a' \
+                  /keep/data; cat here";
+    let want = "7:8 644\nhello\nin\nto\npacked\n0 4711\n/w/x";
+    assert_eq!(sh(&root, "app:1", script), want);
+    let config = config(&root, "app");
+    assert_eq!(config.entrypoint, Some(vec!["cat".into()]));
+    assert_eq!((config.user.as_str(), config.stop_signal.as_str()), ("7", "SIGINT"));
+    assert_eq!(config.exposed_ports.keys().collect::<Vec<_>>(), ["80/tcp", "90/udp", "91/udp"]);
+    assert_eq!((config.labels["k"].as_str(), config.labels["k 2"].as_str()), ("v", "v 2"));
+    assert_eq!(config.on_build, Some(vec!["RUN true".into()]));
+    let history = root.engine.image_history("app").expect("its history");
+    assert_eq!(history[0].created_by, "/bin/sh -ec #(nop)  CMD [\"/final/here\"]");
+    assert!(history.len() >= 15 && history[1].id.starts_with("sha256:"));
+    nothing_left(&root);
+
+    // What an earlier stage deleted is not there, and its layers stand as dockerd would have them.
+    let (id, _) = build_with(
+        &root,
+        &BuildImage { target: "ONE".into(), ..plain() },
+        context(file).file("a.txt", b"hello").dir("sub").file("sub/b", b"b"),
+    );
+    assert_eq!(
+        sh(&root, &id, "ls -d /link /d /d/e 2>&1 | sort; echo $A $B; ls /dst"),
+        "/d\nls: /d/e: No such file or directory\nls: /link: No such file or directory\n1 two words\na.txt\nb"
+    );
+}
+
+#[test]
+fn the_cache_knows_what_changed() {
+    let root = Root::new();
+    let file = "FROM busybox\nARG v\nRUN echo $v\nCOPY f /f\nRUN cat /f\n";
+    let steps = |said: &str| said.matches(" ---> Using cache").count();
+    let with = |content: &[u8], v: &str| {
+        let how = BuildImage { buildargs: [("v".into(), Some(v.into()))].into(), ..plain() };
+        build_with(&root, &how, context(file).file("f", content))
+    };
+    let (first, said) = with(b"1", "a");
+    assert_eq!(steps(&said), 0);
+    let (again, said) = with(b"1", "a");
+    assert_eq!((steps(&said), &again), (4, &first));
+    let (other, said) = with(b"2", "a");
+    assert_eq!(steps(&said), 2, "{said}");
+    assert_ne!(other, first);
+    assert_eq!(steps(&with(b"1", "b").1), 1);
+    // An old branch is as good as the newest.
+    assert_eq!(with(b"1", "a").0, first);
+    let how = BuildImage { nocache: true, ..plain() };
+    assert_eq!(steps(&build_with(&root, &how, context(file).file("f", b"1")).1), 0);
+    // Time does not count, mode does.
+    let (mode, said) = build(&root, context("FROM busybox\nCOPY f /g\n").entry(b'0', "f", "", 0o600, b"1"));
+    assert_eq!(steps(&said), 0);
+    let (same, said) = build(&root, context("FROM busybox\nCOPY f /g\n").entry(b'0', "f", "", 0o600, b"1"));
+    assert_eq!((steps(&said), same), (1, mode));
+    let (_, said) = build(&root, context("FROM busybox\nCOPY f /g\n").entry(b'0', "f", "", 0o755, b"1"));
+    assert_eq!(steps(&said), 0);
+
+    // Elsewhere, the image alone is a cache where it is said to be one.
+    let mut saved = Vec::new();
+    root.engine.image_tag(&first, "mine").expect("tag");
+    root.engine.image_save(&["mine".into()], &mut saved, None).expect("save");
+    let other = Root::new();
+    other.engine.image_load(&mut &saved[..], &mut |_| Ok(()), None).expect("load");
+    let how = BuildImage {
+        cachefrom: vec!["mine".into(), "nosuch".into()],
+        buildargs: [("v".into(), Some("a".into()))].into(),
+        ..plain()
+    };
+    let (id, said) = build_with(&other, &how, context(file).file("f", b"1"));
+    assert_eq!((steps(&said), &id), (4, &first), "{said}");
+}
+
+#[test]
+fn what_fails_says_why_and_leaves_what_was_done() {
+    let root = Root::new();
+    let file = "FROM busybox\nRUN touch /one\nRUN echo last words; exit 3\n";
+    let (built, said) = try_build(&root, &plain(), context(file));
+    let error = built.expect_err("a command that fails");
+    assert_eq!(error.message(), "The command '/bin/sh -c echo last words; exit 3' returned a non-zero code: 3");
+    assert_eq!(error.exit_code(), Some(3));
+    // The container of the step that failed stays, as with docker, and can be looked into and started again.
+    let all = ListContainers { all: true, ..ListContainers::default() };
+    let left = root.engine.container_list(&all).expect("list");
+    assert_eq!(left.len(), 1, "{said}");
+    let changes = root.engine.container_changes(&left[0].id).expect("changes");
+    assert!(changes.is_empty(), "{changes:?}");
+    root.start(&left[0].id);
+    assert_eq!(root.wait(&left[0].id), 3);
+    root.engine.container_remove(&left[0].id, RemoveContainer::default(), None).expect("remove");
+    assert!(try_build(&root, &plain(), context(file)).1.contains("Using cache"));
+    let how = BuildImage { forcerm: true, ..plain() };
+    let (_, said) = try_build(&root, &how, context(file));
+    assert!(said.contains("Removing intermediate container"), "{said}");
+    for left in root.engine.container_list(&all).expect("list") {
+        root.engine.container_remove(&left.id, RemoveContainer::default(), None).expect("remove");
+    }
+    nothing_left(&root);
+
+    let none = plain();
+    refused(
+        &root,
+        &none,
+        Tar::new().file("x", b""),
+        ErrorKind::Internal,
+        "Cannot locate specified Dockerfile: Dockerfile",
+    );
+    refused(&root, &none, context(""), ErrorKind::Invalid, "the Dockerfile (Dockerfile) cannot be empty");
+    refused(
+        &root,
+        &none,
+        context("FROM busybox\nFOO\n"),
+        ErrorKind::Invalid,
+        "dockerfile parse error line 2: unknown instruction: FOO",
+    );
+    refused(&root, &none, context("RUN x"), ErrorKind::Invalid, "no build stage in current context");
+    refused(
+        &root,
+        &none,
+        context("FROM scratch"),
+        ErrorKind::Internal,
+        "No image was generated. Is your Dockerfile empty?",
+    );
+    refused(
+        &root,
+        &none,
+        context("FROM busybox\nCOPY x /"),
+        ErrorKind::NotFound,
+        "COPY failed: file not found in build context or excluded by .dockerignore: stat x: file does not exist",
+    );
+    refused(
+        &root,
+        &none,
+        context("FROM busybox\nCOPY --from=3 a b"),
+        ErrorKind::Invalid,
+        "invalid from flag value 3: index out of bounds",
+    );
+    refused(
+        &root,
+        &none,
+        context("FROM busybox\nCOPY --chown=nobodyelse Dockerfile /"),
+        ErrorKind::Invalid,
+        "no such user: nobodyelse",
+    );
+    refused(&root, &none, context("FROM busybox\nENV a=${b"), ErrorKind::Invalid, "failed to process \"${b\"");
+    let how = BuildImage { t: vec!["UPPER".into()], ..plain() };
+    refused(&root, &how, context("FROM busybox"), ErrorKind::Internal, "repository name must be lowercase");
+    let how = BuildImage { remote: "https://host/repository.git".into(), ..plain() };
+    refused(&root, &how, context(""), ErrorKind::Unsupported, "git");
+    nothing_left(&root);
+}
+
+#[test]
+fn sources_stay_in_the_context() {
+    let root = Root::new();
+    let file = "FROM busybox\nCOPY up /a\nCOPY abs/f /b\nCOPY ../../etc/x /c\nCOPY d /d/\nADD d/*.t[x]t /e/\nRUN ln -s /d /l\nCOPY over /l/\n";
+    let files = context(file)
+        .symlink("up", "../../../../etc/x")
+        .symlink("abs", "/etc")
+        .dir("etc")
+        .file("etc/x", b"own")
+        .file("etc/f", b"file")
+        .dir("d")
+        .file("d/a.txt", b"1")
+        .file("d/b.txt", b"2")
+        .file("d/c", b"3")
+        .symlink("d/link", "a.txt")
+        .hard_link("d/same", "d/c")
+        .file("over", b"4");
+    let (id, _) = build(&root, files);
+    assert_eq!(
+        sh(
+            &root,
+            &id,
+            "cat /a /b /c; ls -l /d/link | grep -o 'link.*'; ls /e | xargs; cat /d/over; [ /d/c -ef /d/same ] && echo same"
+        ),
+        "ownfileownlink -> a.txt\na.txt b.txt\n4same"
+    );
+    refused(&root, &plain(), context("FROM busybox\nCOPY a b /c"), ErrorKind::NotFound, "stat a");
+    let two = context("FROM busybox\nCOPY a b /c").file("a", b"").file("b", b"");
+    refused(
+        &root,
+        &plain(),
+        two,
+        ErrorKind::Invalid,
+        "When using COPY with more than one source file, the destination must be a directory and end with a /",
+    );
+}
+
+#[test]
+fn triggers_variables_and_documents() {
+    let root = Root::new();
+    let base = "FROM busybox\nONBUILD COPY f /from-trigger\nONBUILD RUN echo triggered > /t\nONBUILD ENV T=1\n";
+    build_with(&root, &BuildImage { t: vec!["trigger".into()], ..plain() }, context(base));
+    let file = "\
+FROM trigger
+ARG who=nobody
+ENV dir=/x${none:-y} set=${T:+yes}
+WORKDIR $dir
+COPY <<one <<\"two\" /docs/
+who is $who in \"$dir\" \\$who
+one
+plain $who
+two
+RUN <<EOF
+echo first > a
+echo $who > b
+EOF
+CMD env
+";
+    let buildargs = [("who".into(), Some("me".into())), ("other".into(), Some("x".into()))].into();
+    let (id, said) = build_with(&root, &BuildImage { buildargs, ..plain() }, context(file).file("f", b"file"));
+    assert!(said.contains("# Executing 3 build triggers\n"), "{said}");
+    assert!(said.contains("[Warning] One or more build-args [other] were not consumed\n"), "{said}");
+    let want = "filetriggered\n/xy\nyes\nwho is me in \"/xy\" $who\nplain $who\nfirst\nme";
+    assert_eq!(sh(&root, &id, "cat /from-trigger /t; pwd; echo $set; cat /docs/one /docs/two a b"), want);
+    assert_eq!(config(&root, &id).on_build, None);
+}
+
+#[test]
+fn the_ends_of_a_build() {
+    let root = Root::new();
+    // Cancelled: nothing is left of the step, what was done is there.
+    let op = Op::new().expect("an operation");
+    let bytes = context("FROM busybox\nRUN touch /one\nRUN echo now; sleep 100\n").end();
+    let cancel = op.clone();
+    let mut tell = |message: Progress| {
+        if message.stream == "now\n" {
+            cancel.cancel();
+        }
+        Ok(())
+    };
+    fails(
+        root.engine.image_build(&plain(), Context::Tar(&mut &bytes[..]), &mut tell, Some(&op)),
+        ErrorKind::Cancelled,
+        "",
+    );
+    nothing_left(&root);
+
+    // Killed: the next open removes what runs and what was staged.
+    let dir = root.dir.join("context");
+    std::fs::create_dir(&dir).expect("a directory");
+    std::fs::write(dir.join("Dockerfile"), "FROM busybox\nRUN touch /two\nRUN echo now; sleep 100\n").expect("write");
+    let mut child = Command::new(built("coracle"))
+        .args(["--root".as_ref(), root.dir.join("root").as_os_str()])
+        .args(["--run".as_ref(), root.dir.join("run").as_os_str()])
+        .args(["build", "--network", "none"])
+        .arg(&dir)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("run coracle build");
+    let running = || root.engine.container_list(&ListContainers::default()).expect("list");
+    wait_for("the step", || running().first().is_some_and(|c| c.command.contains("sleep")));
+    // While it lives, nobody takes its container away.
+    drop(root.reopen());
+    assert_eq!(running().len(), 1);
+    child.kill().expect("kill it");
+    child.wait().expect("its end");
+    let again = root.reopen();
+    let all = ListContainers { all: true, ..ListContainers::default() };
+    assert_eq!(again.container_list(&all).expect("list"), []);
+    nothing_left(&root);
+
+    // Kept: the containers of all steps.
+    let how = BuildImage { rm: false, ..plain() };
+    let (_, said) = build_with(&root, &how, context("FROM busybox\nRUN touch /three\nENV a=b\n"));
+    assert!(!said.contains("Removing"), "{said}");
+    let all = root.engine.container_list(&all).expect("list");
+    assert_eq!(all.len(), 2);
+    let has_three = |id: &str| root.engine.container_changes(id).expect("changes").iter().any(|f| f.path == "/three");
+    assert!(all.iter().any(|c| has_three(&c.id)));
+}
+
+#[test]
+fn docker_builds_here() {
+    let served = Served::new();
+    let dir = served.root.dir.join("context");
+    std::fs::create_dir(&dir).expect("a directory");
+    let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).expect("write");
+    write("Dockerfile", "FROM busybox\nCOPY . /c/\nRUN cat /c/f\nCMD cat /c/f\n");
+    write("f", "from docker\n");
+    write("ignored", "");
+    write(".dockerignore", "ignored\nDockerfile\n.dockerignore\n");
+    let path = dir.display().to_string();
+    let out = served.build(&["-t", "d:1", "--memory", "64m", &path]);
+    assert_eq!(out.code, 0, "{} {}", out.out(), out.err());
+    assert!(out.out().contains("Successfully tagged d:1") && out.out().contains("from docker"), "{}", out.out());
+    assert_eq!(served.ok(&["run", "--rm", "--net", "none", "d:1", "ls", "/c"]), "f");
+    let out = served.build(&["-q", &path]);
+    assert!(out.out().starts_with("sha256:") && out.out().len() == 71, "{}", out.out());
+    let other = dir.join("Other").display().to_string();
+    write("Other", "FROM busybox\nRUN exit 9\n");
+    let out = served.build(&["-f", &other, "--force-rm", &path]);
+    assert_eq!(out.code, 9, "{}", out.err());
+    assert!(out.err().contains("The command '/bin/sh -c exit 9' returned a non-zero code: 9"), "{}", out.err());
+    write("Other", "FROM busybox\nBAD\n");
+    let out = served.build(&["-f", &other, &path]);
+    assert!(out.err().contains("dockerfile parse error line 2: unknown instruction: BAD"), "{}", out.err());
+
+    let script = "\
+import docker, io, sys
+client = docker.DockerClient(base_url='unix://' + sys.argv[1], version='1.24', timeout=60)
+image, logs = client.images.build(path=sys.argv[2], tag='py:1', rm=True, buildargs={'x': '1'}, labels={'l': 'v'})
+assert image.labels == {'l': 'v'} and 'py:1' in image.tags, image.attrs
+assert any('Successfully built' in line.get('stream', '') for line in logs)
+image, logs = client.images.build(fileobj=io.BytesIO(b'FROM busybox\\nCMD [\"echo\", \"py\"]\\n'))
+assert image.attrs['Config']['Cmd'] == ['echo', 'py']
+try:
+    client.images.build(fileobj=io.BytesIO(b'FROM busybox\\nRUN false\\n'), forcerm=True)
+    raise SystemExit('built')
+except docker.errors.BuildError as error:
+    assert 'returned a non-zero code: 1' in error.msg, error.msg
+";
+    let out = Command::new("/usr/bin/python3").arg("-c").arg(script).arg(&served.socket).arg(&path).output();
+    let out = out.expect("run docker-py");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn what_goes_over_the_wire() {
+    let served = Served::new();
+    let post = |target: &str, body: &[u8]| -> (u16, Vec<Value>) {
+        let mut stream = UnixStream::connect(&served.socket).expect("connect");
+        let length = body.len();
+        let head =
+            format!("POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("send");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("read");
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let status = text.split(' ').nth(1).expect("a status").parse().expect("a number");
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        (status, lines.map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    };
+    let good = context("FROM busybox\nRUN exit 4\n").end();
+    let (status, lines) = post("/v1.24/build?forcerm=1&networkmode=none&memory=x", &good);
+    assert_eq!(status, 200);
+    assert_eq!(lines[0], json!({ "stream": "Step 1/2 : FROM busybox" }));
+    assert_eq!(lines[1], json!({ "stream": "\n" }));
+    let message = "The command '/bin/sh -c exit 4' returned a non-zero code: 4";
+    let last = json!({ "errorDetail": { "code": 4, "message": message }, "error": message });
+    assert_eq!(lines.last(), Some(&last));
+    for (target, body, status, text) in [
+        ("/v1.24/build", context("FROM busybox\nFOO").end(), 400, "unknown instruction: FOO"),
+        ("/v1.24/build?dockerfile=x", good.clone(), 500, "Cannot locate specified Dockerfile: x"),
+        ("/v1.24/build?t=a:b:c", good.clone(), 500, "invalid reference format"),
+        ("/v1.24/build?buildargs=x", good.clone(), 400, "error reading build args"),
+        ("/v1.24/build?squash=1", good.clone(), 400, "squash"),
+        ("/v1.24/build?remote=foo", Vec::new(), 500, "remoteURL (foo) could not be recognized as URL"),
+        ("/v1.24/build", b"garbage".repeat(200), 500, "tar"),
+    ] {
+        let (got, lines) = post(target, &body);
+        assert_eq!(got, status, "{target}: {lines:?}");
+        assert!(lines[0]["message"].as_str().expect("a message").contains(text), "{target}: {lines:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Containers in a user namespace: who they are outside of it, and whose their files are on both sides.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{ErrorKind, UsernsRemap};
+use serde_json::json;
+use std::os::unix::fs::MetadataExt;
+
+const FIRST: u32 = 100_000;
+
+fn remapped() -> Root {
+    let root = Root::with(|options| {
+        options.userns_remap = Some(UsernsRemap { uid: FIRST, gid: FIRST, count: 65_536 });
+    });
+    root.load(&busybox_archive());
+    root
+}
+
+/// The four ids of a line of `/proc/<pid>/status`.
+fn ids(pid: i32, field: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+    proc_status(&text, field).split_whitespace().map(str::to_owned).collect()
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn root_inside_is_nobody_of_the_host() {
+    let root = remapped();
+    let id = root.sleeper("mapped");
+    assert_eq!(ids(root.pid(&id), "Uid"), vec![FIRST.to_string(); 4]);
+    assert_eq!(ids(root.pid(&id), "Gid"), vec![FIRST.to_string(); 4]);
+    let map = root.exec(&id, &["cat", "/proc/self/uid_map", "/proc/self/gid_map"]).ok();
+    let words: Vec<&str> = map.split_whitespace().collect();
+    assert_eq!(words, ["0", "100000", "65536", "0", "100000", "65536"]);
+    assert_eq!(root.exec(&id, &["id", "-u"]).ok(), "0");
+    // The namespaces that matter for rights are the user namespace's.
+    let whose =
+        root.exec(&id, &["stat", "-c", "%u", "/proc/sys/net/ipv4/ip_forward", "/dev", "/dev/shm", "/etc/hosts"]).ok();
+    assert_eq!(whose, "0\n0\n0\n0");
+    let others = root.exec_with(&id, json!({ "Cmd": ["id", "-u"], "User": "1234", "AttachStdout": true }), b"").ok();
+    assert_eq!(others, "1234");
+    let info = serde_json::to_value(root.engine.info().expect("info")).expect("JSON");
+    assert!(info["SecurityOptions"].to_string().contains("userns"), "{info}");
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn owners_of_files_are_those_of_the_image_on_both_sides() {
+    let root = remapped();
+    let script = "stat -c %u /bin /etc/passwd; echo new > /new; chown 5:60 /new; mkdir /dir; stat -c %u:%g /new /dir; \
+                  echo out > /dev/stdout; rm /etc/shells; ls /etc/shells 2>/dev/null; mkdir /w && cd /w && echo x > y";
+    let id = root.create("owners", body(&["sh", "-c", script], json!({ "WorkingDir": "/made/here" })));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0, "{}", root.logs(&id).err());
+    assert_eq!(root.logs(&id).out(), "0\n0\n5:60\n0:0\nout", "{}", root.logs(&id).err());
+    // On the disk the ids are plain: a commit, an export, another engine option see what the container saw.
+    let upper = root.dir.join("root/containers").join(&id).join("upper");
+    let stat = std::fs::metadata(upper.join("new")).expect("written");
+    assert_eq!((stat.uid(), stat.gid()), (5, 60));
+    assert_eq!(std::fs::metadata(upper.join("made/here")).expect("made").uid(), 0);
+    // The same container outside of a user namespace.
+    let plain = root.reopen();
+    plain.container_start(&id, None, Some(&soon())).expect("start without a user namespace");
+    plain.container_wait(&id, Some(&soon())).expect("wait");
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn volumes_terminals_users_and_tmpfs_work_in_it() {
+    let root = remapped();
+    let mounts = json!({ "Binds": ["kept:/etc"], "Tmpfs": { "/t": "uid=5,mode=700" }, "ShmSize": 1 << 20 });
+    let output =
+        root.sh_with("stat -c %u /etc/passwd /t; echo mine > /etc/mine; stat -c %u /etc/mine", host(mounts)).ok();
+    assert_eq!(output, "0\n5\n0");
+    let data = root.dir.join("root/volumes/kept/_data/mine");
+    assert_eq!(std::fs::metadata(data).expect("in the volume").uid(), 0, "volumes hold plain ids");
+    let more = json!({ "Tty": true, "User": "games" });
+    let output = root.run(&["sh", "-c", "id -u; tty; echo x > /dev/tty"], more, b"").out().replace('\r', "");
+    assert!(output.starts_with("5\n/dev/pts/0\nx"), "{output}");
+    let bridged = host(json!({ "NetworkMode": "bridge", "CapAdd": ["NET_ADMIN"] }));
+    let output = root.sh_with("ip addr show eth0 | grep -c 'inet '; ip link set lo down && echo may", bridged).ok();
+    assert_eq!(output, "1\nmay");
+    let health = json!({ "Healthcheck": { "Test": ["CMD-SHELL", "id -u"], "Interval": 100_000_000 } });
+    let id = root.sleeper_with("checked", health);
+    root.wait_for("the check", || root.inspect(&id).state.health.is_some_and(|h| h.status == "healthy"));
+    let log = root.inspect(&id).state.health.expect("health").log;
+    assert_eq!(log[0].output, "0\n");
+    let joined = host(json!({ "NetworkMode": "container:checked", "IpcMode": "container:checked" }));
+    let script = "readlink /proc/self/ns/user; ip link set lo down 2>&1; echo x > /dev/shm/y";
+    let theirs = root.exec(&id, &["readlink", "/proc/self/ns/user"]).ok();
+    assert!(root.sh_with(script, joined).out().starts_with(&theirs), "who shares a network shares its user namespace");
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn archives_of_running_ones_have_the_container_s_owners() {
+    let root = remapped();
+    let id = root.sleeper_with("copied", host(json!({ "Binds": ["vol:/vol"] })));
+    root.exec(&id, &["sh", "-c", "echo a > /a; chown 7:8 /a; mkdir /d"]).ok();
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(2);
+    header.set_mode(0o644);
+    header.set_uid(12);
+    header.set_gid(34);
+    tar.append_data(&mut header, "put", &b"x\n"[..]).expect("an entry");
+    let bytes = tar.into_inner().expect("an archive");
+    for place in ["/d", "/vol"] {
+        let how = PutArchive::default();
+        root.engine.container_archive_put(&id, place, &mut &bytes[..], how, Some(&soon())).expect("put");
+        assert_eq!(root.exec(&id, &["stat", "-c", "%u:%g", &format!("{place}/put")]).ok(), "12:34", "{place}");
+    }
+    let mut got = Vec::new();
+    root.engine.container_archive_get(&id, "/a", Some(&soon())).expect("get").write_to(&mut got, None).expect("read");
+    let mut entries = tar::Archive::new(&got[..]);
+    let entry = entries.entries().expect("entries").next().expect("one").expect("whole");
+    assert_eq!((entry.header().uid().ok(), entry.header().gid().ok()), (Some(7), Some(8)));
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn who_may_mount_mounts_in_it() {
+    let root = remapped();
+    let may = host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined"] }));
+    let script = "mkdir /m && mount -t tmpfs tmpfs /m && stat -f -c %T /m; umount /proc 2>&1 | grep -c .";
+    assert_eq!(root.sh_with(script, may.clone()).out(), "tmpfs\n1", "it mounts its own, and takes away none of ours");
+    let id = root.sleeper_with("mounts", may);
+    let put = root.engine.container_archive_put(&id, "/", &mut &[0u8; 1024][..], PutArchive::default(), Some(&soon()));
+    fails(put, ErrorKind::Unsupported, "CAP_SYS_ADMIN");
+    root.engine.container_archive_get(&id, "/etc", Some(&soon())).expect("reading works");
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn a_container_may_stay_outside() {
+    let root = remapped();
+    let id = root.sleeper_with("outside", host(json!({ "UsernsMode": "host" })));
+    assert_eq!(ids(root.pid(&id), "Uid")[0], "0");
+    assert_eq!(root.inspect(&id).host_config.userns_mode, "host");
+    let outside = std::fs::read_link("/proc/self/ns/user").expect("a namespace");
+    assert_eq!(root.exec(&id, &["readlink", "/proc/self/ns/user"]).ok(), outside.to_string_lossy());
+    for (asked, text) in [
+        (json!({ "Privileged": true }), "privileged mode is incompatible with user namespaces."),
+        (
+            json!({ "NetworkMode": "host" }),
+            "cannot share the host's network namespace when user namespaces are enabled",
+        ),
+        (json!({ "PidMode": "host" }), "cannot share the host PID namespace when user namespaces are enabled"),
+        (json!({ "UsernsMode": "other" }), "invalid USER mode: other"),
+    ] {
+        fails(root.try_create("", body(&["true"], host(asked))), ErrorKind::Invalid, text);
+    }
+    root.sh_with("true", host(json!({ "Privileged": true, "UsernsMode": "host" }))).ok();
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn it_restarts_without_a_host_program() {
+    let root = remapped();
+    let policy = json!({ "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 2 } });
+    let id = root.create("again", body(&["sh", "-c", "id -u; stat -c %u /etc/hosts; exit 3"], host(policy)));
+    root.start(&id);
+    root.wait_for("two restarts", || {
+        let now = root.inspect(&id);
+        now.restart_count == 2 && now.state.status == "exited"
+    });
+    assert_eq!(root.logs(&id).out(), "0\n0\n0\n0\n0\n0");
+}

@@ -1,0 +1,119 @@
+"""A network and address plugin for the tests: veth pairs on a bridge of its own, addresses from one pool.
+
+network-plugin.py SOCKET LOG: serves until it is killed; each call is a line `Method BODY` of the log.
+"""
+
+import json
+import os
+import socketserver
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler
+
+socket_path, log_path = sys.argv[1:3]
+BRIDGE = "plugin0"
+taken = set()
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def names(endpoint):
+    return "ph" + endpoint[:8], "pc" + endpoint[:8]
+
+
+def create_network(body):
+    options = body["Options"].get("com.docker.network.generic") or {}
+    if "fail" in options:
+        raise ValueError("this network is refused")
+    ip("link", "add", BRIDGE, "type", "bridge")
+    ip("addr", "add", body["IPv4Data"][0]["Gateway"], "dev", BRIDGE)
+    ip("link", "set", BRIDGE, "up")
+
+
+def create_endpoint(body):
+    last = int(body["Interface"]["Address"].split("/")[0].split(".")[3])
+    return {"Interface": {"MacAddress": f"02:11:22:33:44:{last:02x}"}}
+
+
+def join(body):
+    host, inside = names(body["EndpointID"])
+    ip("link", "add", host, "type", "veth", "peer", "name", inside)
+    ip("link", "set", host, "master", BRIDGE, "up")
+    return {
+        "InterfaceName": {"SrcName": inside, "DstPrefix": "plug"},
+        "Gateway": "10.200.0.1",
+        "StaticRoutes": [
+            {"Destination": "10.201.0.0/16", "RouteType": 0, "NextHop": "10.200.0.1"},
+            {"Destination": "10.202.0.0/16", "RouteType": 1},
+        ],
+    }
+
+
+def leave(body):
+    subprocess.run(["ip", "link", "del", names(body["EndpointID"])[0]], capture_output=True)
+
+
+def request_address(body):
+    wanted = body.get("Address") or ""
+    if not wanted:
+        kind = (body.get("Options") or {}).get("RequestAddressType")
+        numbers = [1] if kind else range(10, 250)
+        wanted = next(f"10.200.0.{n}" for n in numbers if f"10.200.0.{n}" not in taken)
+    if wanted in taken:
+        raise ValueError(f"{wanted} is taken")
+    taken.add(wanted)
+    return {"Address": wanted + "/24"}
+
+
+CALLS = {
+    "Plugin.Activate": lambda body: {"Implements": ["NetworkDriver", "IpamDriver"]},
+    "NetworkDriver.GetCapabilities": lambda body: {"Scope": "local"},
+    "NetworkDriver.CreateNetwork": create_network,
+    "NetworkDriver.DeleteNetwork": lambda body: ip("link", "del", BRIDGE),
+    "NetworkDriver.CreateEndpoint": create_endpoint,
+    "NetworkDriver.DeleteEndpoint": lambda body: None,
+    "NetworkDriver.Join": join,
+    "NetworkDriver.Leave": leave,
+    "IpamDriver.GetDefaultAddressSpaces": lambda body: {"LocalDefaultAddressSpace": "here"},
+    "IpamDriver.RequestPool": lambda body: {"PoolID": "pool-1", "Pool": "10.200.0.0/24"},
+    "IpamDriver.ReleasePool": lambda body: None,
+    "IpamDriver.RequestAddress": request_address,
+    "IpamDriver.ReleaseAddress": lambda body: taken.discard(body["Address"]),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        method = self.path[1:]
+        with open(log_path, "a") as log:
+            log.write(f"{method} {body.decode()}\n")
+        status, answer = 200, {}
+        try:
+            answer = CALLS[method](json.loads(body or "null")) or {}
+        except KeyError:
+            status, answer = 404, None
+        except Exception as error:
+            answer = {"Err": str(error)}
+        text = json.dumps(answer).encode() if answer is not None else b""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *words):
+        pass
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that has its answer goes."""
+
+
+if os.path.exists(socket_path):
+    os.unlink(socket_path)
+Server(socket_path, Handler).serve_forever()
