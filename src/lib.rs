@@ -15,6 +15,9 @@ mod buildfile;
 mod container;
 mod engine;
 mod event;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod hex;
 mod image;
 mod kernel;

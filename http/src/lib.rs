@@ -26,6 +26,9 @@
 //! Nothing is ever printed, no signal is raised (SIGPIPE) and no process-wide state is kept.
 
 mod api;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 mod local;
 mod message;

@@ -13,6 +13,10 @@ pub fn mount(mut p: Payload, userns: i32) -> Result<i32> {
     let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
     let count = p.u32();
     let layers = Layers { upper, work, lower: p, count, userns };
+    if sys::release() < (6, 5) {
+        // They would take the steps and complain in the end, to the kernel's log too.
+        return by_one_string(layers, volatile);
+    }
     match by_steps(layers, volatile) {
         Err(EINVAL) => by_one_string(layers, volatile),
         other => other,

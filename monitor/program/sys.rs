@@ -54,7 +54,7 @@ numbers! {
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
-    SETFSUID 122 151; SETFSGID 123 152;
+    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160;
 }
 
 /// One system call; unused arguments are zero.
@@ -767,6 +767,18 @@ pub fn umount_detach(path: &[u8]) -> Result<()> {
 
 pub fn pivot_root(new: &[u8], old: &[u8]) -> Result<()> {
     sys!(PIVOT_ROOT, new.as_ptr(), old.as_ptr()).map(|_| ())
+}
+
+/// The kernel's release by its first two numbers.
+pub fn release() -> (u32, u32) {
+    // Six texts of 65 bytes; the third is the release.
+    let mut names = [0u8; 6 * 65];
+    if sys!(UNAME, names.as_mut_ptr()).is_err() {
+        return (0, 0);
+    }
+    let mut numbers = names[2 * 65..3 * 65].split(|byte| !byte.is_ascii_digit());
+    let mut next = || numbers.next().unwrap_or(b"").iter().fold(0u32, |sum, digit| sum.wrapping_mul(10) + u32::from(digit - b'0'));
+    (next(), next())
 }
 
 pub fn fsopen(kind: &[u8]) -> Result<i32> {

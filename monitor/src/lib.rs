@@ -5,6 +5,9 @@
 
 #[allow(unsafe_code)]
 pub mod encode;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 #[allow(unsafe_code)]
 pub mod wire;
 

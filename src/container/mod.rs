@@ -11,6 +11,8 @@ mod create;
 mod dirs;
 mod exec;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod health;
 mod inspect;
 mod links;

@@ -268,5 +268,19 @@ fn seconds(time_ns: i64) -> String {
     if part == 0 { whole.to_string() } else { format!("{whole}.{part:09}") }
 }
 
+/// The journal's records in any bytes: what is found lies in them, and nothing is looked at for ever. See `crate::fuzz`.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let mut rest = data;
+    while let record::Found::Record { payload, end } = record::find(rest) {
+        assert!(!payload.is_empty() && end <= rest.len());
+        let _ = serde_json::from_slice::<crate::model::Event>(payload);
+        rest = &rest[end..];
+    }
+    if let record::Found::Wait { skip } = record::find(rest) {
+        assert!(skip <= rest.len());
+    }
+}
+
 #[cfg(test)]
 mod tests;

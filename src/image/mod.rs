@@ -11,6 +11,8 @@ mod commit;
 mod config;
 mod decompress;
 mod digest;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod import;
 mod inspect;
 mod kin;

@@ -114,7 +114,12 @@ impl Reference {
             return format!("{}/{}", self.domain, self.path);
         }
         let short = self.path.strip_prefix("library/").filter(|rest| !rest.contains('/'));
-        short.unwrap_or(&self.path).to_owned()
+        let short = short.unwrap_or(&self.path);
+        // Without its host it would name something else: `docker.io/a.b/c` is not `a.b/c`, and 64 digits are an id.
+        match split_domain(short).1 == short && !is_hex_id(short) {
+            true => short.to_owned(),
+            false => format!("{DEFAULT_DOMAIN}/{short}"),
+        }
     }
 
     pub(crate) fn tag(&self) -> Option<&str> {
@@ -234,6 +239,8 @@ mod tests {
             ("index.docker.io/library/busybox", "busybox"),
             ("index.docker.io/user/app:2", "user/app:2"),
             ("library/a/b", "library/a/b"),
+            ("docker.io/a.b/c:1", "docker.io/a.b/c:1"),
+            ("docker.io/localhost/c", "docker.io/localhost/c"),
             ("localhost/app", "localhost/app"),
             ("host:5000/app", "host:5000/app"),
             ("[::1]:5000/app:t", "[::1]:5000/app:t"),

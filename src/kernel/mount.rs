@@ -1,6 +1,7 @@
 //! Mounts that nobody else sees: made detached, and put together in a mount namespace of their own.
 
 use super::fd::{cstr, errno};
+use super::probe::release;
 use crate::error::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -26,11 +27,17 @@ fn overlay_with(
     options: &[(&str, &str)],
     attributes: u64,
 ) -> Result<OwnedFd> {
+    let one_string =
+        || overlay_by_one_string(lower, upper, options, attributes).map_err(|error| error.context("mount an overlay"));
+    if release() < (6, 5) {
+        // They would take the steps and complain in the end, to the kernel's log too.
+        return one_string();
+    }
     let context = open_context("overlay")?;
     match overlay_by_steps(context.as_fd(), lower, upper, options, attributes) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let error = said(&context, error.context("mount an overlay"));
-            overlay_by_one_string(lower, upper, options, attributes).map_err(|_| error)
+            one_string().map_err(|_| error)
         }
         other => other.map_err(|error| said(&context, error.context("mount an overlay"))),
     }
@@ -66,37 +73,40 @@ fn overlay_by_one_string(
     more: &[(&str, &str)],
     attributes: u64,
 ) -> Result<OwnedFd> {
-    let open = |dir: &Path| {
-        let name = cstr(dir.as_os_str().as_bytes())?;
-        // SAFETY: the name lives over the call.
-        let fd = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-        owned(fd.into(), format_args!("open {}", dir.display()))
+    let mount = || {
+        unshare()?;
+        // The kernel wants directories of this namespace's mounts.
+        let lower = lower.iter().map(|dir| open_path(dir)).collect::<Result<Vec<_>>>()?;
+        let upper = upper.map(|(upper, work)| Result::Ok((open_path(upper)?, open_path(work)?))).transpose()?;
+        let name = |fd: &OwnedFd| format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
+        let mut options = format!("lowerdir={}", lower.iter().map(name).collect::<Vec<_>>().join(":"));
+        if let Some((upper, work)) = &upper {
+            options.push_str(&format!(",upperdir={},workdir={}", name(upper), name(work)));
+        }
+        for (key, value) in more {
+            options.push_str(&if value.is_empty() { format!(",{key}") } else { format!(",{key}={value}") });
+        }
+        let options = cstr(&options)?;
+        let (kind, place) = (c"overlay".as_ptr(), c"/proc".as_ptr());
+        // SAFETY: the names and the options live over the call.
+        if unsafe { libc::mount(kind, place, kind, 0, options.as_ptr().cast()) } < 0 {
+            return Err(Error::os("mount", errno()));
+        }
+        let mount = copy_of(None, Path::new("/proc"), false)?;
+        set_private(mount.as_fd(), attributes, false)?;
+        Ok(mount)
     };
-    let name = |fd: &OwnedFd| format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
-    let lower = lower.iter().map(|dir| open(dir)).collect::<Result<Vec<_>>>()?;
-    let upper = upper.map(|(upper, work)| Result::Ok((open(upper)?, open(work)?))).transpose()?;
-    let mut options = format!("lowerdir={}", lower.iter().map(name).collect::<Vec<_>>().join(":"));
-    if let Some((upper, work)) = &upper {
-        options.push_str(&format!(",upperdir={},workdir={}", name(upper), name(work)));
-    }
-    for (key, value) in more {
-        options.push_str(&if value.is_empty() { format!(",{key}") } else { format!(",{key}={value}") });
-    }
-    let options = cstr(&options)?;
     std::thread::scope(|scope| {
-        let thread = super::thread::spawn(scope, "coracle-mount", || {
-            unshare()?;
-            let (kind, place) = (c"overlay".as_ptr(), c"/proc".as_ptr());
-            // SAFETY: the names and the options live over the call.
-            if unsafe { libc::mount(kind, place, kind, 0, options.as_ptr().cast()) } < 0 {
-                return Err(Error::os("mount an overlay", errno()));
-            }
-            let mount = copy_of(None, Path::new("/proc"), false)?;
-            set_private(mount.as_fd(), attributes, false)?;
-            Ok(mount)
-        });
-        thread?.join().unwrap_or_else(|_| Err(Error::internal("a thread that mounts ended early")))
+        let thread = super::thread::spawn(scope, "coracle-mount", mount)?;
+        thread.join().unwrap_or_else(|_| Err(Error::internal("a thread that mounts ended early")))
     })
+}
+
+fn open_path(dir: &Path) -> Result<OwnedFd> {
+    let name = cstr(dir.as_os_str().as_bytes())?;
+    // SAFETY: the name lives over the call.
+    let fd = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    owned(fd.into(), format_args!("open {}", dir.display()))
 }
 
 /// A new file system of `kind`, detached: `options` are (key, value), or (key, "") for a word.

@@ -83,7 +83,7 @@ fn missing_call(name: &str, since: (u32, u32), release: (u32, u32)) -> Error {
 }
 
 /// The kernel's release by its first two numbers.
-fn release() -> (u32, u32) {
+pub(super) fn release() -> (u32, u32) {
     let name = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
     let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));

@@ -361,5 +361,17 @@ fn remember(memory: &mut Vec<u8>, read: &[u8]) {
     memory.drain(..surplus);
 }
 
+/// Lines of a log file, of any bytes. See `crate::fuzz`.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let mut parser = line::Parser::default();
+    for line in data.split(|byte| *byte == b'\n') {
+        if let Some(parts) = parser.parse(line) {
+            let view = parser.view(line, parts);
+            assert!(view.data.len() <= 3 * line.len());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -434,6 +434,21 @@ fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(400).collect()
 }
 
+/// What a registry says in headers: challenges and locations. See `crate::fuzz`.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = auth::Challenge::of(text.lines());
+    for line in text.lines() {
+        if let Ok(url) = url::Url::parse(line) {
+            let again = url::Url::parse(&url.text()).unwrap_or_else(|e| panic!("{line:?} became {}: {e}", url.text()));
+            assert_eq!(again.text(), url.text());
+            assert!(again.same_origin(&url), "{line:?}");
+            let _ = url.join(&text);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -200,7 +200,7 @@ impl Inbound {
                     if line.is_empty() {
                         break;
                     }
-                    rest = rest.saturating_sub(line.len() + 2);
+                    rest = rest.checked_sub(line.len() + 2).ok_or_else(|| malformed("the trailers are too long"))?;
                 }
                 self.body = BodyState::Done;
             }

@@ -1,6 +1,8 @@
 //! A small blocking HTTP/1.1 server: a thread per connection, everything bounded.
 
 mod connection;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod inbound;
 mod listen;

@@ -152,6 +152,12 @@ fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
+/// Manifests of any form. See `crate::fuzz`.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let _ = manifest::read("", data);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

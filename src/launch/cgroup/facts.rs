@@ -107,7 +107,7 @@ impl HostFacts {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl HostFacts {
     /// A host of two CPUs that can do everything.
     pub(crate) fn everything() -> HostFacts {

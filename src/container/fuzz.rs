@@ -1,0 +1,32 @@
+//! The door of create bodies: see `crate::fuzz`.
+
+use super::spec::{self, Defaults, ImageView, Spec};
+use crate::launch::cgroup::HostFacts;
+use crate::model::{ContainerConfig, CreateBody, StringMap};
+
+/// A body that is taken gives a spec, which reads the same when it was stored, and from which all that a start needs can
+/// be derived, or an error.
+pub(crate) fn create(data: &[u8]) {
+    let Ok(body) = serde_json::from_slice::<CreateBody>(data) else { return };
+    let defaults = Defaults {
+        log_driver: "json-file".into(),
+        log_options: StringMap::new(),
+        cgroup_parent: "/coracle".into(),
+        host_name: "host".into(),
+        host: HostFacts::everything(),
+        remapped: false,
+    };
+    let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
+    let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), config };
+    let Ok((spec, _)) = spec::resolve(&body, &image, &"0123456789abcdef".repeat(4), &[], &defaults) else { return };
+    let text = serde_json::to_string(&spec).expect("a spec can be stored");
+    let again: Spec = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
+    let _ = spec::environment(&spec, "host", &[]);
+    let _ = spec::ulimits(&spec.host_config);
+    let _ = spec::mount_table(&spec);
+    let _ = spec::sysctls(&spec.host_config);
+    let _ = spec::security(&spec.host_config);
+    let _ = spec::health_check(&spec);
+    let _ = spec::restart_policy(&spec.host_config.restart_policy);
+}
