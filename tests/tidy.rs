@@ -178,3 +178,20 @@ fn names(line: &str, module: &str) -> bool {
     code.match_indices(&path)
         .any(|(at, _)| !code[at + path.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
+
+/// Two operations of one code would be taken for each other by a monitor.
+#[test]
+fn operations_of_the_plan_have_codes_of_their_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("monitor/src/wire.rs");
+    let text = std::fs::read_to_string(path).expect("the wire format");
+    let mut seen = std::collections::BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, code)) = line.strip_prefix("pub const OP_").and_then(|rest| rest.split_once(": u16 = ")) else {
+            continue;
+        };
+        if let Some(other) = seen.insert(code.to_owned(), name.to_owned()) {
+            panic!("OP_{name} and OP_{other} are both {code}");
+        }
+    }
+    assert!(seen.len() > 30, "only {} operations seen", seen.len());
+}

@@ -102,6 +102,8 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["network", "net"], "MODE", "bridge (the default), a network, none, host, container:NAME"),
     Flag::value(&["ip"], "ADDRESS", "its IPv4 address on that network"),
     Flag::value(&["ip6"], "ADDRESS", "its IPv6 address on that network"),
+    Flag::value(&["link"], "CONTAINER[:ALIAS]", "know another container by a name"),
+    Flag::value(&["link-local-ip"], "ADDRESS", "a further address on that network, of the link alone"),
     Flag::value(&["network-alias", "net-alias"], "NAME", "a further name on that network"),
     Flag::value(&["publish", "p"], "[[ADDRESS:]PORT:]PORT", "publish a port on the host"),
     Flag::switch(&["publish-all", "P"], "publish all exposed ports on free ones of the host"),
@@ -226,8 +228,13 @@ fn body(parsed: &Parsed) -> Result<CreateBody, Failure> {
         return Err(Failure::Usage("an image is needed".into()));
     };
     let config = config(parsed, image, command)?;
-    let host_config = host_config(parsed).map_err(usage)?;
-    let endpoint = crate::networks::endpoint(parsed, "network-alias");
+    let mut host_config = host_config(parsed).map_err(usage)?;
+    let mut endpoint = crate::networks::endpoint(parsed, "network-alias");
+    if matches!(host_config.network_mode.as_str(), "" | "default" | "bridge") {
+        // There a link is the container's, not its end's.
+        host_config.links = endpoint.as_mut().and_then(|end| end.links.take());
+        endpoint = endpoint.filter(|end| *end != EndpointSettings::default());
+    }
     let endpoints_config = endpoint.map(|end| (host_config.network_mode.clone(), Some(end))).into_iter().collect();
     Ok(CreateBody { config, host_config, networking_config: NetworkingConfig { endpoints_config } })
 }

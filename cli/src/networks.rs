@@ -20,6 +20,7 @@ pub const ENTRIES: &[Entry] = &[
         &[],
         release,
     ),
+    entry("network repair", "", "Put back what another program took of running containers' networks", &[], repair),
 ];
 
 const fn entry(
@@ -53,6 +54,8 @@ const CREATE: &[Flag] = &[
 const CONNECT: &[Flag] = &[
     Flag::value(&["ip"], "ADDRESS", "its IPv4 address there"),
     Flag::value(&["ip6"], "ADDRESS", "its IPv6 address there"),
+    Flag::value(&["link"], "CONTAINER[:ALIAS]", "a name there for another container, for this one alone"),
+    Flag::value(&["link-local-ip"], "ADDRESS", "a further address, of the link alone"),
     Flag::value(&["alias"], "NAME", "a further name there"),
 ];
 
@@ -135,11 +138,13 @@ fn both(parsed: &Parsed) -> Result<(&str, &str), Failure> {
 pub fn endpoint(parsed: &Parsed, alias: &str) -> Option<EndpointSettings> {
     let text = |key: &str| parsed.last(key).unwrap_or_default().to_owned();
     let ipam = EndpointIpamConfig { ipv4_address: text("ip"), ipv6_address: text("ip6"), ..Default::default() };
-    let aliases = parsed.some(alias);
+    let ipam = EndpointIpamConfig { link_local_ips: parsed.all("link-local-ip"), ..ipam };
+    let (aliases, links) = (parsed.some(alias), parsed.some("link"));
     let ipam_config = Some(ipam).filter(|ipam| *ipam != EndpointIpamConfig::default());
-    (ipam_config.is_some() || aliases.is_some()).then(|| EndpointSettings {
+    (ipam_config.is_some() || aliases.is_some() || links.is_some()).then(|| EndpointSettings {
         ipam_config,
         aliases,
+        links,
         ..EndpointSettings::default()
     })
 }
@@ -160,6 +165,11 @@ fn disconnect(globals: &Globals, parsed: &Parsed) -> Outcome {
 
 fn release(globals: &Globals, _: &Parsed) -> Outcome {
     globals.engine()?.network_release()?;
+    Ok(0)
+}
+
+fn repair(globals: &Globals, _: &Parsed) -> Outcome {
+    globals.engine()?.network_repair()?;
     Ok(0)
 }
 

@@ -201,10 +201,10 @@ pub const OP_RESOLVER: u16 = 0x123;
 
 /// u32 n, n × (16 bytes of an IPv6 address as four u32 in the order in which they lie, an IPv4 address in its mapped form;
 /// u32 whether only the host reaches it; u32 scope): whom the resolver asks, in place of [`OP_RESOLVER`]'s list.
-pub const OP_SERVERS: u16 = 0x124;
+pub const OP_SERVERS: u16 = 0x126;
 /// u32 n, n × (u32 index of a file of names in [`OP_RESOLVER`], str alias, str name): names that this container alone has
 /// for others on that network.
-pub const OP_ALIASES: u16 = 0x125;
+pub const OP_ALIASES: u16 = 0x127;
 
 /// First four bytes of a file of names. A u8 length and the network's name follow, then entries: u32 slot, eight bytes of
 /// the container's id, four of an IPv4 address, sixteen of an IPv6 address, u8 flags (1: has IPv4, 2: has IPv6, 4: is the

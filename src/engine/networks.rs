@@ -30,6 +30,11 @@ impl Engine {
     pub fn network_release(&self) -> Result<()> {
         self.0.containers.networks.release()
     }
+    /// Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
+    /// ruleset` takes all), bridges. The next start and the next open do the same.
+    pub fn network_repair(&self) -> Result<()> {
+        self.0.containers.networks.repair()
+    }
     /// Puts a container on a network.
     ///
     /// Errors: it is on it already (`Forbidden`); its mode shares no network of its own; an address is taken.

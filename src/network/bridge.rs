@@ -100,6 +100,33 @@ impl Networks {
         Ok(())
     }
 
+    /// The same, whatever it looks like: the firewall is made anew.
+    pub(crate) fn repair(&self) -> Result<()> {
+        self.heal()?;
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        if self.firewall.is_there()? { self.make_firewall() } else { Ok(()) }
+    }
+
+    /// A bridge that somebody removed left the ends of running containers behind: they are its ports again.
+    fn reattach(&self, network: &Network, bridge: u32) -> Result<()> {
+        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let isolated = !options::icc(&network.spec)?;
+        for row in rows.iter().filter(|row| row.left_ns == 0) {
+            if !self.is_live(row.slot)? {
+                continue;
+            }
+            let restarts = self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.restarts);
+            let port = super::endpoint::read(row)?.port_now(restarts);
+            if let Some(link) = find_link(&port)?.filter(|link| link.master == 0) {
+                let mut m = Messages::new();
+                link::set_port(&mut m, link.index, bridge, isolated);
+                request(m, "make the interface a port of its bridge again")?;
+            }
+        }
+        Ok(())
+    }
+
     fn alias(&self, network: &Network) -> String {
         let whose = format!("{OWNER}{}:{}:", network.id, self.firewall.key());
         let root = self.root.to_str().filter(|root| whose.len() + root.len() <= MAX_ALIAS);
@@ -200,6 +227,8 @@ impl Networks {
                 }
             }
             request(m, &format!("bring bridge {name} up with its address"))?;
+            // Best effort: those whose interfaces are gone too are without them until they are connected again.
+            let _ = self.reattach(network, link.index);
             Ok(link.index)
         })();
         if made.is_err()

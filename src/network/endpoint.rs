@@ -106,6 +106,16 @@ fn digits(restarts: u32) -> String {
     format!("{:02}", restarts % 100)
 }
 
+impl EndpointDoc {
+    /// The name of the bridge's port after so many restarts; empty: there is none.
+    pub(super) fn port_now(&self, restarts: u32) -> String {
+        match self.port.get(..self.port.len().saturating_sub(2)) {
+            None | Some("") => String::new(),
+            Some(stem) => format!("{stem}{}", digits(restarts)),
+        }
+    }
+}
+
 impl Endpoint {
     /// What makes the default route go over it; `None`: nothing leads outside there.
     pub(crate) fn lead(&self) -> Option<Script> {
@@ -294,12 +304,13 @@ impl Networks {
     /// network namespace.
     pub(crate) fn unplug(&self, doc: &EndpointDoc, restarts: u32) -> Result<Option<Script>> {
         self.firewall.remove_ports(&doc.ports)?;
-        let Some(stem) = doc.port.get(..doc.port.len().saturating_sub(2)).filter(|stem| !stem.is_empty()) else {
+        let port = doc.port_now(restarts);
+        if port.is_empty() {
             let mut script = Script::default();
             link::delete_inside(&mut script, PATCH_INDEX);
             return Ok(Some(script));
-        };
-        match find_link(&format!("{stem}{}", digits(restarts)))? {
+        }
+        match find_link(&port)? {
             None => {}
             Some(found) => {
                 let mut m = Messages::new();

@@ -20,12 +20,12 @@ struct Point {
 }
 
 /// What is done, on what, and how one sees that it can be done again.
-struct Operation {
-    words: &'static [&'static str],
+pub struct Operation {
+    pub words: &'static [&'static str],
     /// Puts the root in the state that the operation starts from.
-    prepare: fn(&Root),
+    pub prepare: fn(&Root),
     /// Does it for good: it holds whether the killed program had finished or not.
-    finish: fn(&Root),
+    pub finish: fn(&Root),
 }
 
 const LOAD: Operation = Operation {
@@ -153,15 +153,21 @@ fn told_of_a_read_only_file_system() {
 
 /// Kills the operation before each of the points chosen.
 fn killed(operation: &Operation) {
-    let root = Root::new();
-    let all = points(&root, operation);
+    killed_on(&Root::new(), operation, 14, &|_| {});
+}
+
+/// The same on a root that is there, before some of its system calls; `look` sees what is left once the container is gone.
+pub fn killed_on(root: &Root, operation: &Operation, some: usize, look: &dyn Fn(&str)) {
+    let all = points(root, operation);
     assert!(all.len() > 100, "only {} system calls seen", all.len());
-    for point in chosen(all, 14) {
+    for point in chosen(all, some) {
         let inject = format!("inject={}:signal=KILL:when={}", point.call, point.count);
-        let output = run(&root, operation, &point.call, &inject);
+        let output = run(root, operation, &point.call, &inject);
         let ended = output.status.signal() == Some(9) || output.status.code() == Some(0);
         assert!(ended, "{point:?}: {}", String::from_utf8_lossy(&output.stderr));
-        after(&root, operation, &format!("killed at {point:?}"));
+        let what = format!("killed at {point:?}");
+        after(root, operation, &what);
+        look(&what);
     }
 }
 

@@ -24,6 +24,7 @@ mod many;
 mod misuse;
 mod monitor;
 mod network;
+mod network_faults;
 mod network_more;
 mod network_names;
 mod network_plugin;

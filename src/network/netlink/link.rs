@@ -175,6 +175,17 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     }
 }
 
+/// Makes a link that is there a bridge's port, with the settings of [`add_veth`].
+pub(crate) fn set_port(m: &mut Messages, index: u32, bridge: u32, isolated: bool) {
+    m.begin(NEW_LINK, ACK, &link_head(0, index, UP, UP)).u32(IFLA_MASTER, bridge);
+    m.begin(NEW_LINK, ACK, &link_head(0, index, 0, 0));
+    m.nest(IFLA_LINKINFO, |m| {
+        m.text(INFO_SLAVE_KIND, "bridge").nest(INFO_SLAVE_DATA, |m| {
+            m.attr(PORT_HAIRPIN, &[1]).attr(PORT_ISOLATED, &[u8::from(isolated)]);
+        });
+    });
+}
+
 /// A link's name; answers where its last two characters will stand.
 fn named(m: &mut Messages, name: &str) -> usize {
     let mut bytes = name.as_bytes().to_vec();
