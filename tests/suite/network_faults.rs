@@ -66,11 +66,7 @@ fn a_killed_program_leaves_nothing_of_a_network() {
             assert!(!is_on(root), "disconnected again");
         },
     };
-    let make = Operation {
-        words: &["network", "create", "net1"],
-        prepare: remove_network,
-        finish: make_network,
-    };
+    let make = Operation { words: &["network", "create", "net1"], prepare: remove_network, finish: make_network };
     let remove = Operation { words: &["network", "rm", "net1"], prepare: make_network, finish: remove_network };
     for operation in [start, connect, disconnect, make, remove] {
         let world = World::new();
@@ -140,7 +136,10 @@ fn rules_of_others_are_left_alone_and_ours_come_back() {
     let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
     assert!(reached());
     // All of it, or parts.
-    for wreck in ["nft flush ruleset", "for t in $(nft list tables | grep -o 'coracle-[0-9a-f]*$'); do nft flush table inet $t; done"] {
+    for wreck in [
+        "nft flush ruleset",
+        "for t in $(nft list tables | grep -o 'coracle-[0-9a-f]*$'); do nft flush table inet $t; done",
+    ] {
         sh(wreck);
         world.root.engine.network_repair().expect("repair");
         assert!(reached(), "after {wreck}");
@@ -191,7 +190,9 @@ fn bridges_and_interfaces_that_somebody_removed() {
 fn what_is_used_up_or_taken() {
     let world = World::new();
     // Pools: those of the host's routes and addresses are not given out.
-    sh("ip link add big type bridge; ip link set big up; ip route add 172.16.0.0/12 dev big; ip route add 192.168.0.0/17 dev big");
+    sh(
+        "ip link add big type bridge; ip link set big up; ip route add 172.16.0.0/12 dev big; ip route add 192.168.0.0/17 dev big",
+    );
     let mut made = 0;
     let error = loop {
         match world.network(json!({ "Name": format!("n{made}") })) {
@@ -202,7 +203,10 @@ fn what_is_used_up_or_taken() {
     assert_eq!(made, 8, "all of 192.168.128.0/17");
     assert_eq!(
         (error.http_status(), error.message()),
-        (500, "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network")
+        (
+            500,
+            "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
+        )
     );
     for number in 0..made {
         world.root.engine.network_remove(&format!("n{number}")).expect("remove");
@@ -230,7 +234,11 @@ fn what_is_used_up_or_taken() {
     assert_eq!(got, BTreeSet::from(["50000", "50002", "50003"]));
     let one = json!({ "ExposedPorts": { "80/tcp": {} }, "HostConfig": { "PublishAllPorts": true } });
     let more = world.root.create("more", body(&["true"], networked(one)));
-    fails(world.root.engine.container_start(&more, None, None), coracle::ErrorKind::Internal, "all ports are allocated");
+    fails(
+        world.root.engine.container_start(&more, None, None),
+        coracle::ErrorKind::Internal,
+        "all ports are allocated",
+    );
     drop(held);
 }
 
