@@ -1020,6 +1020,103 @@ coracle_status coracle_events_next(coracle_events *e, int64_t timeout_ms, const 
 void coracle_events_free(coracle_events *e);
 
 /**
+ * What stands at a path of a container.
+ *
+ * path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
+ * with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+ *
+ * Threads: any. Blocks: disk, or op. Since: 0.1.
+ */
+coracle_status coracle_container_stat_path(coracle *c,
+                                           const char *id,
+                                           const char *path,
+                                           coracle_op *op,
+                                           char **out_json,
+                                           coracle_error **err);
+
+/**
+ * Takes files out of a container, as a tar.
+ *
+ * path: as of coracle_container_stat_path; of a directory that ends in "/." only what is in it. *out: the tar's bytes;
+ * read them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json:
+ * NULL, or gets what stands at path; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+ *
+ * Threads: any. Blocks: disk, or op; the stream's calls. Since: 0.1.
+ */
+coracle_status coracle_container_get_archive(coracle *c,
+                                             const char *id,
+                                             const char *path,
+                                             coracle_op *op,
+                                             char **out_json,
+                                             coracle_stream **out,
+                                             coracle_error **err);
+
+/**
+ * Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
+ *
+ * query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: gives the archive.
+ *
+ * Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
+ * EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ */
+coracle_status coracle_container_put_archive(coracle *c,
+                                             const char *id,
+                                             const char *path,
+                                             const char *query_json,
+                                             coracle_read_fn tar,
+                                             void *user,
+                                             coracle_op *op,
+                                             coracle_error **err);
+
+/**
+ * Writes a container's whole file system as a tar, without binds and volumes.
+ *
+ * *out: the tar's bytes; read them to their end, where an error shows that the tar is not whole; end it with
+ * coracle_stream_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
+ */
+coracle_status coracle_container_export(coracle *c, const char *id, coracle_stream **out, coracle_error **err);
+
+/**
+ * What a container changed of its image.
+ *
+ * *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_changes(coracle *c, const char *id, char **out_json, coracle_error **err);
+
+/**
+ * Makes an image of a container, without its volumes.
+ *
+ * query_json: NULL, or an object with any of "repo", "tag", "comment", "author", "pause" (true unless said), "changes" (a
+ * list of build instructions). config_json: NULL, or a configuration laid over the container's. *out_id: the image's id;
+ * free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any. Blocks: until the image is on disk, or op. Since: 0.1.
+ */
+coracle_status coracle_container_commit(coracle *c,
+                                        const char *id,
+                                        const char *query_json,
+                                        const char *config_json,
+                                        coracle_op *op,
+                                        char **out_id,
+                                        coracle_error **err);
+
+/**
  * Lists images, newest first.
  *
  * query_json: NULL, or an object with any of "all", "filter", "filters" (as in GET /images/json). *out_json: its
@@ -1067,9 +1164,9 @@ coracle_status coracle_image_load(coracle *c,
                                   coracle_error **err);
 
 /**
- * Writes images as a docker save archive.
+ * Writes images as an archive: docker save's, or an OCI layout.
  *
- * refs_json: a list of names, or one name as a JSON string. *out: the archive's bytes; read them to their end, where an
+ * refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the archive's bytes; read them to their end, where an
  * error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
  *
  * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
@@ -1081,6 +1178,40 @@ coracle_status coracle_image_save(coracle *c,
                                   coracle_op *op,
                                   coracle_stream **out,
                                   coracle_error **err);
+
+/**
+ * Removes images that nothing uses.
+ *
+ * filters_json: NULL, or an object of lists: "dangling" (default ["true"]: images without a name; ["false"]: all that no
+ * container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
+ * "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_images_prune(coracle *c,
+                                    const char *filters_json,
+                                    char **out_json,
+                                    coracle_error **err);
+
+/**
+ * Looks at every layer and configuration of the store, and repairs what can be where that is asked for.
+ *
+ * query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
+ * credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
+ * of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
+ * coracle_free. Damage is no error. Progress records go to op.
+ *
+ * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
+ */
+coracle_status coracle_verify(coracle *c,
+                              const char *query_json,
+                              coracle_op *op,
+                              char **out_json,
+                              coracle_error **err);
 
 /**
  * Everything about one image.
@@ -1269,6 +1400,50 @@ coracle_status coracle_network_disconnect(coracle *c,
                                           const char *body_json,
                                           coracle_op *op,
                                           coracle_error **err);
+
+/**
+ * Lists volumes by name.
+ *
+ * query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with
+ * coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Creates a volume; one of that name that is there already is answered as it is.
+ *
+ * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_json: the
+ * volume; free it with coracle_free.
+ *
+ * Errors: EINVALID (name, options), ENOT_FOUND (driver).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+
+/**
+ * Everything about one volume.
+ *
+ * *out_json: the document of GET /volumes/{name}; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_inspect(coracle *c, const char *name, char **out_json, coracle_error **err);
+
+/**
+ * Removes a volume and what is in it.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_error **err);
 
 /* Start values of the sized structs. */
 #define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }

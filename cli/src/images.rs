@@ -4,6 +4,7 @@ use crate::args::{Command, Flag, Parsed};
 use crate::containers::filters;
 use crate::format::{cut, short, size, table};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
+use coracle::Engine;
 use coracle::model::*;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -25,6 +26,8 @@ pub const ENTRIES: &[Entry] = &[
     entry("import", "[FLAGS] FILE|- [REPOSITORY[:TAG]]", "Make an image of a root file system tar", IMPORT, import),
     entry("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
     entry("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
+    entry("image prune", "[FLAGS]", "Remove images that nothing uses", PRUNE, prune),
+    entry("verify", "[FLAGS]", "Look whether all layers and images are as they should be", VERIFY, verify),
     entry("history", "[FLAGS] IMAGE", "How an image was made", HISTORY, history),
 ];
 
@@ -39,7 +42,18 @@ const LOAD: &[Flag] = &[
     Flag::value(&["input", "i"], "FILE", "the archive (default standard input)"),
     Flag::switch(&["quiet", "q"], "print only what was loaded"),
 ];
-const SAVE: &[Flag] = &[Flag::value(&["output", "o"], "FILE", "the archive (default standard output)")];
+const SAVE: &[Flag] = &[
+    Flag::value(&["output", "o"], "FILE", "the archive (default standard output)"),
+    Flag::value(&["format"], "docker|oci", "layout of the archive (default docker)"),
+];
+const PRUNE: &[Flag] = &[
+    Flag::switch(&["all", "a"], "all that no container was made from, not only those without a name"),
+    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match: until, label, label!"),
+];
+const VERIFY: &[Flag] = &[
+    Flag::switch(&["repair"], "repair what can be, fetching it again where it came from"),
+    Flag::switch(&["quiet", "q"], "print only what is damaged"),
+];
 const IMPORT: &[Flag] = &[
     Flag::value(&["message", "m"], "TEXT", "comment in the history"),
     Flag::value(&["change", "c"], "INSTRUCTION", "a build instruction for the configuration, such as CMD"),
@@ -126,12 +140,17 @@ fn save(globals: &Globals, parsed: &Parsed) -> Outcome {
     if parsed.rest.is_empty() {
         return Err(Failure::Usage("an image is needed".into()));
     }
+    let save = match parsed.last("format") {
+        None | Some("docker") => Engine::image_save,
+        Some("oci") => Engine::image_save_oci,
+        Some(other) => return Err(Failure::Usage(format!("--format {other}: neither docker nor oci"))),
+    };
     let engine = globals.engine()?;
     let Some(path) = parsed.last("output") else {
         if terminal::stdout_is_one() {
             return Err(Failure::Here("the archive would go to a terminal: use --output FILE".into()));
         }
-        engine.image_save(&parsed.rest, &mut std::io::BufWriter::new(std::io::stdout()), None)?;
+        save(&engine, &parsed.rest, &mut std::io::BufWriter::new(std::io::stdout()), None)?;
         return Ok(0);
     };
     // A name that is wrong must not cost the file that is there.
@@ -140,9 +159,61 @@ fn save(globals: &Globals, parsed: &Parsed) -> Outcome {
     }
     let failed = |e: std::io::Error| Failure::Here(format!("{path}: {e}"));
     let mut file = std::io::BufWriter::new(File::create(path).map_err(failed)?);
-    engine.image_save(&parsed.rest, &mut file, None)?;
+    save(&engine, &parsed.rest, &mut file, None)?;
     file.flush().map_err(failed)?;
     Ok(0)
+}
+
+fn prune(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let mut filters = filters(parsed)?;
+    for value in filters.get_mut("until").into_iter().flatten() {
+        let moment = time::parse(value).ok_or_else(|| Failure::Usage(format!("until={value}: not a time")))?;
+        *value = format!("{}.{:09}", moment.div_euclid(1_000_000_000), moment.rem_euclid(1_000_000_000));
+    }
+    if parsed.has("all") {
+        filters.insert("dangling".into(), vec!["false".into()]);
+    }
+    let pruned = globals.engine()?.images_prune(&filters)?;
+    for item in pruned.images_deleted.unwrap_or_default() {
+        emit(&removed(&item))?;
+    }
+    let freed = i64::try_from(pruned.space_reclaimed).unwrap_or(i64::MAX);
+    emit(&format!("Total reclaimed space: {}\n", size(freed))).map(|()| 0)
+}
+
+fn verify(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let engine = globals.engine()?;
+    let mut request = VerifyImages { repair: parsed.has("repair"), ..VerifyImages::default() };
+    if request.repair {
+        request.auths = crate::registry::all_credentials(&engine)?;
+    }
+    let quiet = parsed.has("quiet");
+    let mut progress = |message: Progress| {
+        if quiet && message.status == "ok" {
+            return Ok(());
+        }
+        print_stream(&format!("{}: {}\n", message.id, message.status))
+    };
+    let report = engine.verify(&request, &mut progress, None)?;
+    for damage in &report.damage {
+        let part = match damage.part {
+            DamagedPart::Database => "database",
+            DamagedPart::Layer => "layer",
+            DamagedPart::Image => "image",
+        };
+        let state = if damage.repaired { "repaired" } else { "damaged" };
+        emit(&format!("{state}: {part} {} of {}: {}\n", damage.id, damage.images.join(", "), damage.reason))?;
+    }
+    let left = report.damage.iter().filter(|damage| !damage.repaired).count();
+    emit(&format!("{} layers, {} images, {left} damaged\n", report.layers, report.images))?;
+    Ok(if left == 0 { 0 } else { 1 })
+}
+
+fn removed(item: &RemovedImage) -> String {
+    match item {
+        RemovedImage::Untagged(name) => format!("Untagged: {name}\n"),
+        RemovedImage::Deleted(id) => format!("Deleted: {id}\n"),
+    }
 }
 
 fn import(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -188,12 +259,9 @@ fn rmi(globals: &Globals, parsed: &Parsed) -> Outcome {
     let mut code = 0;
     for name in &parsed.rest {
         match engine.image_remove(name, how) {
-            Ok(removed) => {
-                for item in removed {
-                    emit(&match item {
-                        RemovedImage::Untagged(name) => format!("Untagged: {name}\n"),
-                        RemovedImage::Deleted(id) => format!("Deleted: {id}\n"),
-                    })?;
+            Ok(items) => {
+                for item in items {
+                    emit(&removed(&item))?;
                 }
             }
             Err(error) => {

@@ -109,6 +109,8 @@ pub struct Globals {
     pub mirrors: Vec<String>,
     /// `--userns-remap`.
     pub userns_remap: Option<String>,
+    /// `--small-memory`.
+    pub small_memory: bool,
 }
 
 impl Globals {
@@ -125,6 +127,7 @@ impl Globals {
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+        options.small_memory = self.small_memory;
         Ok(options)
     }
 }
@@ -152,6 +155,7 @@ const GLOBAL: Command = Command {
             "RANGE",
             "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
         ),
+        Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -217,6 +221,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
+        small_memory: global.has("small-memory"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

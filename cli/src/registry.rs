@@ -4,7 +4,9 @@ use crate::args::{Command, Flag, Parsed};
 use crate::containers::filters;
 use crate::format::{cut, table};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
+use coracle::Engine;
 use coracle::model::*;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command as Process, Stdio};
 
@@ -92,6 +94,23 @@ fn named(parsed: &Parsed) -> Result<(String, String), Failure> {
 fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
     let Some(path) = DockerConfig::default_path() else { return Ok(RegistryAuth::default()) };
     Ok(DockerConfig::load(path)?.credentials(name, &mut run_helper)?)
+}
+
+/// The same for every registry that the images here name.
+pub fn all_credentials(engine: &Engine) -> Result<BTreeMap<String, RegistryAuth>, Failure> {
+    let mut all = BTreeMap::new();
+    for image in engine.image_list(&ListImages { all: true, ..ListImages::default() })? {
+        for name in image.repo_digests.iter().flatten().filter(|name| !name.starts_with('<')) {
+            let host = match name.split_once('/') {
+                Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
+                _ => "docker.io",
+            };
+            if !all.contains_key(host) {
+                all.insert(host.to_owned(), credentials(&format!("{host}/x"))?);
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn run_helper(program: &str, server: &str) -> coracle::Result<Vec<u8>> {

@@ -51,9 +51,11 @@ fn header(ffi: &Path) -> Result<String, Box<dyn Error>> {
         "session",
         "stream",
         "event",
+        "archive",
         "image",
         "registry",
         "network",
+        "volume",
     ] {
         let path = ffi.join(format!("src/{file}.rs"));
         if path.exists() {

@@ -8,7 +8,7 @@ use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::stream::{Ending, Stream};
 use crate::types::*;
-use engine::model::{ImportImage, ListImages, RemoveImage};
+use engine::model::{ImportImage, ListImages, RemoveImage, VerifyImages};
 use libc::{c_char, c_void};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -101,9 +101,9 @@ pub unsafe extern "C" fn coracle_image_load(
     })
 }
 
-/// Writes images as a docker save archive.
+/// Writes images as an archive: docker save's, or an OCI layout.
 ///
-/// refs_json: a list of names, or one name as a JSON string. *out: the archive's bytes; read them to their end, where an
+/// refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the archive's bytes; read them to their end, where an
 /// error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
 ///
 /// Errors: EINVALID (refs_json), ENOT_FOUND (an image).
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn coracle_image_save(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out, "out")?;
-        let names = names(refs_json)?;
+        let (names, oci) = names(refs_json)?;
         let using = Using::new(op)?;
         for name in &names {
             using.done(root.engine().image_inspect(name))?;
@@ -129,12 +129,72 @@ pub unsafe extern "C" fn coracle_image_save(
         let stream = Stream::bytes(theirs.into(), ending.clone());
         crate::thread::spawn("save", move || {
             let mut sink = Sink(ours);
-            let result = crate::entry::catch(|| Ok(engine.image_save(&names, &mut sink, None)?));
+            let result = crate::entry::catch(|| match oci {
+                true => Ok(engine.image_save_oci(&names, &mut sink, None)?),
+                false => Ok(engine.image_save(&names, &mut sink, None)?),
+            });
             if let Err(failure) = result {
                 ending.fail(failure);
             }
         })?;
         out.set(handle::give(stream));
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Removes images that nothing uses.
+///
+/// filters_json: NULL, or an object of lists: "dangling" (default ["true"]: images without a name; ["false"]: all that no
+/// container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
+/// "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
+///
+/// Errors: EINVALID (a filter).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_images_prune(
+    c: *mut coracle,
+    filters_json: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let filters = Query::filters_of(filters_json, "filters_json")?;
+        out.give_json(&root.engine().images_prune(&filters)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Looks at every layer and configuration of the store, and repairs what can be where that is asked for.
+///
+/// query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
+/// credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
+/// of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
+/// coracle_free. Damage is no error. Progress records go to op.
+///
+/// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_verify(
+    c: *mut coracle,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let text = arg::optional_text(query_json, "query_json")?;
+        // Not the parser's words: they may show what it read.
+        let request = text.map_or_else(
+            || Ok(VerifyImages::default()),
+            |text| serde_json::from_str(text).map_err(|_| Failure::invalid("query_json is no such object")),
+        )?;
+        let using = Using::new(op)?;
+        let result = root.engine().verify(&request, &mut |record| using.progress(&record), using.op());
+        out.give_json(&using.done(result)?)?;
         Ok(CORACLE_OK)
     })
 }
@@ -302,19 +362,27 @@ impl Write for Sink {
     }
 }
 
-fn names(refs_json: *const c_char) -> Outcome<Vec<String>> {
+/// The names, and whether they are to be saved as an OCI layout.
+fn names(refs_json: *const c_char) -> Outcome<(Vec<String>, bool)> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum Names {
         One(String),
         Many(Vec<String>),
+        With { names: Vec<String>, layout: Option<String> },
     }
-    let names = match arg::json(refs_json, "refs_json")? {
-        Names::One(name) => vec![name],
-        Names::Many(names) => names,
+    let (names, layout) = match arg::json(refs_json, "refs_json")? {
+        Names::One(name) => (vec![name], None),
+        Names::Many(names) => (names, None),
+        Names::With { names, layout } => (names, layout),
+    };
+    let oci = match layout.as_deref() {
+        None | Some("docker") => false,
+        Some("oci") => true,
+        Some(_) => return Err(Failure::invalid("refs_json: layout is neither docker nor oci")),
     };
     match names.is_empty() {
         true => Err(Failure::invalid("refs_json names no image")),
-        false => Ok(names),
+        false => Ok((names, oci)),
     }
 }

@@ -20,6 +20,12 @@ impl Query {
         Ok(Query { argument, fields: arg::json_or_default(pointer, argument)? })
     }
 
+    /// A document that is filters and nothing else; NULL: none.
+    pub(crate) fn filters_of(pointer: *const c_char, argument: &'static str) -> Outcome<Filters> {
+        let fields: Map<String, Value> = arg::json_or_default(pointer, argument)?;
+        Query { argument, fields: Map::from_iter([("filters".to_owned(), Value::Object(fields))]) }.filters()
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.field(name).is_some()
     }

@@ -169,6 +169,7 @@ struct Config {
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
+    small_memory: Option<bool>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -206,6 +207,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
     }
+    options.small_memory = config.small_memory.unwrap_or(false);
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

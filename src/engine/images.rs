@@ -44,6 +44,20 @@ impl Engine {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
     }
+    /// Removes images that nothing uses: those without a name, or with the filter `dangling=false` all that no container
+    /// was made from. Other filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
+    pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
+        let usage = |image_id: &str| self.0.containers.of_image(image_id);
+        self.telling(|emit| self.0.images.prune(filters, &usage, emit))
+    }
+    /// Looks at every layer, configuration and the database itself; repairs what can be where `verify` asks for that.
+    ///
+    /// What is damaged is no error but stands in the report. It takes as long as reading and unpacking all layers, and
+    /// for a moment the disk space of the largest. A layer on which a running container stands is not repaired.
+    pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
+        let usage = |image_id: &str| self.0.containers.of_image(image_id);
+        self.0.images.verify(&self.0.options.registry, verify, &usage, progress, op)
+    }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         self.telling(|emit| self.0.images.load(archive, progress, emit, op))
@@ -51,6 +65,10 @@ impl Engine {
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
         self.telling(|emit| self.0.images.save(names, archive, emit, op))
+    }
+    /// Writes the named images as an OCI layout in a tar (`index.json`, `oci-layout`, `blobs/`), layers not compressed.
+    pub fn image_save_oci(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+        self.telling(|emit| self.0.images.save_oci(names, archive, emit, op))
     }
     /// Makes an image of a root file system tar (plain or compressed); answers its id.
     pub fn image_import(

@@ -60,7 +60,7 @@ impl Engine {
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
-        let images = Arc::new(Images::open(&root, db.clone(), options.durability, options.registry.parts_limit)?);
+        let images = Arc::new(Images::open(&root, db.clone(), &options)?);
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = (images.clone(), journal.clone(), volumes.clone());
         let containers = Containers::open(root, run, options.clone(), db, shared.0, shared.1, shared.2)?;

@@ -7,9 +7,8 @@ use std::io::{self, BufRead, BufReader, Read};
 const ALWAYS: u64 = 8 << 30;
 /// ... and so many times its compressed size.
 const RATIO: u64 = 200;
-/// Memory of the xz decoder in KiB, and window of the zstd decoder in bytes.
-const XZ_KIB: u32 = 256 << 10;
-const ZSTD_WINDOW: u64 = 128 << 20;
+/// Window of a decoder in bytes; xz takes twice that in all.
+const WINDOW: u64 = 128 << 20;
 
 /// How a stream is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +41,15 @@ pub(crate) fn reader<'a>(mut input: impl BufRead + 'a) -> Result<Box<dyn Read + 
 
 /// The decompressed stream of `input`, which is compressed so.
 pub(crate) fn decoder<'a>(input: impl BufRead + 'a, compression: Compression) -> Result<Box<dyn Read + 'a>> {
+    decoder_within(input, compression, WINDOW)
+}
+
+/// The same with a decoder whose window has at most `window` bytes.
+pub(crate) fn decoder_within<'a>(
+    input: impl BufRead + 'a,
+    compression: Compression,
+    window: u64,
+) -> Result<Box<dyn Read + 'a>> {
     let counted = Counted { input, count: std::rc::Rc::default() };
     let count = counted.count.clone();
     let bounded = |decoder: Box<dyn Read + 'a>| -> Box<dyn Read + 'a> {
@@ -54,9 +62,9 @@ pub(crate) fn decoder<'a>(input: impl BufRead + 'a, compression: Compression) ->
         Compression::Xz => {
             // Read byte by byte at places, so buffered once more in front.
             let input = BufReader::new(counted);
-            bounded(Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, XZ_KIB)))
+            bounded(Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, (window >> 9) as u32)))
         }
-        Compression::Zstd => bounded(Box::new(Zstd { input: counted, frame: None })),
+        Compression::Zstd => bounded(Box::new(Zstd { input: counted, frame: None, window })),
     })
 }
 
@@ -122,6 +130,7 @@ impl Read for Bounded<'_> {
 struct Zstd<R> {
     input: R,
     frame: Option<ruzstd::decoding::FrameDecoder>,
+    window: u64,
 }
 
 impl<R: BufRead> Read for Zstd<R> {
@@ -133,7 +142,7 @@ impl<R: BufRead> Read for Zstd<R> {
                 None => {
                     let Some(magic) = next_frame(&mut self.input)? else { return Ok(0) };
                     let mut frame = FrameDecoder::new();
-                    frame.set_max_window_size(ZSTD_WINDOW);
+                    frame.set_max_window_size(self.window);
                     frame.init((&magic[..]).chain(&mut self.input)).map_err(|e| bad(&e))?;
                     self.frame = Some(frame);
                 }

@@ -9,7 +9,7 @@
 //! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while directories move in or out, which is short.
 
 use super::digest::Digest;
-use super::layer::Stage;
+use super::layer::{Room, Stage};
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;
@@ -29,6 +29,7 @@ pub(crate) struct Layers {
     layers: OwnedFd,
     tmp: OwnedFd,
     durability: Durability,
+    pub(super) room: Room,
 }
 
 /// The exclusive right to move layers in and out. Ends when dropped.
@@ -40,14 +41,14 @@ pub(crate) struct Moving<'a> {
 
 impl Layers {
     /// Opens the layers of the existing directory `root`, making what is missing (mode 0700).
-    pub(crate) fn open(root: &Path, durability: Durability) -> Result<Layers> {
+    pub(crate) fn open(root: &Path, durability: Durability, room: Room) -> Result<Layers> {
         let open = |name: &str| {
             let path = root.join(name);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
             tree::open_dir(&path)
         };
-        Ok(Layers { root: root.to_owned(), layers: open(LAYERS)?, tmp: open(TMP)?, durability })
+        Ok(Layers { root: root.to_owned(), layers: open(LAYERS)?, tmp: open(TMP)?, durability, room })
     }
 
     /// The unpacked tree of a layer, for an overlay mount.
@@ -140,6 +141,13 @@ impl Moving<'_> {
         }
     }
 
+    /// Puts a staged layer in the place of the damaged one, which goes with the staging.
+    pub(crate) fn replace(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
+        staging.flush()?;
+        self.publish(staging, name, diff_id)?;
+        self.settle()
+    }
+
     /// Takes a layer that was just published back, to go with the staging.
     pub(crate) fn take_back(&self, staging: &Staging<'_>, diff_id: &Digest) -> Result<()> {
         tree::rename_at(self.layers.layers.as_fd(), diff_id.hex(), staging.dir.as_fd(), staging.next())
@@ -183,7 +191,17 @@ impl Staging<'_> {
     pub(crate) fn layer(&self) -> Result<(String, Stage)> {
         let name = self.next();
         tree::mkdir_at(self.dir.as_fd(), &name, 0o700)?;
-        Ok((name.clone(), Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)? }))
+        Ok((name.clone(), Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)?, room: self.layers.room }))
+    }
+
+    /// A layer that was staged.
+    pub(crate) fn open(&self, name: &str) -> Result<OwnedFd> {
+        tree::open_dir_at(self.dir.as_fd(), name)
+    }
+
+    /// Takes away what was staged under a name.
+    pub(crate) fn forget(&self, name: &str) -> Result<()> {
+        tree::remove_tree(self.dir.as_fd(), name)
     }
 
     /// Its name in `tmp/`: whoever finds no such directory knows that its maker is gone.

@@ -21,10 +21,12 @@ mod layers;
 mod list;
 mod parts;
 mod progress;
+mod prune;
 mod reference;
 #[cfg(feature = "registry")]
 mod remote;
 mod remove;
+mod verify;
 
 pub(crate) use building::{Building, Step};
 pub(crate) use changes::{apply as apply_changes, exposed};
@@ -69,13 +71,13 @@ pub(crate) use remove::ImageUser;
 use crate::error::{Error, Result};
 use crate::hex::{is_hex, is_hex_id};
 use crate::model::{Event, Progress, StringMap};
-use crate::store::Durability;
+use crate::options::Options;
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use crate::store::{Db, Flush};
 use crate::time::now_ns;
 use config::ImageConfig;
 pub(crate) use layer::Stage;
-use layer::Staged;
+use layer::{Room, Staged};
 use layers::{Layers, Staging};
 use parking_lot::Mutex;
 #[cfg(feature = "registry")]
@@ -111,17 +113,18 @@ struct Pending {
 
 impl Images {
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
-    pub(crate) fn open(root: &Path, db: Arc<Db>, durability: Durability, parts_limit: u64) -> Result<Images> {
+    pub(crate) fn open(root: &Path, db: Arc<Db>, options: &Options) -> Result<Images> {
+        let room = if options.small_memory { Room::SMALL } else { Room::WIDE };
         let images = Images {
             db,
-            layers: Layers::open(root, durability)?,
+            layers: Layers::open(root, options.durability, room)?,
             #[cfg(feature = "registry")]
             flights: remote::Flights::default(),
             pending: Mutex::default(),
         };
         images.collect()?;
         let known = |diff_id: &Digest| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()));
-        images.layers.sweep(known, parts_limit)?;
+        images.layers.sweep(known, options.registry.parts_limit)?;
         Ok(images)
     }
 

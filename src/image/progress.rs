@@ -28,6 +28,11 @@ pub(super) fn step(status: &str, id: &str) -> Progress {
     }
 }
 
+/// A message about one part of the store.
+pub(super) fn said(status: &str, id: &str) -> Progress {
+    Progress { status: status.into(), id: id.into(), ..Progress::default() }
+}
+
 /// A message of one line.
 #[cfg(feature = "registry")]
 pub(super) fn line(status: String, id: &str) -> Progress {

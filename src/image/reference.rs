@@ -96,6 +96,13 @@ impl Reference {
         Ok(self)
     }
 
+    /// The name with everything that a familiar one leaves out: `docker.io/library/busybox:latest`.
+    pub(crate) fn full(&self) -> String {
+        let tag = self.tag.as_deref().map(|tag| format!(":{tag}")).unwrap_or_default();
+        let digest = self.digest.as_deref().map(|digest| format!("@{digest}")).unwrap_or_default();
+        format!("{}/{}{tag}{digest}", self.domain, self.path)
+    }
+
     /// The registry's host: `docker.io`, `localhost:5000`.
     #[cfg(feature = "registry")]
     pub(crate) fn domain(&self) -> &str {

@@ -36,7 +36,7 @@ impl Images {
             return Err(Error::invalid("image name cannot be blank"));
         }
         let (removal, gone) = self.db.write_to_free(Flush::Durable, |tx| {
-            let mut removal = Removal { tx, usage, how, done: Vec::new(), events: Vec::new() };
+            let mut removal = Removal::new(tx, usage, how);
             removal.remove(name)?;
             let gone = rows::drop_unused_layers(tx)?;
             Ok((Removed { done: removal.done, events: removal.events }, gone))
@@ -52,12 +52,13 @@ struct Removed {
     events: Vec<Event>,
 }
 
-struct Removal<'a> {
+/// A removal under way.
+pub(super) struct Removal<'a> {
     tx: &'a Transaction<'a>,
     usage: Usage<'a>,
     how: RemoveImage,
-    done: Vec<RemovedImage>,
-    events: Vec<Event>,
+    pub(super) done: Vec<RemovedImage>,
+    pub(super) events: Vec<Event>,
 }
 
 /// Which conflicts count.
@@ -74,8 +75,14 @@ struct Conflict {
     used: bool,
 }
 
+impl<'a> Removal<'a> {
+    pub(super) fn new(tx: &'a Transaction<'a>, usage: Usage<'a>, how: RemoveImage) -> Removal<'a> {
+        Removal { tx, usage, how, done: Vec::new(), events: Vec::new() }
+    }
+}
+
 impl Removal<'_> {
-    fn remove(&mut self, name: &str) -> Result<()> {
+    pub(super) fn remove(&mut self, name: &str) -> Result<()> {
         let found = find(self.tx, name)?;
         let image = rows::get(self.tx, &found.id)?.ok_or_else(|| super::no_such(name))?;
         let names = rows::names(self.tx, &image.id)?;

@@ -2,8 +2,9 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{ContainerConfig, Filters, GraphDriver, StringMap};
+use super::{ContainerConfig, Filters, GraphDriver, RegistryAuth, StringMap};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What an image list asks for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +94,61 @@ pub struct RemoveImage {
     pub force: bool,
     /// Keep untagged parents.
     pub no_prune: bool,
+}
+
+/// What a prune removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PrunedImages {
+    /// In the order it went; `null` where there was nothing.
+    pub images_deleted: Option<Vec<RemovedImage>>,
+    /// Bytes of files that are not there any more.
+    pub space_reclaimed: u64,
+}
+
+/// What a verification is to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerifyImages {
+    /// Repair what can be: metadata from the layer's own recipe, content by fetching it again.
+    pub repair: bool,
+    /// Credentials for fetching, by registry.
+    pub auths: BTreeMap<String, RegistryAuth>,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct VerifyReport {
+    /// Layers and images that were looked at.
+    pub layers: u64,
+    pub images: u64,
+    /// What is or was wrong.
+    pub damage: Vec<Damage>,
+}
+
+/// A part of the store that is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Damage {
+    pub part: DamagedPart,
+    /// Diff id of a layer, id of an image.
+    pub id: String,
+    /// Names (or ids) of the images that it concerns.
+    pub images: Vec<String>,
+    pub reason: String,
+    pub repaired: bool,
+    /// Why a repair that was asked for could not be made.
+    pub unrepaired: String,
+}
+
+/// Kinds of [`Damage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DamagedPart {
+    Database,
+    Layer,
+    Image,
 }
 
 /// What an import makes of a root file system tar.

@@ -162,6 +162,42 @@ pub(crate) fn layer_is_used(tx: &Transaction<'_>, diff_id: &str) -> Result<bool>
     tx.prepare_cached(sql).and_then(|mut s| s.exists([diff_id])).map_err(failed)
 }
 
+/// The bytes of files in the layers that no image holds.
+pub(crate) fn unused_layer_bytes(tx: &Transaction<'_>) -> Result<u64> {
+    let sql = "SELECT coalesce(sum(size), 0) FROM layers WHERE diff_id NOT IN (SELECT diff_id FROM image_layers)";
+    let bytes: i64 = tx.prepare_cached(sql).and_then(|mut s| s.query_row([], |r| r.get(0))).map_err(failed)?;
+    Ok(bytes.unsigned_abs())
+}
+
+/// The diff ids of all layers, sorted.
+pub(crate) fn all_layers(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    let sql = "SELECT diff_id FROM layers ORDER BY diff_id";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// The images, hidden or not, that have a layer.
+pub(crate) fn images_of_layer(tx: &Transaction<'_>, diff_id: &str) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT image_id FROM image_layers WHERE diff_id = ?1 ORDER BY image_id";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([diff_id], |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// Every image, hidden or not.
+pub(crate) fn all_with_hidden(tx: &Transaction<'_>) -> Result<Vec<ImageRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM images ORDER BY id");
+    tx.prepare_cached(&sql).and_then(|mut s| s.query_map([], image_row)?.collect()).map_err(failed)
+}
+
+/// Puts an image's own configuration in the place of a damaged one.
+pub(crate) fn set_config(tx: &Transaction<'_>, id: &str, config: &[u8]) -> Result<()> {
+    tx.execute("UPDATE images SET config = ?2 WHERE id = ?1", params![id, config]).map(drop).map_err(failed)
+}
+
+/// What SQLite finds wrong with the database itself.
+pub(crate) fn damage(tx: &Transaction<'_>) -> Result<Option<String>> {
+    let said: String = tx.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(failed)?;
+    Ok((said != "ok").then_some(said))
+}
+
 /// Forgets the layers that no image holds; answers them.
 pub(crate) fn drop_unused_layers(tx: &Transaction<'_>) -> Result<Vec<String>> {
     let sql = "DELETE FROM layers WHERE diff_id NOT IN (SELECT diff_id FROM image_layers) RETURNING diff_id";

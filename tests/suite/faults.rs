@@ -3,6 +3,7 @@
 //!
 //! A run takes some points of each operation; with `CORACLE_TORTURE` set in the environment, all of them.
 
+use crate::support::registry::Registry;
 use crate::support::*;
 use coracle::Engine;
 use coracle::model::*;
@@ -35,6 +36,38 @@ const LOAD: Operation = Operation {
     },
     finish: |root| root.load(&busybox_archive()),
 };
+
+const PULL: Operation = Operation {
+    words: &["pull", "-q", "REMOTE"],
+    prepare: |root| {
+        for name in [IMAGE, remote_name(root).as_str()] {
+            let _ = root.engine.image_remove(name, RemoveImage { force: true, ..RemoveImage::default() });
+        }
+    },
+    finish: |root| {
+        let request = PullImage { name: remote_name(root), ..PullImage::default() };
+        root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull again");
+        assert_eq!(names(&root.dir.join("root/tmp")), BTreeSet::new(), "a part is left");
+    },
+};
+
+/// The registry that an operation wants, with an image in it.
+fn registry(root: &Root, operation: &Operation) -> Option<Registry> {
+    let wanted = operation.words.contains(&"REMOTE");
+    wanted.then(|| {
+        let registry = Registry::plain(&root.dir.join("registry"));
+        let name = format!("{}/team/box:1", registry.host());
+        std::fs::write(root.dir.join("remote"), &name).expect("write");
+        root.engine.image_tag(IMAGE, &name).expect("tag");
+        let request = PushImage { name, ..PushImage::default() };
+        root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
+        registry
+    })
+}
+
+fn remote_name(root: &Root) -> String {
+    std::fs::read_to_string(root.dir.join("remote")).expect("the name of the image in the registry")
+}
 
 const CREATE: Operation = Operation {
     words: &["create", "--name", "target", "--network", "none", "-v", "/tmp:/mnt:ro", IMAGE, "sleep", "1000"],
@@ -96,6 +129,11 @@ fn killed_while_it_loads() {
 }
 
 #[test]
+fn killed_while_it_pulls() {
+    killed(&PULL);
+}
+
+#[test]
 fn killed_while_it_creates() {
     killed(&CREATE);
 }
@@ -128,7 +166,7 @@ fn killed_while_it_removes_an_image() {
 #[test]
 fn told_of_a_full_disk() {
     let writes = ["write", "pwrite64", "openat", "openat2", "mkdirat", "mkdir", "ftruncate", "renameat2", "fallocate"];
-    refused("ENOSPC", &writes, &[&LOAD, &CREATE, &START, &REMOVE]);
+    refused("ENOSPC", &writes, &[&LOAD, &PULL, &CREATE, &START, &REMOVE]);
 }
 
 #[test]
@@ -158,6 +196,7 @@ fn killed(operation: &Operation) {
 
 /// The same on a root that is there, before some of its system calls; `look` sees what is left once the container is gone.
 pub fn killed_on(root: &Root, operation: &Operation, some: usize, look: &dyn Fn(&str)) {
+    let _registry = registry(root, operation);
     let all = points(root, operation);
     assert!(all.len() > 100, "only {} system calls seen", all.len());
     for point in chosen(all, some) {
@@ -175,6 +214,7 @@ pub fn killed_on(root: &Root, operation: &Operation, some: usize, look: &dyn Fn(
 fn refused(error: &str, calls: &[&str], operations: &[&Operation]) {
     for operation in operations {
         let root = Root::new();
+        let _registry = registry(&root, operation);
         let all: Vec<Point> =
             points(&root, operation).into_iter().filter(|point| calls.contains(&point.call.as_str())).collect();
         for point in chosen(all, 5) {
@@ -213,7 +253,9 @@ fn consistent(root: &Root, engine: &Engine, what: &str) {
     assert_eq!(names(&root.dir.join("root/containers")), ids, "{what}: directories of containers");
     let ran = names(&root.dir.join("run/c"));
     assert!(ran.is_subset(&ids), "{what}: run directories {ran:?} of {ids:?}");
-    assert_eq!(names(&root.dir.join("root/tmp")), BTreeSet::new(), "{what}: staging");
+    // A download that was cut off is gone on with.
+    let staged = names(&root.dir.join("root/tmp")).into_iter().filter(|name| !name.starts_with("part-"));
+    assert_eq!(staged.count(), 0, "{what}: staging");
     for image in engine.image_list(&ListImages { all: true, ..ListImages::default() }).expect("list images") {
         engine.image_inspect(&image.id).unwrap_or_else(|e| panic!("{what}: image {}: {e}", image.id));
     }
@@ -298,10 +340,10 @@ fn run(root: &Root, operation: &Operation, trace: &str, expression: &str) -> Out
     command.arg("-o").arg(root.dir.join("trace")).args(["-e", &format!("trace={trace}"), "-e", expression]);
     command.arg(built("coracle")).arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run"));
     for word in operation.words {
-        if *word == "ARCHIVE" {
-            command.arg(&archive)
-        } else {
-            command.arg(word)
+        match *word {
+            "ARCHIVE" => command.arg(&archive),
+            "REMOTE" => command.arg(remote_name(root)),
+            word => command.arg(word),
         };
     }
     command.stdin(Stdio::null()).output().expect("run strace")

@@ -159,55 +159,6 @@ fn skopeo_reads_what_we_save() {
     tool("skopeo", &["copy", "-q", &format!("docker-archive:{path}:harbour/box:v1"), &format!("dir:{to}")]);
 }
 
-#[test]
-fn dockerd_reads_what_we_save_and_we_what_it_saves() {
-    let root = Root::new();
-    // Two layers, and one comes twice.
-    let layer = Tar::new().file("added", b"by hand").end();
-    let base = base_layer(&root.engine);
-    load(&root.engine, &archive::image("stack:1", &[&base, &layer, &layer])).expect("load");
-    let theirs = Dockerd::start(&root.dir.join("dockerd"));
-    let path = |name: &str| root.dir.join(name).display().to_string();
-    std::fs::write(path("ours.tar"), save(&root.engine, &[IMAGE, "stack:1"])).expect("write");
-    let said = theirs.docker(&["load", "-q", "-i", &path("ours.tar")]);
-    assert_eq!(said, "Loaded image: busybox:latest\nLoaded image: stack:1");
-    for name in [IMAGE, "stack:1"] {
-        let ours = root.engine.image_inspect(name).expect("inspect");
-        assert_eq!(theirs.docker(&["inspect", "-f", "{{.Id}}", name]), ours.id);
-    }
-    theirs.docker(&["save", "-o", &path("theirs.tar"), "stack:1"]);
-    let theirs_bytes = std::fs::read(path("theirs.tar")).expect("read");
-    let other = Root::empty();
-    assert_eq!(load(&other.engine, &theirs_bytes).expect("load"), ["stack:1"]);
-    let id = |root: &Root| root.engine.image_inspect("stack:1").expect("inspect").id;
-    assert_eq!(id(&other), id(&root));
-    assert_eq!(other.run(&["cat", "/added"], json!({ "Image": "stack:1" }), b"").ok(), "by hand");
-}
-
-/// A private dockerd, ended with the test.
-struct Dockerd(PathBuf);
-
-impl Dockerd {
-    fn start(dir: &Path) -> Dockerd {
-        let script = project().join("bench/dockerd");
-        let out = Command::new(script).arg("start").arg(dir).stdout(Stdio::null()).stderr(Stdio::inherit()).status();
-        assert!(out.expect("run bench/dockerd").success(), "dockerd does not start");
-        Dockerd(dir.to_owned())
-    }
-
-    #[track_caller]
-    fn docker(&self, words: &[&str]) -> String {
-        let host = format!("unix://{}/sock", self.0.display());
-        tool("docker", &[&["-H", &host], words].concat())
-    }
-}
-
-impl Drop for Dockerd {
-    fn drop(&mut self) {
-        let _ = Command::new(project().join("bench/dockerd")).arg("stop").arg(&self.0).status();
-    }
-}
-
 /// The layer of the busybox image as a tar.
 fn base_layer(engine: &Engine) -> Vec<u8> {
     let files = archive::files(&save(engine, &[IMAGE]));

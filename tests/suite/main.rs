@@ -11,6 +11,7 @@ mod config;
 mod crowd;
 mod docker_cli;
 mod docker_files;
+mod exchange;
 mod faults;
 mod fields;
 mod health;
@@ -31,6 +32,9 @@ mod network_plugin;
 mod older;
 mod powercut;
 mod registry;
+mod remote;
 mod restart;
+
+mod store;
 mod userns;
 mod volumes;

@@ -170,7 +170,7 @@ fn look(disk: &Disk, known: &Facts, next: Option<&Facts>, what: &str, number: us
         );
     }
     whole(&engine, &mounted.path().join("root"), what);
-    if number % 7 == 0 {
+    if number.is_multiple_of(7) {
         usable(&engine, what);
     }
 }

@@ -1,35 +1,34 @@
 //! Pulling and pushing: against Debian's docker-registry, and against one that misbehaves.
 
 use crate::support::archive::{self, Tar, sha256};
-use crate::support::registry::{Answered, Asked, Registry, Scripted};
+use crate::support::registry::{Answered, Asked, Registry, Scripted, make_certificates};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Op};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Pulls and answers what was told, one line a message.
-fn pull_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
+pub(super) fn pull_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
     let mut told = Vec::new();
     let request = PullImage { name: name.into(), auth, ..PullImage::default() };
     engine.image_pull(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
     Ok(told)
 }
 
-fn pull(engine: &Engine, name: &str) -> coracle::Result<Vec<String>> {
+pub(super) fn pull(engine: &Engine, name: &str) -> coracle::Result<Vec<String>> {
     pull_with(engine, name, RegistryAuth::default())
 }
 
-fn push(engine: &Engine, name: &str) -> coracle::Result<Vec<String>> {
+pub(super) fn push(engine: &Engine, name: &str) -> coracle::Result<Vec<String>> {
     push_with(engine, name, RegistryAuth::default())
 }
 
-fn push_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
+pub(super) fn push_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
     let mut told = Vec::new();
     let request = PushImage { name: name.into(), auth, ..PushImage::default() };
     engine.image_push(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
@@ -43,17 +42,17 @@ fn line(told: &mut Vec<String>, message: Progress) -> coracle::Result<()> {
     Ok(())
 }
 
-fn login(name: &str, password: &str) -> RegistryAuth {
+pub(super) fn login(name: &str, password: &str) -> RegistryAuth {
     RegistryAuth { username: name.into(), password: password.into(), ..RegistryAuth::default() }
 }
 
-fn load(engine: &Engine, bytes: &[u8]) {
+pub(super) fn load(engine: &Engine, bytes: &[u8]) {
     engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon())).expect("load");
 }
 
 /// Nothing is staged, and no layer is there without an image.
 #[track_caller]
-fn nothing_is_left(root: &Root) {
+pub(super) fn nothing_is_left(root: &Root) {
     assert_eq!(root.engine.image_list(&ListImages::default()).expect("list"), []);
     for dir in ["root/layers", "root/tmp"] {
         assert_eq!(std::fs::read_dir(root.dir.join(dir)).expect("read it").count(), 0, "{dir} is not empty");
@@ -61,7 +60,7 @@ fn nothing_is_left(root: &Root) {
 }
 
 /// Bytes that do not compress.
-fn noise(count: usize) -> Vec<u8> {
+pub(super) fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut step = || {
         state ^= state << 13;
@@ -260,7 +259,7 @@ fn a_registry_that_is_killed_midway_and_comes_back() {
 
 /// bcrypt of `s3cr3t-word`.
 const HTPASSWD: &str = "sailor:$2y$05$abcdefghijklmnopqrstuu1gnH1w3qtZX3U1O7JEI3HUJtwELxlju\n";
-const SECRET: &str = "s3cr3t-word";
+pub(super) const SECRET: &str = "s3cr3t-word";
 
 #[test]
 fn basic_login() {
@@ -302,24 +301,8 @@ fn basic_login() {
 fn tls_with_an_authority_of_its_own() {
     let root = Root::new();
     let dir = root.dir.join("registry");
-    let make = |dir: &Path| {
-        std::fs::create_dir_all(dir).expect("mkdir");
-        let script = r#"set -e; cd "$0"; exec 2>&1
-            openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
-            openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj /CN=registry
-            printf 'subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > extensions
-            openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-              -extfile extensions -out cert.pem"#;
-        let made = Command::new("sh").args(["-c", script]).arg(dir).output().expect("sh");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
-    };
-    make(&dir);
-    make(&root.dir.join("other"));
-    let tls = format!(
-        "http: {{addr: \"127.0.0.1:PORT\", tls: {{certificate: {0}/cert.pem, key: {0}/key.pem}}}}",
-        dir.display()
-    );
-    let registry = Registry::start(&dir, &tls);
+    let registry = Registry::tls(&dir, "", "");
+    make_certificates(&root.dir.join("other"));
     let certs = root.dir.join("certs.d");
     let own = certs.join(registry.host());
     std::fs::create_dir_all(&own).expect("mkdir");
@@ -338,14 +321,14 @@ fn tls_with_an_authority_of_its_own() {
 }
 
 /// An image as a scripted registry gives it: documents and blobs by path.
-struct Stocked {
+pub(super) struct Stocked {
     paths: BTreeMap<String, (String, Vec<u8>)>,
-    layer: String,
-    manifest: String,
+    pub(super) layer: String,
+    pub(super) manifest: String,
 }
 
 /// The repository `made/hand` with the tags `1` (an image of one layer) and `list` (a list with it in).
-fn stocked(layer_type: &str, layer: &[u8], tar: &[u8]) -> Stocked {
+pub(super) fn stocked(layer_type: &str, layer: &[u8], tar: &[u8]) -> Stocked {
     let mut paths = BTreeMap::new();
     let digest = |bytes: &[u8]| format!("sha256:{}", sha256(bytes));
     let config = archive::config(json!({}), &[digest(tar)]).into_bytes();
@@ -375,7 +358,7 @@ fn stocked(layer_type: &str, layer: &[u8], tar: &[u8]) -> Stocked {
 }
 
 impl Stocked {
-    fn answer(&self, asked: &Asked) -> Answered {
+    pub(super) fn answer(&self, asked: &Asked) -> Answered {
         match self.paths.get(&asked.target) {
             Some((kind, body)) => Answered::new(200, body.clone()).with("Content-Type", kind),
             None => Answered::new(404, r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"not here"}]}"#),
@@ -383,7 +366,7 @@ impl Stocked {
     }
 }
 
-const PLAIN: &str = "application/vnd.oci.image.layer.v1.tar";
+pub(super) const PLAIN: &str = "application/vnd.oci.image.layer.v1.tar";
 
 #[test]
 fn lists_give_this_machine_s_image_and_layers_may_be_plain() {

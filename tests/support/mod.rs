@@ -3,6 +3,8 @@
 
 pub mod archive;
 pub mod disk;
+pub mod dockerd;
+pub mod faulty;
 pub mod registry;
 
 use coracle::model::*;

@@ -57,6 +57,13 @@ impl Registry {
         super::wait_for("the registry to listen", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
+    /// Behind TLS, with an authority and certificates in `dir`: see [`make_certificates`].
+    pub fn tls(dir: &Path, http: &str, more: &str) -> Registry {
+        make_certificates(dir);
+        let tls = format!("tls: {{certificate: {0}/cert.pem, key: {0}/key.pem{http}}}", dir.display());
+        Registry::start(dir, &format!("http: {{addr: \"127.0.0.1:PORT\", {tls}}}\n{more}"))
+    }
+
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -82,7 +89,25 @@ impl Drop for Registry {
     }
 }
 
-fn free_port() -> u16 {
+/// An authority (`ca.pem`), a server's certificate of it for 127.0.0.1 and registry.test (`cert.pem`, `key.pem`), and a
+/// client's (`client.pem`, `client-key.pem`).
+pub fn make_certificates(dir: &Path) {
+    std::fs::create_dir_all(dir).expect("mkdir");
+    let script = r#"set -e; cd "$0"; exec 2>&1
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
+        printf 'subjectAltName=IP:127.0.0.1,DNS:registry.test\nbasicConstraints=CA:FALSE\n' > extensions
+        printf 'basicConstraints=CA:FALSE\n' > client-extensions
+        sign() {
+          openssl req -newkey rsa:2048 -nodes -keyout "$1" -out request.pem -subj "/CN=$4"
+          openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile "$3" -out "$2"
+        }
+        sign key.pem cert.pem extensions registry
+        sign client-key.pem client.pem client-extensions client"#;
+    let made = Command::new("sh").args(["-c", script]).arg(dir).output().expect("sh");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+}
+
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
@@ -196,7 +221,7 @@ fn serve(stream: &TcpStream, all: &Mutex<Vec<Asked>>, over: &AtomicBool, answer:
     }
 }
 
-fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
+pub(super) fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
     let mut line = String::new();
     input.read_line(&mut line).ok().filter(|&n| n > 0)?;
     let mut words = line.split_whitespace().map(str::to_owned);

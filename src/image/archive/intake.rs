@@ -20,7 +20,7 @@ use std::thread::Scope;
 const MAX_SMALL: u64 = crate::image::config::MAX_CONFIG as u64;
 const MAX_MEMORY: u64 = 64 << 20;
 const MAX_FILES: usize = 100_000;
-/// Layers in the pipeline at a time.
+/// Most layers in the pipeline at a time.
 const LAYERS_AT_ONCE: usize = 2;
 /// Links followed to one file.
 const MAX_LINKS: usize = 16;
@@ -137,7 +137,7 @@ impl<'a> Intake<'a> {
         if let Some(known) = self.known(&path)? {
             return self.check_known(path, known, size, &head, rest, op);
         }
-        while pending.len() >= LAYERS_AT_ONCE {
+        while pending.len() >= LAYERS_AT_ONCE.min(self.images.layers.room.at_once) {
             if let Some(next) = pending.pop_front() {
                 self.settle(next)?;
             }

@@ -1,4 +1,4 @@
-//! Archives of images: reading (docker save in both layouts, OCI layout) and writing (docker save).
+//! Archives of images: reading (docker save in both layouts, OCI layout) and writing (docker save, OCI layout).
 
 mod docker;
 mod intake;
@@ -6,6 +6,7 @@ mod legacy;
 mod load;
 mod oci;
 mod save;
+mod save_oci;
 
 pub(super) use intake::stage_stream;
 

@@ -21,10 +21,11 @@ use std::io::{BufWriter, Write};
 use tar::{EntryType, Header};
 
 /// An image to save, with what was asked of it.
-struct Wanted {
-    row: ImageRow,
-    layers: Vec<(Digest, u64)>,
-    tags: Vec<Reference>,
+pub(super) struct Wanted {
+    pub(super) row: ImageRow,
+    /// Diff ids and sizes of the tars, bottom first.
+    pub(super) layers: Vec<(Digest, u64)>,
+    pub(super) tags: Vec<Reference>,
 }
 
 #[derive(Serialize)]
@@ -55,7 +56,7 @@ impl Images {
         }
         let mut saving = Saving {
             images: self,
-            out: Tar { out: BufWriter::with_capacity(256 << 10, archive) },
+            out: Tar::new(archive),
             op,
             done: HashSet::new(),
             layers: HashMap::new(),
@@ -137,29 +138,7 @@ impl Saving<'_> {
         }
         self.layers.insert(diff_id, *directory);
         self.out.entry(&path, EntryType::Regular, 0o644, size, mtime)?;
-        self.content(&diff_id, size)
-    }
-
-    fn content(&mut self, diff_id: &Digest, size: u64) -> Result<()> {
-        let layer = self.images.layers.open_layer(diff_id)?;
-        let (mut hasher, mut written) = (Hasher::new(), 0u64);
-        let (out, op) = (&mut self.out, self.op);
-        recipe::replay(&layer, &mut |bytes| {
-            if let Some(op) = op {
-                op.check()?;
-            }
-            hasher.update(bytes);
-            written += bytes.len() as u64;
-            if written > size {
-                return Err(damaged(diff_id));
-            }
-            out.write(bytes)
-        })
-        .map_err(|e| e.context(format_args!("save layer {diff_id}")))?;
-        if written != size || hasher.finish() != *diff_id {
-            return Err(damaged(diff_id));
-        }
-        out.pad(size)
+        self.out.layer(self.images, &diff_id, size, self.op)
     }
 
     fn finish(mut self, manifest: Vec<ManifestItem>) -> Result<()> {
@@ -174,7 +153,7 @@ impl Saving<'_> {
 }
 
 /// The images meant by `names`, each once, in the order named.
-fn wanted(tx: &Transaction<'_>, names: &[String]) -> Result<Vec<Wanted>> {
+pub(super) fn wanted(tx: &Transaction<'_>, names: &[String]) -> Result<Vec<Wanted>> {
     let mut images: Vec<Wanted> = Vec::new();
     for name in names {
         for (id, tag) in meant(tx, name)? {
@@ -245,7 +224,7 @@ fn v1_id(document: &Map<String, Value>, chain_id: &Digest, parent: Option<&Diges
     Ok(Digest::of(&to_json(&document)?))
 }
 
-fn to_json(value: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn to_json(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|e| Error::internal(format!("save: {e}")))
 }
 
@@ -254,12 +233,40 @@ fn damaged(diff_id: &Digest) -> Error {
 }
 
 /// A tar being written.
-struct Tar<'a> {
+pub(super) struct Tar<'a> {
     out: BufWriter<&'a mut dyn Write>,
 }
 
+impl<'a> Tar<'a> {
+    pub(super) fn new(archive: &'a mut dyn Write) -> Tar<'a> {
+        Tar { out: BufWriter::with_capacity(256 << 10, archive) }
+    }
+}
+
 impl Tar<'_> {
-    fn entry(&mut self, path: &str, kind: EntryType, mode: u32, size: u64, mtime: u64) -> Result<()> {
+    /// The content of an entry that is a layer's tar, checked as it goes out.
+    pub(super) fn layer(&mut self, images: &Images, diff_id: &Digest, size: u64, op: Option<&Op>) -> Result<()> {
+        let layer = images.layers.open_layer(diff_id)?;
+        let (mut hasher, mut written) = (Hasher::new(), 0u64);
+        recipe::replay(&layer, &mut |bytes| {
+            if let Some(op) = op {
+                op.check()?;
+            }
+            hasher.update(bytes);
+            written += bytes.len() as u64;
+            if written > size {
+                return Err(damaged(diff_id));
+            }
+            self.write(bytes)
+        })
+        .map_err(|e| e.context(format_args!("save layer {diff_id}")))?;
+        if written != size || hasher.finish() != *diff_id {
+            return Err(damaged(diff_id));
+        }
+        self.pad(size)
+    }
+
+    pub(super) fn entry(&mut self, path: &str, kind: EntryType, mode: u32, size: u64, mtime: u64) -> Result<()> {
         let header = header(path, kind, mode, size, mtime)?;
         self.finish_header(header)
     }
@@ -270,7 +277,7 @@ impl Tar<'_> {
         self.finish_header(header)
     }
 
-    fn file(&mut self, path: &str, mtime: u64, content: &[u8]) -> Result<()> {
+    pub(super) fn file(&mut self, path: &str, mtime: u64, content: &[u8]) -> Result<()> {
         self.entry(path, EntryType::Regular, 0o644, content.len() as u64, mtime)?;
         self.write(content)?;
         self.pad(content.len() as u64)
@@ -289,7 +296,7 @@ impl Tar<'_> {
         self.out.write_all(bytes).map_err(|e| Error::io("write the archive", &e))
     }
 
-    fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.write(&[0; 1024])?;
         self.out.flush().map_err(|e| Error::io("write the archive", &e))
     }

@@ -14,13 +14,30 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Size of a buffer, and how many may wait between two threads: some 4 MiB for a layer in all.
-const CHUNK: usize = 256 << 10;
-const DEPTH: usize = 6;
+/// How much memory the pipelines of one operation may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Size of a buffer.
+    chunk: usize,
+    /// Buffers that may wait between two threads.
+    depth: usize,
+    /// Layers at a time.
+    pub(crate) at_once: usize,
+    /// Largest window of a compressed stream.
+    window: u64,
+}
+
+impl Room {
+    /// Some 4 MiB for a layer, and what its decoder needs.
+    pub(crate) const WIDE: Room = Room { chunk: 256 << 10, depth: 6, at_once: 3, window: 128 << 20 };
+    /// Less than 1 MiB, and decoders that need little.
+    pub(crate) const SMALL: Room = Room { chunk: 64 << 10, depth: 3, at_once: 1, window: 8 << 20 };
+}
 
 /// Where a layer is staged: an empty directory of ours.
 pub(crate) struct Stage {
     pub(crate) dir: OwnedFd,
+    pub(crate) room: Room,
 }
 
 /// A whole layer, staged: `diff/`, `recipe` and maybe `replaced/`.
@@ -42,6 +59,8 @@ pub(crate) struct Feeder {
     out: Fan,
     /// Compressed streams have a digest of their own.
     raw: Option<Hasher>,
+    /// A buffer that is not full yet: see [`Feeder::push`].
+    begun: Option<Chunk>,
 }
 
 /// The threads of one layer.
@@ -55,7 +74,7 @@ pub(crate) struct Workers<'scope> {
 impl<'scope> Workers<'scope> {
     /// Starts the threads for a stream that begins with `head` (at least six bytes, or all).
     pub(crate) fn start(scope: &'scope Scope<'scope, '_>, stage: Stage, head: &[u8]) -> Result<(Feeder, Self)> {
-        let compression = Compression::of(head);
+        let (compression, room) = (Compression::of(head), stage.room);
         tree::mkdir_at(stage.dir.as_fd(), recipe::DIFF, 0o755)?;
         let diff = tree::open_dir_at(stage.dir.as_fd(), recipe::DIFF)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
@@ -63,22 +82,22 @@ impl<'scope> Workers<'scope> {
 
         let (steps_out, steps_in) = bounded::<Vec<u8>>(64);
         let recipe = thread::spawn(scope, "layer-recipe", move || pack(packer, &steps_in))?;
-        let (digest_out, digest_in) = bounded(DEPTH);
+        let (digest_out, digest_in) = bounded(room.depth);
         let digest = thread::spawn(scope, "layer-digest", move || digest_all(&digest_in))?;
-        let (write_out, write_in) = bounded(DEPTH);
+        let (write_out, write_in) = bounded(room.depth);
         let write = thread::spawn(scope, "layer-write", move || write_all(&write_in, diff, &stage, &steps_out))?;
-        let plain = Fan { outs: vec![digest_out, write_out], pool: Pool::new() };
+        let plain = Fan { outs: vec![digest_out, write_out], pool: Pool::new(room) };
 
         let (out, decompress, raw) = match compression {
             Compression::None => (plain, None, None),
             other => {
-                let (raw_out, raw_in) = bounded(DEPTH);
-                let work = move || decompress_all(raw_in, other, plain);
+                let (raw_out, raw_in) = bounded(room.depth);
+                let work = move || decompress_all(raw_in, other, plain, room.window);
                 let handle = thread::spawn(scope, "layer-inflate", work)?;
-                (Fan { outs: vec![raw_out], pool: Pool::new() }, Some(handle), Some(Hasher::new()))
+                (Fan { outs: vec![raw_out], pool: Pool::new(room) }, Some(handle), Some(Hasher::new()))
             }
         };
-        Ok((Feeder { out, raw }, Workers { decompress, digest, write, recipe }))
+        Ok((Feeder { out, raw, begun: None }, Workers { decompress, digest, write, recipe }))
     }
 
     /// Waits for the layer; `raw` is what [`Feeder::end`] answered.
@@ -119,8 +138,28 @@ impl Feeder {
         }
     }
 
+    /// Feeds some bytes of a stream that is not compressed. Answers false as [`Feeder::feed`] does.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let mut chunk = self.begun.take().unwrap_or_else(|| self.out.pool.empty());
+            let n = bytes.len().min(chunk.size - chunk.bytes.len());
+            chunk.bytes.extend_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            if chunk.bytes.len() < chunk.size {
+                self.begun = Some(chunk);
+            } else if self.out.send(chunk).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Ends the stream; answers its digest where it was compressed.
-    pub(crate) fn end(self) -> Option<Digest> {
+    pub(crate) fn end(mut self) -> Option<Digest> {
+        if let Some(last) = self.begun.take() {
+            // Whoever is gone says why when joined.
+            let _ = self.out.send(last);
+        }
         self.raw.map(Hasher::finish)
     }
 }
@@ -156,8 +195,8 @@ fn write_all(
     Ok((done.size, encoder.finish()?))
 }
 
-fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out: Fan) -> Result<()> {
-    let mut decoder = decompress::decoder(Chunks { input, now: None, at: 0 }, compression)?;
+fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out: Fan, window: u64) -> Result<()> {
+    let mut decoder = decompress::decoder_within(Chunks { input, now: None, at: 0 }, compression, window)?;
     loop {
         let mut chunk = out.pool.take();
         let full = fill(&mut decoder, &mut chunk).map_err(|e| e.context("decompress a layer"))?;
@@ -172,9 +211,9 @@ fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out
 
 /// Fills a buffer; answers whether it is full (else the stream ended).
 fn fill(input: &mut (impl Read + ?Sized), chunk: &mut Chunk) -> Result<bool> {
-    chunk.bytes.resize(CHUNK, 0);
+    chunk.bytes.resize(chunk.size, 0);
     let mut filled = 0;
-    while filled < CHUNK {
+    while filled < chunk.size {
         match input.read(&mut chunk.bytes[filled..]) {
             Ok(0) => break,
             Ok(n) => filled += n,
@@ -183,7 +222,7 @@ fn fill(input: &mut (impl Read + ?Sized), chunk: &mut Chunk) -> Result<bool> {
         }
     }
     chunk.bytes.truncate(filled);
-    Ok(filled == CHUNK)
+    Ok(filled == chunk.size)
 }
 
 const HANG_UP: &str = "the next stage of the pipeline ended";
@@ -203,6 +242,8 @@ fn joined<T>(result: std::thread::Result<T>) -> Result<T> {
 /// A buffer of the stream, which goes back to its pool when the last reader is done.
 struct Chunk {
     bytes: Vec<u8>,
+    /// How many it takes.
+    size: usize,
     home: Sender<Vec<u8>>,
 }
 
@@ -216,16 +257,23 @@ impl Drop for Chunk {
 struct Pool {
     home: Sender<Vec<u8>>,
     idle: Receiver<Vec<u8>>,
+    chunk: usize,
 }
 
 impl Pool {
-    fn new() -> Pool {
-        let (home, idle) = bounded(2 * DEPTH);
-        Pool { home, idle }
+    fn new(room: Room) -> Pool {
+        let (home, idle) = bounded(2 * room.depth);
+        Pool { home, idle, chunk: room.chunk }
     }
+    /// A buffer with whatever is in it.
     fn take(&self) -> Chunk {
         let bytes = self.idle.try_recv().unwrap_or_default();
-        Chunk { bytes, home: self.home.clone() }
+        Chunk { bytes, size: self.chunk, home: self.home.clone() }
+    }
+    fn empty(&self) -> Chunk {
+        let mut chunk = self.take();
+        chunk.bytes.clear();
+        chunk
     }
 }
 

@@ -1,9 +1,9 @@
 //! Reading a blob to its end, over any number of connections.
 
+use super::part::Part;
 use super::{ATTEMPTS, Say, back_off, is_passing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::{Digest, Hasher};
-use crate::image::parts::Part;
 use crate::image::progress;
 use crate::registry::{Blob, Repository, Transport};
 use std::io::{self, Read};

@@ -120,14 +120,15 @@ fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("manifest: {e}")))
 }
 
-/// The first one for this machine's system and architecture.
+/// The first one for this machine's system and architecture, else the first that does not say for which it is: a list in
+/// the list, or the image of somebody who makes one kind only.
 fn choose(index: Index) -> Result<Digest> {
     let ours = index.manifests.iter().find(|listed| {
         listed.platform.as_ref().is_some_and(|p| {
             p.os == "linux" && p.architecture == host_architecture() && matches!(&*p.variant, "" | "v1" | "v8")
         })
     });
-    match ours {
+    match ours.or(index.manifests.iter().find(|listed| listed.platform.is_none())) {
         Some(listed) => Digest::parse(&listed.digest, "manifest list: digest"),
         None => Err(Error::not_found(format!(
             "no matching manifest for linux/{} in the manifest list entries",

@@ -3,9 +3,11 @@
 //! The work happens on threads of its own; the caller's thread hands on what they say, and stops them when its
 //! operation ends or a message is refused.
 
+mod again;
 mod blob;
 mod flights;
 mod manifest;
+mod part;
 mod pull;
 mod push;
 mod schema1;
@@ -24,8 +26,6 @@ use crossbeam_channel::{RecvTimeoutError, Sender, unbounded};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Layers on their way at a time.
-const AT_ONCE: usize = 3;
 /// How often one is tried without any progress.
 const ATTEMPTS: u32 = 5;
 
@@ -101,6 +101,7 @@ fn beside<T: Send>(
 /// Does every job, some at a time; the first error stops the others.
 fn in_parallel<J: Send, T: Send>(
     transport: &Transport,
+    at_once: usize,
     jobs: Vec<J>,
     work: impl Fn(J) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
@@ -123,7 +124,7 @@ fn in_parallel<J: Send, T: Send>(
     };
     std::thread::scope(|scope| -> Result<()> {
         let mut workers = Vec::new();
-        for _ in 0..count.min(AT_ONCE) {
+        for _ in 0..count.min(at_once) {
             workers.push(thread::spawn(scope, "image-layer", run)?);
         }
         for worker in workers {

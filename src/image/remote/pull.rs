@@ -3,6 +3,7 @@
 use super::blob::BlobReader;
 use super::flights::Claims;
 use super::manifest::{ACCEPT, Document, Manifest, read};
+use super::part::Part;
 use super::schema1::Old;
 use super::{Say, beside, in_parallel};
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +11,6 @@ use crate::image::config::{ImageConfig, MAX_CONFIG};
 use crate::image::digest::Digest;
 use crate::image::layer::{Staged, Workers};
 use crate::image::layers::Staging;
-use crate::image::parts::Part;
 use crate::image::reference::Reference;
 use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, progress};
 use crate::model::{Event, PullImage, RegistryOptions};
@@ -94,21 +94,22 @@ fn explain(error: Error, reference: &Reference) -> Error {
     ))
 }
 
-struct Pull<'a> {
-    images: &'a Images,
-    transport: &'a Transport,
-    repository: &'a Repository<'a>,
-    say: &'a Say,
-    parts_limit: u64,
+/// A pull under way.
+pub(super) struct Pull<'a> {
+    pub(super) images: &'a Images,
+    pub(super) transport: &'a Transport,
+    pub(super) repository: &'a Repository<'a>,
+    pub(super) say: &'a Say,
+    pub(super) parts_limit: u64,
 }
 
 /// A layer as its manifest names it.
-struct Layer {
+pub(super) struct Layer {
     /// Of the blob.
-    digest: Digest,
-    size: u64,
+    pub(super) digest: Digest,
+    pub(super) size: u64,
     /// Of what it unpacks to; the oldest form does not say.
-    diff_id: Option<Digest>,
+    pub(super) diff_id: Option<Digest>,
 }
 
 impl Layer {
@@ -119,7 +120,7 @@ impl Layer {
 }
 
 /// An image as its manifest describes it.
-enum Described {
+pub(super) enum Described {
     Image(Manifest),
     Old(Old),
 }
@@ -183,7 +184,7 @@ impl Pull<'_> {
     }
 
     /// The manifest for this machine, and the digest of what the reference names: that one, or the list that it is in.
-    fn manifest(&self, reference: &Reference) -> Result<(Digest, Described)> {
+    pub(super) fn manifest(&self, reference: &Reference) -> Result<(Digest, Described)> {
         let tag = reference.tag().unwrap_or("latest");
         let mut wanted = reference.digest().map(|d| Digest::parse(d, "digest")).transpose()?;
         let mut first = None;
@@ -221,13 +222,18 @@ impl Pull<'_> {
         Err(Error::invalid(format!("{reference}: manifest lists are nested too deep")))
     }
 
+    /// The configuration that a manifest names.
+    pub(super) fn config(&self, manifest: &Manifest) -> Result<Vec<u8>> {
+        let size = manifest.config.size;
+        if size > MAX_CONFIG as u64 {
+            return Err(Error::invalid(format!("an image configuration of {size} bytes")));
+        }
+        BlobReader::new(self.transport, self.repository, manifest.config.digest()?, size, None, None).small()
+    }
+
     /// Fetches the configuration and the layers that the store lacks.
     fn content(&self, manifest: &Manifest) -> Result<(NewImage, Fetched<'_>)> {
-        if manifest.config.size > MAX_CONFIG as u64 {
-            return Err(Error::invalid(format!("an image configuration of {} bytes", manifest.config.size)));
-        }
-        let id = manifest.config.digest()?;
-        let config = BlobReader::new(self.transport, self.repository, id, manifest.config.size, None, None).small()?;
+        let (id, config) = (manifest.config.digest()?, self.config(manifest)?);
         let (parsed, diff_ids) = ImageConfig::read(&config)?;
         if diff_ids.len() != manifest.layers.len() {
             return Err(Error::invalid("layers from manifest don't match image configuration"));
@@ -280,12 +286,14 @@ impl Pull<'_> {
         let mut jobs = Vec::new();
         for layer in wanted {
             let Some((_, part)) = parts.iter().find(|(digest, _)| *digest == layer.digest) else { continue };
-            if jobs.len() >= super::AT_ONCE {
+            if jobs.len() >= self.images.layers.room.at_once {
                 self.say.tell(progress::step("Waiting", &layer.digest.short()));
             }
             jobs.push((layer, part));
         }
-        let done = in_parallel(self.transport, jobs, |(layer, part)| self.layer(&staging, layer, &mut part.lock()))?;
+        let done = in_parallel(self.transport, self.images.layers.room.at_once, jobs, |(layer, part)| {
+            self.layer(&staging, layer, &mut part.lock())
+        })?;
         let mut unpacked = HashMap::new();
         let mut staged = StagedLayers::new();
         for (digest, name, layer) in done {
@@ -320,7 +328,12 @@ impl Pull<'_> {
     }
 
     /// Downloads, checks and unpacks one layer, all at once; again where what was here of it was damaged.
-    fn layer(&self, staging: &Staging<'_>, layer: &Layer, part: &mut Part<'_>) -> Result<(Digest, String, Staged)> {
+    pub(super) fn layer(
+        &self,
+        staging: &Staging<'_>,
+        layer: &Layer,
+        part: &mut Part<'_>,
+    ) -> Result<(Digest, String, Staged)> {
         let resumed = part.have() > 0;
         match self.layer_once(staging, layer, part) {
             // The part was forgotten when it turned out to be wrong.

@@ -118,10 +118,10 @@ impl Push<'_> {
         let mut seen = HashSet::new();
         let unique: Vec<(Digest, u64)> = image.layers.iter().copied().filter(|(id, _)| seen.insert(*id)).collect();
         for (i, (diff_id, _)) in unique.iter().enumerate() {
-            let status = if i < super::AT_ONCE { "Preparing" } else { "Waiting" };
+            let status = if i < self.images.layers.room.at_once { "Preparing" } else { "Waiting" };
             self.say.tell(progress::step(status, &diff_id.short()));
         }
-        let done = in_parallel(self.transport, unique.clone(), |(diff_id, size)| {
+        let done = in_parallel(self.transport, self.images.layers.room.at_once, unique.clone(), |(diff_id, size)| {
             self.layer(&diff_id, size).inspect_err(|_| {
                 self.say.tell(progress::step("Image push failed", &diff_id.short()));
             })

@@ -1,0 +1,86 @@
+//! Saving as an OCI layout: `oci-layout`, `index.json`, `blobs/`. Layers go as plain tars, whose digests are their diff
+//! ids, so nothing has to be compressed or counted first. The same images give the same bytes.
+
+use super::save::{Tar, Wanted, to_json, wanted};
+use crate::error::Result;
+use crate::image::digest::Digest;
+use crate::image::reference::Reference;
+use crate::image::{Emit, Images, host_architecture, labels, stored_digest};
+use crate::model::Event;
+use crate::op::Op;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::Write;
+use tar::EntryType;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+
+impl Images {
+    /// Writes the named images to `archive`; names mean what they mean for [`Images::save`].
+    pub(crate) fn save_oci(
+        &self,
+        names: &[String],
+        archive: &mut dyn Write,
+        emit: Emit<'_>,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let wanted = self.db.read(|tx| wanted(tx, names))?;
+        let mut out = Tar::new(archive);
+        out.file("oci-layout", 0, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        for directory in ["blobs/", "blobs/sha256/"] {
+            out.entry(directory, EntryType::Directory, 0o755, 0, 0)?;
+        }
+        let (mut done, mut manifests) = (HashSet::new(), Vec::new());
+        for image in &wanted {
+            for (diff_id, size) in &image.layers {
+                if done.insert(*diff_id) {
+                    out.entry(&path(diff_id), EntryType::Regular, 0o644, *size, 0)?;
+                    out.layer(self, diff_id, *size, op)?;
+                }
+            }
+            let mut document = |bytes: &[u8]| {
+                let digest = Digest::of(bytes);
+                if done.insert(digest) { out.file(&path(&digest), 0, bytes).map(|()| digest) } else { Ok(digest) }
+            };
+            document(&image.row.config)?;
+            let manifest = to_json(&manifest(image)?)?;
+            let digest = document(&manifest)?;
+            manifests.extend(listed(image, &digest, manifest.len()));
+            emit(Event::image("save", &image.row.id, &image.row.id, &labels(&image.row.config)));
+        }
+        let index = json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": manifests });
+        out.file("index.json", 0, &to_json(&index)?)?;
+        out.finish()
+    }
+}
+
+fn manifest(image: &Wanted) -> Result<Value> {
+    let part = |kind: &str, digest: &Digest, size: u64| json!({ "mediaType": kind, "digest": digest.to_string(), "size": size });
+    let layers: Vec<Value> = image.layers.iter().map(|(diff_id, size)| part(LAYER, diff_id, *size)).collect();
+    let config = part(CONFIG, &stored_digest(&image.row.id)?, image.row.config.len() as u64);
+    Ok(json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers }))
+}
+
+/// The entries of the index: one for each tag, or one without a name.
+fn listed(image: &Wanted, digest: &Digest, size: usize) -> Vec<Value> {
+    let entry = |name: Option<&Reference>| {
+        let mut entry = json!({ "mediaType": MANIFEST, "digest": digest.to_string(), "size": size,
+            "platform": { "architecture": host_architecture(), "os": "linux" } });
+        if let Some(name) = name {
+            entry["annotations"] = json!({ "io.containerd.image.name": name.full(),
+                "org.opencontainers.image.ref.name": name.tag().unwrap_or_default() });
+        }
+        entry
+    };
+    match image.tags.as_slice() {
+        [] => vec![entry(None)],
+        tags => tags.iter().map(|name| entry(Some(name))).collect(),
+    }
+}
+
+fn path(digest: &Digest) -> String {
+    format!("blobs/sha256/{}", digest.hex())
+}

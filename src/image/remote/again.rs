@@ -1,0 +1,85 @@
+//! Fetching again what is damaged here: from the repositories that its images came from or went to.
+
+use super::pull::{Described, Layer, Pull};
+use super::{Say, beside};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::digest::Digest;
+use crate::image::layers::Staging;
+use crate::image::reference::Reference;
+use crate::image::verify::Repair;
+use crate::image::{Images, stored_digest};
+use crate::registry::{Client, Transport};
+use crate::store::images as rows;
+
+impl Images {
+    /// Stages a layer of the store anew; answers its name in the staging.
+    pub(in crate::image) fn fetch_again(
+        &self,
+        repair: &Repair<'_>,
+        staging: &Staging<'_>,
+        diff_id: &Digest,
+    ) -> Result<String> {
+        let images = self.db.read(|tx| rows::images_of_layer(tx, &diff_id.to_string()))?;
+        self.with_sources(repair, &images, |pull, image, described| {
+            let layers = self.db.read(|tx| rows::layers(tx, image))?;
+            let place = layers.iter().position(|id| *id == diff_id.to_string());
+            let blob = place.and_then(|place| match described {
+                Described::Image(manifest) => manifest.layers.get(place),
+                Described::Old(_) => None,
+            });
+            let blob = blob.ok_or_else(|| Error::not_found("its manifest does not say which blob it is"))?;
+            let layer = Layer { digest: blob.digest()?, size: blob.size, diff_id: Some(*diff_id) };
+            let mut part = loop {
+                if let Some(part) = self.layers.try_part(&layer.digest, layer.size, repair.options.parts_limit)? {
+                    break part;
+                }
+                pull.transport.sleep(std::time::Duration::from_millis(50))?;
+            };
+            let (_, name, _) = pull.layer(staging, &layer, &mut part)?;
+            part.discard();
+            Ok(name)
+        })
+    }
+
+    /// The configuration of an image of the store.
+    pub(in crate::image) fn fetch_config(&self, repair: &Repair<'_>, id: &Digest) -> Result<Vec<u8>> {
+        self.with_sources(repair, &[id.to_string()], |pull, _, described| match described {
+            Described::Image(manifest) if manifest.config.digest()? == *id => pull.config(manifest),
+            _ => Err(Error::not_found("its manifest names another configuration")),
+        })
+    }
+
+    /// Tries every repository that is known to have one of the images, until one gives what is wanted.
+    fn with_sources<T: Send>(
+        &self,
+        repair: &Repair<'_>,
+        images: &[String],
+        get: impl Fn(&Pull<'_>, &str, &Described) -> Result<T> + Sync,
+    ) -> Result<T> {
+        let mut failure = Error::not_found("no registry is known to have it: load or pull one of its images again");
+        for image in images {
+            stored_digest(image)?;
+            for name in self.db.read(|tx| rows::names(tx, image))?.iter().filter(|name| name.is_digest) {
+                let reference = Reference::parse(&name.name)?;
+                let auth = repair.request.auths.get(reference.domain()).cloned().unwrap_or_default();
+                let transport = Transport::new(repair.options.clone());
+                let result = beside(&transport, &mut |_| Ok(()), repair.op, |say: Say| {
+                    let client = Client::connect(&transport, reference.domain(), auth)?;
+                    let repository = client.repository(reference.path(), false);
+                    let parts_limit = repair.options.parts_limit;
+                    let pull =
+                        Pull { images: self, transport: &transport, repository: &repository, say: &say, parts_limit };
+                    let (_, described) = pull.manifest(&reference)?;
+                    get(&pull, image, &described)
+                });
+                match result {
+                    Err(error) if !matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout) => {
+                        failure = error.context(&name.name);
+                    }
+                    other => return other,
+                }
+            }
+        }
+        Err(failure)
+    }
+}

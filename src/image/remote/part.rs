@@ -1,0 +1,191 @@
+//! A blob whose download may be cut off and gone on with, by whichever program.
+//!
+//! A part is locked by whoever downloads the blob, in whichever program: others wait for it, then find the layer there
+//! or go on where it ended. What it holds is taken for nothing before the whole blob has its digest. Parts end with the
+//! pull that they were for; those of pulls that failed stay, within the bounds that [`Layers::sweep_parts`] keeps.
+
+use crate::error::Result;
+use crate::image::digest::Digest;
+use crate::image::layers::Layers;
+use crate::image::parts::PREFIX;
+use crate::kernel::tree::{self, Lock};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+/// What is smaller is as quickly fetched again.
+const LEAST: u64 = 1 << 20;
+
+/// The right to download a blob, and what is here of it. What it holds stays when dropped, unless that is nothing.
+pub(crate) struct Part<'a> {
+    tmp: BorrowedFd<'a>,
+    name: String,
+    file: File,
+    have: u64,
+    /// Nothing is kept (any more): too small, or the disk is full.
+    idle: bool,
+}
+
+impl Layers {
+    /// The part of the blob `digest` of `size` bytes, where no other pull has it; what is kept is bounded by `limit`.
+    pub(crate) fn try_part(&self, digest: &Digest, size: u64, limit: u64) -> Result<Option<Part<'_>>> {
+        let (tmp, name) = (self.tmp(), format!("{PREFIX}{}", digest.hex()));
+        loop {
+            let file = tree::open_at(tmp, &name, libc::O_RDWR | libc::O_CREAT, 0o600)?;
+            if !tree::lock(file.as_fd(), Lock::TryExclusive)? {
+                return Ok(None);
+            }
+            let found = tree::stat_fd(file.as_fd())?;
+            // Whoever had it may have removed it meanwhile: then this one is nobody's.
+            if tree::stat_at(tmp, &name)?.is_none_or(|stat| stat.ino != found.ino) {
+                continue;
+            }
+            let idle = size < LEAST || size > limit;
+            let mut part = Part { tmp, name, file: File::from(file), have: found.size, idle };
+            if found.size > size || idle {
+                part.reset();
+            }
+            return Ok(Some(part));
+        }
+    }
+}
+
+impl Part<'_> {
+    /// How many bytes from the blob's beginning are here.
+    pub(crate) fn have(&self) -> u64 {
+        self.have
+    }
+
+    /// Some bytes from `at` on, which must be before the end; none where they cannot be read.
+    pub(crate) fn read(&mut self, out: &mut [u8], at: u64) -> usize {
+        let want = out.len().min(usize::try_from(self.have - at).unwrap_or(usize::MAX));
+        match self.file.read_at(&mut out[..want], at) {
+            Ok(n) if n > 0 => n,
+            _ => {
+                self.reset();
+                0
+            }
+        }
+    }
+
+    /// Keeps what came at `at`. A part is a help for later: that it cannot be kept fails nothing now.
+    pub(crate) fn append(&mut self, bytes: &[u8], at: u64) {
+        if self.idle || at != self.have {
+            return;
+        }
+        match self.file.write_all_at(bytes, at) {
+            Ok(()) => self.have += bytes.len() as u64,
+            Err(_) => {
+                self.reset();
+                self.idle = true;
+            }
+        }
+    }
+
+    /// Forgets what is here.
+    pub(crate) fn reset(&mut self) {
+        self.have = 0;
+        let _ = tree::truncate_fd(self.file.as_fd(), 0);
+    }
+
+    /// Ends it: the blob is not needed any more.
+    pub(crate) fn discard(mut self) {
+        self.have = 0;
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        // Still locked: nobody else can have begun with it.
+        if self.have == 0 {
+            let _ = tree::unlink_at(self.tmp, &self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::layer::Room;
+    use crate::store::Durability;
+    use std::time::{Duration, SystemTime};
+
+    const LIMIT: u64 = 10 << 20;
+
+    struct Dir(std::path::PathBuf, Layers);
+
+    impl Dir {
+        fn new(name: &str) -> Dir {
+            let dir = std::env::temp_dir().join(format!("coracle-parts-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            let layers = Layers::open(&dir, Durability::Off, Room::WIDE).unwrap();
+            Dir(dir, layers)
+        }
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(self.0.join("tmp")).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        }
+        fn sweep(&self, limit: u64) {
+            let names = self.names().into_iter().map(String::into_bytes).collect();
+            self.1.sweep_parts(names, limit).unwrap();
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn one_has_it_and_the_next_goes_on() {
+        let dir = Dir::new("go-on");
+        let blob = Digest::of(b"blob");
+        let mut part = dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap();
+        assert!(dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().is_none(), "two have it");
+        part.append(b"abc", 0);
+        part.append(b"lost", 7);
+        part.append(b"de", 3);
+        drop(part);
+        let mut part = dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap();
+        let mut out = [0; 4];
+        assert_eq!((part.have(), part.read(&mut out, 1), &out), (5, 4, b"bcde"));
+        part.discard();
+        assert!(dir.names().is_empty());
+        // Nothing is kept of what is small, nor of what is over the limit; a part that is too long is no part.
+        for size in [1000, LIMIT + 1] {
+            let mut part = dir.1.try_part(&blob, size, LIMIT).unwrap().unwrap();
+            part.append(b"abc", 0);
+            drop(part);
+            assert!(dir.names().is_empty());
+        }
+        std::fs::write(dir.0.join("tmp").join(format!("part-{}", blob.hex())), vec![0; 3 << 20]).unwrap();
+        assert_eq!(dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap().have(), 0);
+    }
+
+    #[test]
+    fn parts_are_bounded_in_number_and_age() {
+        let dir = Dir::new("bounded");
+        let make = |text: &[u8], age: u64| {
+            let blob = Digest::of(text);
+            let mut part = dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap();
+            part.append(&[7; 1000], 0);
+            let time = SystemTime::now() - Duration::from_secs(age);
+            part.file.set_times(std::fs::FileTimes::new().set_modified(time)).unwrap();
+            format!("part-{}", blob.hex())
+        };
+        let (old, middle, new) = (make(b"1", 300), make(b"2", 200), make(b"3", 100));
+        let _stale = make(b"4", 8 * 24 * 3600);
+        let locked = dir.1.try_part(&Digest::of(b"5"), 2 << 20, LIMIT).unwrap().unwrap();
+        dir.sweep(2500);
+        let mut want = vec![middle.clone(), new.clone(), locked.name.clone()];
+        want.sort();
+        let mut have = dir.names();
+        have.sort();
+        assert_eq!(have, want);
+        assert!(!have.contains(&old));
+        drop(locked);
+        dir.sweep(0);
+        assert!(dir.names().is_empty());
+    }
+}

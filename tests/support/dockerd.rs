@@ -1,0 +1,39 @@
+//! A private dockerd to compare with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A dockerd with all that it has under one directory; it ends with the value.
+pub struct Dockerd(PathBuf);
+
+impl Dockerd {
+    pub fn start(dir: &Path) -> Dockerd {
+        let script = super::project().join("bench/dockerd");
+        let out = Command::new(script).arg("start").arg(dir).stdout(Stdio::null()).stderr(Stdio::inherit()).status();
+        assert!(out.expect("run bench/dockerd").success(), "dockerd does not start");
+        Dockerd(dir.to_owned())
+    }
+
+    /// Runs the docker command on it; answers what it printed.
+    #[track_caller]
+    pub fn docker(&self, words: &[&str]) -> String {
+        let host = format!("unix://{}/sock", self.0.display());
+        tool("docker", &[&["-H", &host], words].concat())
+    }
+}
+
+impl Drop for Dockerd {
+    fn drop(&mut self) {
+        let _ = Command::new(super::project().join("bench/dockerd")).arg("stop").arg(&self.0).status();
+    }
+}
+
+/// Runs a program that must succeed; answers what it printed.
+#[track_caller]
+pub fn tool(program: &str, words: &[&str]) -> String {
+    let out = Command::new(program).args(words).stdin(Stdio::null()).output();
+    let out = out.unwrap_or_else(|e| panic!("{program} (installed by tools/setup test): {e}"));
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{program} {words:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
+    String::from_utf8_lossy(&out.stdout).trim_end().to_owned()
+}
