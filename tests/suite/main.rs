@@ -34,7 +34,6 @@ mod powercut;
 mod registry;
 mod remote;
 mod restart;
-
 mod store;
 mod userns;
 mod volumes;
