@@ -8,6 +8,7 @@ use super::layer::recipe::Recorder;
 use super::reference::Reference;
 use crate::error::Result;
 use crate::model::ContainerConfig;
+use crate::options::Options;
 use crate::store::{Db, Durability};
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
@@ -100,7 +101,8 @@ pub(crate) fn compressed(data: &[u8]) {
 pub(crate) fn archive(data: &[u8]) {
     let root = Scratch::new();
     let db = Arc::new(Db::open(&root.0, Durability::Off).expect("a database"));
-    let images = Images::open(&root.0, db, Durability::Off, 1 << 20).expect("images");
+    let images =
+        Images::open(&root.0, db, &Options { durability: Durability::Off, ..Options::new(&root.0) }).expect("images");
     let loaded = images.load(&mut &data[..], &mut |_| Ok(()), &mut |_| {}, None);
     let list = images.list(&crate::model::ListImages::default()).expect("list");
     match loaded {
