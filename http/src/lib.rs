@@ -45,6 +45,7 @@ mod time;
 pub mod tiny;
 mod versions;
 mod watch;
+mod websocket;
 
 pub use local::{Reply, ReplyBody, StreamEnd};
 pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};

@@ -39,7 +39,7 @@ static ROUTES: &[Route] = &[
     route("POST", "/containers/{name}/rename", containers::rename),
     route("POST", "/containers/{name}/resize", containers::resize),
     route("POST", "/containers/{name}/attach", containers::attach),
-    route("GET", "/containers/{name}/attach/ws", unbuilt::attach_ws),
+    route("GET", "/containers/{name}/attach/ws", containers::attach_ws),
     route("GET", "/containers/{name}/changes", archive::changes),
     route("GET", "/containers/{name}/export", archive::export),
     route("GET", "/containers/{name}/stats", containers::stats),

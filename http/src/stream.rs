@@ -4,6 +4,7 @@ use crate::api::Call;
 use crate::json;
 use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
 use crate::socket::{recv_now, send_now, wait_many};
+use crate::websocket;
 use coracle::model::{DetachKeys, Progress};
 use coracle::{Channel, Error, Session};
 use nix::errno::Errno;
@@ -25,6 +26,8 @@ pub(crate) enum Frames {
     Raw,
     /// Eight bytes before each piece: stream, three zeros, length in network order.
     Multiplexed,
+    /// Messages of a websocket, both streams as one.
+    WebSocket,
 }
 
 /// `data` of a stream as it goes out.
@@ -35,6 +38,9 @@ pub(crate) fn frame(channel: Channel, data: &[u8], frames: Frames) -> Vec<u8> {
 }
 
 fn push_frame(out: &mut Vec<u8>, channel: Channel, data: &[u8], frames: Frames) {
+    if frames == Frames::WebSocket {
+        return websocket::push(out, data);
+    }
     if frames == Frames::Multiplexed {
         out.extend_from_slice(&[channel as u8, 0, 0, 0]);
         out.extend_from_slice(&u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -104,6 +110,24 @@ pub(crate) fn takeover(call: &Call, marks: Option<&Headers>, take: Takeover) -> 
     answer
 }
 
+/// The same for a client that speaks of a websocket. Errors: its handshake is none.
+pub(crate) fn websocket_takeover(call: &Call, take: Takeover) -> coracle::Result<Response> {
+    let headers = &call.request.headers;
+    let upgrade = headers.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
+    let key = headers.get("sec-websocket-key").filter(|key| upgrade && !key.is_empty());
+    let key = key.ok_or_else(|| Error::invalid("not websocket protocol"))?;
+    if headers.get("sec-websocket-version") != Some("13") {
+        return Err(Error::invalid("the websocket's version is not supported: 13 is"));
+    }
+    let mut answer = Response::new(101, Vec::new())
+        .with("Upgrade", "websocket")
+        .with("Connection", "Upgrade")
+        .with("Sec-WebSocket-Accept", websocket::accept(key));
+    answer.reason = Some("Switching Protocols");
+    answer.body = BodyOut::Hijack(take);
+    Ok(answer)
+}
+
 /// Sends all of `bytes`, waiting as long as the client takes.
 pub(crate) fn send(client: &Duplex, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -135,12 +159,16 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
     let outputs = [Channel::Stdout, Channel::Stderr].into_iter();
     let outputs = outputs.filter_map(|channel| session.take_fd(channel).map(|fd| (channel, fd))).collect();
     let settle = plan.settle;
+    let frames = plan.frames;
     let (end, client) = join(client, stdin, outputs, plan);
+    if frames == Frames::WebSocket && end != End::Closed {
+        let _ = send_now(client.socket.as_fd(), &websocket::close(), false);
+    }
     match end {
         // The client left on purpose; that the event is not told is no reason to stay.
         End::Detached => drop(session.detach()),
         End::Done if settle => settled(&session),
-        End::Done => {}
+        End::Done | End::Closed => {}
     }
     drop(client);
 }
@@ -180,6 +208,7 @@ struct Pump {
     gone: Option<Instant>,
     to_client: Pending,
     to_stdin: Pending,
+    messages: websocket::Reader,
     plan: Plan,
 }
 
@@ -189,6 +218,8 @@ enum End {
     Done,
     /// The client typed the detach keys.
     Detached,
+    /// The client closed its websocket, and was answered.
+    Closed,
 }
 
 impl Pump {
@@ -201,6 +232,7 @@ impl Pump {
             gone: None,
             to_client: Pending::default(),
             to_stdin: Pending::default(),
+            messages: websocket::Reader::default(),
             plan,
             client,
         }
@@ -209,7 +241,7 @@ impl Pump {
     /// Carries until the end.
     fn run(&mut self) -> End {
         let early = std::mem::take(&mut self.client.early);
-        let mut end = self.typed(&early);
+        let mut end = self.came(&early);
         loop {
             match end {
                 Some(end) => return end,
@@ -314,7 +346,7 @@ impl Pump {
             match recv_now(self.client.socket.as_fd(), &mut buffer) {
                 Ok(0) => self.sending = false,
                 Ok(n) => {
-                    if let Some(end) = self.typed(&buffer[..n]) {
+                    if let Some(end) = self.came(&buffer[..n]) {
                         return Some(end);
                     }
                 }
@@ -336,6 +368,25 @@ impl Pump {
             self.gone = Some(Instant::now() + LAST_INPUT);
             self.to_client = Pending::default();
         }
+    }
+
+    /// Takes bytes of the client.
+    fn came(&mut self, bytes: &[u8]) -> Option<End> {
+        if self.plan.frames != Frames::WebSocket {
+            return self.typed(bytes);
+        }
+        let read = self.messages.feed(bytes);
+        self.to_client.bytes.extend(read.reply);
+        let end = self.typed(&read.data);
+        if !read.closed || end.is_some() {
+            return end;
+        }
+        // It has said its last word, and hears none any more.
+        let _ = self.to_client.send(self.client.socket.as_fd());
+        if let Some(stdin) = &self.stdin {
+            let _ = self.to_stdin.send(stdin.as_fd());
+        }
+        Some(End::Closed)
     }
 
     fn typed(&mut self, bytes: &[u8]) -> Option<End> {

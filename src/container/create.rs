@@ -4,6 +4,7 @@ use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView};
 use super::{Containers, dirs, now_ns};
 use crate::error::Result;
+use crate::kernel::quota;
 use crate::model::{CreateBody, Created};
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Busy;
@@ -31,7 +32,7 @@ impl Containers {
         let mut volumes = self.stage_volumes(&mut spec)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
         let making = self.states.making(&id)?;
-        let made = self.make_dirs(&id);
+        let made = self.make_dirs(&id).and_then(|()| self.bound_storage(&id, &spec));
         let mut new_volumes = Vec::new();
         // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
         // database's lock, with others who create.
@@ -85,6 +86,7 @@ impl Containers {
             Ok(made) => made,
             Err(error) => {
                 // Best effort: the next open sweeps what stays.
+                let _ = self.unbound_storage(&id, &spec);
                 let _ = self.remove_dirs(&id);
                 return Err(error);
             }
@@ -117,6 +119,32 @@ impl Containers {
         dirs::make(&self.run_dir(id))
     }
 
+    /// Bounds what the container may write to its root file system, where that is asked for. Errors: the file system below
+    /// the root cannot.
+    fn bound_storage(&self, id: &str, spec: &spec::Spec) -> Result<()> {
+        let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
+        let dir = self.dir(id);
+        if !quota::has_projects(&dir)? {
+            return Err(crate::Error::unsupported(format!(
+                "StorageOpt: size needs project quotas, and the file system of {} is not mounted with them (ext4: prjquota, \
+                 xfs: pquota)",
+                self.root.display()
+            )));
+        }
+        let project = project_of(id);
+        quota::set_limit(&dir, project, size)?;
+        quota::set_project(&dir.join("upper"), project)?;
+        quota::set_project(&dir.join("work"), project)
+    }
+
+    /// Takes the bound of a container away that goes.
+    pub(super) fn unbound_storage(&self, id: &str, spec: &spec::Spec) -> Result<()> {
+        match spec::storage_size(&spec.host_config)? {
+            Some(_) => quota::set_limit(&self.root, project_of(id), 0),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn remove_dirs(&self, id: &str) -> Result<()> {
         dirs::remove(&self.run_dir(id))?;
         dirs::remove(&self.dir(id))
@@ -132,6 +160,11 @@ impl Containers {
             host: self.host.clone(),
         }
     }
+}
+
+/// The project of a container's files: a number of its id, in the upper half, where no administrator counts.
+fn project_of(id: &str) -> u32 {
+    u32::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default() | 1 << 31
 }
 
 fn name_is_free(tx: &rusqlite::Transaction<'_>, name: &str) -> Result<bool> {

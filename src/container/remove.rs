@@ -57,6 +57,8 @@ impl Containers {
         }
         dirs::remove(&self.run_dir(&row.id))?;
         dirs::remove(&self.dir(&row.id))?;
+        // What is left of it bounds nobody.
+        let _ = self.unbound_storage(&row.id, &found.spec);
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
     }

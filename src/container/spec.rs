@@ -17,6 +17,7 @@ mod process;
 mod restart;
 mod security;
 mod signal;
+mod storage;
 mod sysctl;
 mod tag;
 
@@ -31,6 +32,7 @@ pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
 pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
 pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
+pub(crate) use storage::storage_size;
 pub(crate) use sysctl::sysctls;
 pub(crate) use tag::TagFacts;
 
@@ -99,6 +101,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
         return Err(Error::invalid("Config cannot be empty in order to create a container"));
     }
     check::check(request)?;
+    storage_size(&request.host_config)?;
     check::users(&request.host_config, defaults.remapped)?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
@@ -160,6 +163,20 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
     }
     if host.shm_size.unwrap_or(0) == 0 {
         host.shm_size = Some(DEFAULT_SHM_SIZE);
+    }
+    for (asked, what) in [
+        (host.resources.cpu_count > 0, "CPU count. Count discarded."),
+        (host.resources.disk_quota > 0, "a disk quota. DiskQuota discarded."),
+        (host.console_size != [0, 0], "a console size. ConsoleSize discarded."),
+    ] {
+        if asked {
+            warnings.push(format!("linux does not support {what}"));
+        }
+    }
+    (host.resources.cpu_count, host.resources.disk_quota, host.console_size) = (0, 0, [0, 0]);
+    if !host.lxc_conf.is_empty() {
+        host.lxc_conf.clear();
+        warnings.push("The lxc execution driver is not supported. LxcConf discarded.".into());
     }
     if host.auto_remove {
         host.auto_remove = false;

@@ -16,6 +16,8 @@ pub(crate) mod probe;
 #[allow(unsafe_code)]
 pub(crate) mod process;
 #[allow(unsafe_code)]
+pub(crate) mod quota;
+#[allow(unsafe_code)]
 pub(crate) mod socket;
 #[allow(unsafe_code)]
 pub(crate) mod thread;

@@ -106,6 +106,8 @@ fn three(root: &Root) -> [String; 3] {
     [running, stopped, created]
 }
 
+// operation: HEAD /containers/{name}/archive
+// operation: GET /containers/{name}/archive
 #[test]
 fn stat_and_get() {
     let root = Root::new();
@@ -153,6 +155,7 @@ fn stat_and_get() {
     fails(root.engine.container_archive_stat("nobody", "/", None), ErrorKind::NotFound, "No such container: nobody");
 }
 
+// operation: PUT /containers/{name}/archive
 #[test]
 fn put_into_running_and_stopped() {
     let root = Root::new();
@@ -267,6 +270,7 @@ fn volumes_and_binds_inside() {
     assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo"), table);
 }
 
+// operation: GET /containers/{name}/export
 #[test]
 fn export_of_each_state() {
     let root = Root::new();
@@ -280,6 +284,7 @@ fn export_of_each_state() {
     }
 }
 
+// operation: GET /containers/{name}/changes
 #[test]
 fn changes_of_each_kind() {
     let root = Root::new();
@@ -313,6 +318,7 @@ fn changes_of_each_kind() {
     assert_eq!(seen, expected.map(|(path, kind)| (path.to_owned(), kind)));
 }
 
+// operation: POST /commit
 #[test]
 fn commit_makes_an_image() {
     let root = Root::new();

@@ -22,6 +22,8 @@ fn mount_at(text: &str, point: &str) -> (String, String, String) {
     (options, kind, more)
 }
 
+// field: Config.Hostname
+// field: Config.Domainname
 #[test]
 fn hostname_and_domainname() {
     let root = Root::new();
@@ -35,6 +37,7 @@ fn hostname_and_domainname() {
     assert_eq!(root.exec(&id, &["hostname"]).ok(), id[..12]);
 }
 
+// field: Config.User
 #[test]
 fn user_by_name_number_and_group() {
     let root = Root::new();
@@ -64,6 +67,7 @@ fn user_by_name_number_and_group() {
     assert_eq!(root.sh_with("echo $HOME", json!({ "User": "1234" })).ok(), "/");
 }
 
+// field: HostConfig.GroupAdd
 #[test]
 fn group_add() {
     let root = Root::new();
@@ -72,6 +76,7 @@ fn group_add() {
     assert!(groups.contains(&"29") && groups.contains(&"4321"), "{output}");
 }
 
+// field: Config.Env
 #[test]
 fn environment_is_the_image_s_and_the_client_s() {
     let root = Root::new();
@@ -94,6 +99,9 @@ fn environment_is_the_image_s_and_the_client_s() {
     assert_eq!(output.out().trim_end(), "xterm");
 }
 
+// field: Config.Cmd
+// field: Config.Entrypoint
+// field: Config.Image
 #[test]
 fn entrypoint_and_cmd_merge() {
     let root = Root::new();
@@ -109,6 +117,7 @@ fn entrypoint_and_cmd_merge() {
     assert_eq!(root.inspect(&root.create("one-word", one)).path, "sleep 1");
 }
 
+// field: Config.WorkingDir
 #[test]
 fn working_directory_is_made() {
     let root = Root::new();
@@ -118,6 +127,8 @@ fn working_directory_is_made() {
     assert_eq!(output, "/made/for/me\n755 0");
 }
 
+// field: Config.NetworkDisabled
+// field: HostConfig.NetworkMode
 #[test]
 fn no_network_has_only_loopback() {
     let root = Root::new();
@@ -126,6 +137,7 @@ fn no_network_has_only_loopback() {
     assert_eq!(root.sh_with("ls /sys/class/net", more).ok(), "lo");
 }
 
+// field: HostConfig.NetworkMode
 #[test]
 fn host_network_is_the_host_s() {
     let root = Root::new();
@@ -135,6 +147,7 @@ fn host_network_is_the_host_s() {
     assert_eq!(inside, format!("{}\n{}", namespace.display(), hostname.to_string_lossy()));
 }
 
+// field: HostConfig.Binds
 #[test]
 fn binds_with_modes() {
     let root = Root::new();
@@ -160,6 +173,7 @@ fn binds_with_modes() {
     assert!(missing.join("x").exists());
 }
 
+// field: HostConfig.Binds
 #[test]
 fn bind_propagation() {
     let root = Root::new();
@@ -187,6 +201,7 @@ fn bind_propagation() {
     fails(root.try_create("", bad), ErrorKind::Internal, "invalid mode: sideways");
 }
 
+// field: HostConfig.Tmpfs
 #[test]
 fn tmpfs_with_options() {
     let root = Root::new();
@@ -203,6 +218,7 @@ fn tmpfs_with_options() {
     mount_at(text, "/plain");
 }
 
+// field: HostConfig.ReadonlyRootfs
 #[test]
 fn read_only_root() {
     let root = Root::new();
@@ -212,6 +228,7 @@ fn read_only_root() {
     assert!(output.ends_with("shm\ntmpfs"), "{output}");
 }
 
+// field: HostConfig.Privileged
 #[test]
 fn privileged_has_the_host_s_rights() {
     let root = Root::new();
@@ -236,6 +253,8 @@ fn privileged_has_the_host_s_rights() {
     );
 }
 
+// field: HostConfig.CapAdd
+// field: HostConfig.CapDrop
 #[test]
 fn capabilities_added_and_dropped() {
     let root = Root::new();
@@ -262,6 +281,10 @@ fn capabilities_added_and_dropped() {
     fails(root.try_create("", bad), ErrorKind::Invalid, r#"invalid CapAdd: unknown capability: "CAP_FLY""#);
 }
 
+// field: HostConfig.Devices
+// field: HostConfig.Devices.PathOnHost
+// field: HostConfig.Devices.PathInContainer
+// field: HostConfig.Devices.CgroupPermissions
 #[test]
 fn devices_and_their_rights() {
     let root = Root::new();
@@ -278,6 +301,10 @@ fn devices_and_their_rights() {
     assert!(output.err().contains("Operation not permitted"), "{}", output.err());
 }
 
+// field: HostConfig.Ulimits
+// field: HostConfig.Ulimits.Name
+// field: HostConfig.Ulimits.Soft
+// field: HostConfig.Ulimits.Hard
 #[test]
 fn ulimits() {
     let root = Root::new();
@@ -294,6 +321,7 @@ fn ulimits() {
     assert_eq!(row("Max stack size"), "4194304 8388608");
 }
 
+// field: HostConfig.Sysctls
 #[test]
 fn sysctls() {
     let root = Root::new();
@@ -311,6 +339,7 @@ fn sysctls() {
     assert_eq!(std::fs::read_to_string("/proc/sys/kernel/panic").expect("read"), before);
 }
 
+// field: HostConfig.ShmSize
 #[test]
 fn shared_memory_size() {
     let root = Root::new();
@@ -327,6 +356,7 @@ fn shared_memory_size() {
     assert_eq!(size(json!({ "ShmSize": 1 << 20 })), "1024k");
 }
 
+// field: HostConfig.OomScoreAdj
 #[test]
 fn oom_score() {
     let root = Root::new();
@@ -334,6 +364,10 @@ fn oom_score() {
     assert_eq!(output, "321");
 }
 
+// field: HostConfig.Dns
+// field: HostConfig.DnsOptions
+// field: HostConfig.DnsSearch
+// field: HostConfig.ExtraHosts
 #[test]
 fn hosts_and_resolver_files() {
     let root = Root::new();
@@ -355,6 +389,10 @@ fn hosts_and_resolver_files() {
     fails(root.try_create("", bad), ErrorKind::Invalid, r#"bad format for add-host: "nocolon""#);
 }
 
+// field: HostConfig.PidMode
+// field: HostConfig.IpcMode
+// field: HostConfig.UTSMode
+// field: HostConfig.NetworkMode
 #[test]
 fn namespaces_shared_with_the_host_or_a_container() {
     let root = Root::new();
@@ -381,6 +419,7 @@ fn namespaces_shared_with_the_host_or_a_container() {
     assert!(error.message().contains("nobody"), "{error}");
 }
 
+// field: HostConfig.SecurityOpt
 #[test]
 fn security_options() {
     let root = Root::new();
@@ -402,6 +441,14 @@ fn security_options() {
     }
 }
 
+// field: HostConfig.CpuPeriod
+// field: HostConfig.CpuQuota
+// field: HostConfig.CpuShares
+// field: HostConfig.CpusetCpus
+// field: HostConfig.CpusetMems
+// field: HostConfig.Memory
+// field: HostConfig.MemoryReservation
+// field: HostConfig.PidsLimit
 #[test]
 fn cgroup_limits_are_the_kernel_s() {
     let root = Root::new();
@@ -428,6 +475,7 @@ fn cgroup_limits_are_the_kernel_s() {
     }
 }
 
+// field: HostConfig.MemorySwap
 #[test]
 fn memory_without_swap_limit_doubles() {
     let root = Root::new();
@@ -435,6 +483,7 @@ fn memory_without_swap_limit_doubles() {
     assert_eq!(root.inspect(&id).host_config.resources.memory_swap, 64 << 20);
 }
 
+// field: HostConfig.CgroupParent
 #[test]
 fn cgroup_parent() {
     let root = Root::new();
@@ -452,6 +501,7 @@ fn cgroup_parent() {
     let _ = std::fs::remove_dir("/sys/fs/cgroup/coracle-test-parent");
 }
 
+// field: HostConfig.PidsLimit
 #[test]
 fn process_limit_holds() {
     let root = Root::new();
@@ -461,6 +511,8 @@ fn process_limit_holds() {
     assert!(all.contains("fork"), "{all}");
 }
 
+// field: HostConfig.MemorySwappiness
+// field: HostConfig.OomKillDisable
 #[test]
 fn oom_kill_disable_and_swappiness() {
     if Cgroups::unified() {
@@ -507,6 +559,7 @@ fn a_block_device() -> Option<(String, String)> {
     })
 }
 
+// field: Config.Labels
 #[test]
 fn labels_and_image_defaults_are_kept() {
     let root = Root::new();
@@ -515,14 +568,13 @@ fn labels_and_image_defaults_are_kept() {
     assert_eq!(labels, StringMap::from([("a".into(), "1".into()), ("b".into(), String::new())]));
 }
 
+// field: HostConfig.Cgroup
 #[test]
 fn what_is_not_built_is_refused_by_name() {
     let root = Root::new();
-    for (field, config) in [
-        ("StorageOpt", json!({ "StorageOpt": { "size": "1G" } })),
-        ("DiskQuota", json!({ "DiskQuota": 1 << 30 })),
-        ("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })),
-    ] {
+    for (field, config) in
+        [("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })), ("Cgroup", json!({ "Cgroup": "container:x" }))]
+    {
         let result = root.try_create("", body(&["true"], host(config)));
         let error = result.err().unwrap_or_else(|| panic!("{field} was taken silently"));
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{field}: {error}");

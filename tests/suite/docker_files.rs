@@ -67,6 +67,7 @@ fn docker_cp_diff_export_commit() {
     assert!(served.ok(&["history", "made:one"]).contains("why"));
 }
 
+// operation: POST /containers/{name}/copy
 #[test]
 fn archive_over_http() {
     let served = Served::new();

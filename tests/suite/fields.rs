@@ -162,6 +162,19 @@ fn labels_and_profiles_of_other_kernels_are_refused_by_name() {
 }
 
 // field: HostConfig.Mounts
+// field: HostConfig.Mounts.Type
+// field: HostConfig.Mounts.Source
+// field: HostConfig.Mounts.Target
+// field: HostConfig.Mounts.ReadOnly
+// field: HostConfig.Mounts.BindOptions
+// field: HostConfig.Mounts.BindOptions.Propagation
+// field: HostConfig.Mounts.VolumeOptions
+// field: HostConfig.Mounts.VolumeOptions.Labels
+// field: HostConfig.Mounts.VolumeOptions.DriverConfig
+// field: HostConfig.Mounts.VolumeOptions.NoCopy
+// field: HostConfig.Mounts.TmpfsOptions
+// field: HostConfig.Mounts.TmpfsOptions.SizeBytes
+// field: HostConfig.Mounts.TmpfsOptions.Mode
 #[test]
 fn mounts_in_their_long_form() {
     let root = Root::new();
@@ -216,6 +229,7 @@ fn mounts_in_their_long_form() {
 }
 
 // field: HostConfig.Mounts
+// field: HostConfig.Mounts.BindOptions.NonRecursive
 #[test]
 fn a_bind_without_what_is_mounted_below() {
     let root = Root::new();
@@ -224,4 +238,187 @@ fn a_bind_without_what_is_mounted_below() {
     let top = json!({ "Mounts": [{ "Type": "bind", "Source": "/dev", "Target": "/d",
         "BindOptions": { "NonRecursive": true } }] });
     assert_eq!(root.sh_with("grep -c ' /d/' /proc/self/mountinfo", host(top)).out(), "0");
+}
+
+// field: HostConfig.StorageOpt
+#[test]
+fn storage_is_bounded_or_refused_with_the_reason() {
+    let root = Root::new();
+    let script = "dd if=/dev/zero of=/big bs=1M count=30 2>&1; ls -l /big | awk '{print $5}'";
+    let asked = body(&["sh", "-c", script], host(json!({ "StorageOpt": { "size": "10M" } })));
+    match root.try_create("bounded", asked) {
+        Ok(id) => {
+            root.start(&id);
+            root.wait(&id);
+            let out = root.logs(&id).out();
+            assert!(out.contains("No space left") || out.contains("quota exceeded"), "{out}");
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            assert!(error.message().starts_with("StorageOpt: size needs project quotas"), "{error}");
+            let left = root.dir.join("root/containers");
+            assert_eq!(std::fs::read_dir(left).expect("containers").count(), 0, "a refused one left files");
+        }
+    }
+    let wrong = |option: serde_json::Value| root.try_create("", body(&["true"], host(json!({ "StorageOpt": option }))));
+    fails(wrong(json!({ "colour": "red" })), ErrorKind::Internal, "Unknown option colour");
+    fails(wrong(json!({ "size": "much" })), ErrorKind::Internal, "invalid size: 'much'");
+}
+
+// field: Config.OnBuild
+#[test]
+fn triggers_go_into_the_image_that_a_commit_makes() {
+    let root = Root::new();
+    let id = root.create("triggers", body(&["true"], json!({ "OnBuild": ["RUN true"] })));
+    assert_eq!(root.inspect(&id).config.on_build, Some(vec!["RUN true".to_owned()]));
+    let commit = CommitContainer { repo: "with-triggers".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &commit, Some(&soon())).expect("commit");
+    let config = root.engine.image_inspect("with-triggers").expect("inspect").config;
+    assert_eq!(serde_json::to_value(&config).expect("JSON")["OnBuild"], json!(["RUN true"]));
+}
+
+// field: Config.Shell
+#[test]
+fn the_shell_runs_the_check() {
+    let root = Root::new();
+    let check = json!({ "Test": ["CMD-SHELL", "a word"], "Interval": 50_000_000 });
+    let id = root.sleeper_with("shelled", json!({ "Shell": ["/bin/echo", "said:"], "Healthcheck": check }));
+    root.wait_for("a result", || root.inspect(&id).state.health.is_some_and(|health| !health.log.is_empty()));
+    assert_eq!(root.inspect(&id).state.health.expect("health").log[0].output, "said: a word\n");
+}
+
+// field: ExecConfig.Privileged
+#[test]
+fn a_privileged_exec_has_all_rights() {
+    let root = Root::new();
+    let id = root.sleeper("plain");
+    let caps = |privileged: bool| {
+        let config = json!({ "Cmd": ["grep", "CapEff", "/proc/self/status"], "Privileged": privileged,
+            "AttachStdout": true, "AttachStderr": true });
+        let text = root.exec_with(&id, config, b"").ok();
+        u64::from_str_radix(text.trim_start_matches("CapEff:").trim(), 16).expect("a mask")
+    };
+    let own = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let bounding = u64::from_str_radix(&proc_status(&own, "CapBnd"), 16).expect("a mask");
+    assert_eq!(caps(true), bounding);
+    assert_ne!(caps(false), bounding);
+    let config = json!({ "Cmd": ["sh", "-c", "exit 3"], "Privileged": true });
+    let config: ExecConfig = serde_json::from_value(config).expect("an exec body");
+    let exec = root.engine.exec_create(&id, &config).expect("create");
+    assert!(root.engine.exec_inspect(&exec).expect("inspect").process_config.privileged);
+}
+
+// field: HostConfig.CpuCount
+// field: HostConfig.CpuPercent
+// field: HostConfig.DiskQuota
+// field: HostConfig.ConsoleSize
+// field: HostConfig.LxcConf
+// field: HostConfig.Mounts.Consistency
+// field: HostConfig.ContainerIDFile
+#[test]
+fn fields_of_other_systems_are_taken_and_warned_about() {
+    let root = Root::new();
+    let asked = json!({ "CpuCount": 2, "CpuPercent": 50, "DiskQuota": 1 << 30, "ConsoleSize": [25, 80],
+        "LxcConf": { "a": "b" }, "ContainerIDFile": "/no/where",
+        "Mounts": [{ "Type": "tmpfs", "Target": "/t", "Consistency": "cached" }] });
+    let create: CreateBody = serde_json::from_value(body(&["cat", "/proc/mounts"], host(asked))).expect("a body");
+    let created = root.engine.container_create(Some("elsewhere"), &create).expect("create");
+    for text in [
+        "linux does not support CPU percent. Percent discarded.",
+        "linux does not support CPU count. Count discarded.",
+        "linux does not support a disk quota. DiskQuota discarded.",
+        "linux does not support a console size. ConsoleSize discarded.",
+        "The lxc execution driver is not supported. LxcConf discarded.",
+    ] {
+        assert!(created.warnings.iter().any(|warning| warning == text), "{:?} lacks {text}", created.warnings);
+    }
+    root.start(&created.id);
+    assert_eq!(root.wait(&created.id), 0);
+    assert!(root.logs(&created.id).out().contains(" /t tmpfs "), "the rest of the request counts");
+    let kept = root.inspect(&created.id).host_config;
+    assert_eq!((kept.resources.cpu_percent, kept.resources.cpu_count, kept.resources.disk_quota), (0, 0, 0));
+    assert_eq!(kept.container_id_file, "/no/where", "the file is the client's own to write");
+    assert!(!std::path::Path::new("/no/where").exists());
+}
+
+// field: HostConfig.Isolation
+// field: HostConfig.IOMaximumIOps
+// field: HostConfig.IOMaximumBandwidth
+// field: HostConfig.Runtime
+#[test]
+fn what_only_other_systems_can_is_refused_by_name() {
+    let root = Root::new();
+    for (asked, kind, text) in [
+        (json!({ "Isolation": "hyperv" }), ErrorKind::Internal, "linux only supports 'default'"),
+        (json!({ "IOMaximumIOps": 5 }), ErrorKind::Internal, "linux does not support configuration of maximum IOPs"),
+        (
+            json!({ "IOMaximumBandwidth": 5 }),
+            ErrorKind::Internal,
+            "linux does not support configuration of maximum bandwidth",
+        ),
+        (json!({ "Runtime": "kata" }), ErrorKind::Invalid, "Unknown runtime specified kata"),
+    ] {
+        fails(root.try_create("", body(&["true"], host(asked))), kind, text);
+    }
+    root.sh_with("true", host(json!({ "Isolation": "default", "Runtime": "runc" }))).ok();
+}
+
+// field: HostConfig.KernelMemory
+#[test]
+fn kernel_memory_is_limited_or_the_client_is_told() {
+    let root = Root::new();
+    let asked = body(&["sleep", "1000"], host(json!({ "KernelMemory": 16 << 20 })));
+    let create: CreateBody = serde_json::from_value(asked).expect("a body");
+    let created = root.engine.container_create(Some("kernel"), &create).expect("create");
+    assert_eq!(created.warnings.len(), 1, "{:?}", created.warnings);
+    root.start(&created.id);
+    let kept = root.inspect(&created.id).host_config.resources.kernel_memory;
+    if created.warnings[0].contains("deprecated") {
+        let limit = Cgroups::of(root.pid(&created.id)).read("memory", "memory.kmem.limit_in_bytes", "memory.max");
+        assert_eq!((limit.as_str(), kept), ("16777216", 16 << 20));
+    } else {
+        assert!(created.warnings[0].starts_with("Your kernel does not support kernel memory limit"), "{created:?}");
+        assert_eq!(kept, 0);
+    }
+}
+
+// field: List.before
+// field: List.since
+// field: List.size
+// filter: network
+// filter: volume
+// filter: isolation
+#[test]
+fn lists_by_place_and_by_what_they_use() {
+    let root = Root::new();
+    let more = json!({ "ExposedPorts": { "80/tcp": {}, "90/udp": {} }, "HostConfig": { "Binds": ["vol:/data"],
+        "NetworkMode": "bridge", "PortBindings": { "80/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "48080" }] } } });
+    let first = root.create("first", body(&["sh", "-c", "echo 12345 > /five"], more));
+    root.create("second", body(&["true"], host(json!({ "Tmpfs": { "/t": "" } }))));
+    root.create("third", body(&["true"], host(json!({ "Binds": ["/tmp:/data"] }))));
+    root.start(&first);
+    root.wait(&first);
+    let list = |key: &str, value: &str| {
+        let filters = serde_json::from_value(json!({ key: [value] })).expect("filters");
+        root.names(&ListContainers { all: true, filters, ..ListContainers::default() })
+    };
+    for (key, value, want) in [
+        ("network", "bridge", &["first"][..]),
+        ("network", "none", &["third", "second"]),
+        ("volume", "vol", &["first"]),
+        ("volume", "/data", &["third", "first"]),
+        ("isolation", "default", &["third", "second", "first"]),
+    ] {
+        assert_eq!(list(key, value), want, "{key}={value}");
+    }
+    let bounded = |since: &str, before: &str| {
+        let (since, before) = (since.to_owned(), before.to_owned());
+        root.names(&ListContainers { all: true, since, before, ..ListContainers::default() })
+    };
+    assert_eq!(bounded("first", "third"), ["second"]);
+    assert_eq!(bounded("", "second"), ["first"]);
+    let sized = ListContainers { all: true, size: true, ..ListContainers::default() };
+    let sized = root.engine.container_list(&sized).expect("list");
+    assert_eq!(sized[2].size_rw, Some(6), "what it wrote");
+    assert!(sized[2].size_root_fs > Some(1000));
 }

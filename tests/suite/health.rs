@@ -29,6 +29,8 @@ fn list_status(root: &Root, id: &str) -> String {
     all.into_iter().find(|c| c.id == id).expect("it is listed").status
 }
 
+// field: Config.Healthcheck.Test
+// filter: health
 #[test]
 fn a_check_follows_the_container_s_health() {
     let root = Root::new();
@@ -69,6 +71,8 @@ fn a_check_follows_the_container_s_health() {
     assert_eq!((of(checks[2], "exitCode").as_str(), of(checks[0], "name").as_str()), ("0", "web"));
 }
 
+// field: Config.Healthcheck.Interval
+// field: Config.Healthcheck.Retries
 #[test]
 fn checks_go_on_while_no_program_is_there() {
     let root = Root::new();
@@ -85,6 +89,7 @@ fn checks_go_on_while_no_program_is_there() {
     assert!(health(&root, &id).log.pop().expect("a result").start > last.end, "the checks stopped");
 }
 
+// field: Config.Healthcheck.Timeout
 #[test]
 fn a_check_that_hangs_is_killed_and_has_failed() {
     let root = Root::new();
@@ -120,6 +125,7 @@ fn output_is_bounded() {
     assert_eq!((output.len(), &output[..6], &output[4096..]), (4099, "1\n2\n3\n", "..."));
 }
 
+// field: Config.Healthcheck.StartPeriod
 #[test]
 fn failures_in_the_start_period_do_not_count() {
     let root = Root::new();
@@ -139,6 +145,7 @@ fn failures_in_the_start_period_do_not_count() {
     wait_for_health(&root, &id, "unhealthy");
 }
 
+// field: Config.Healthcheck.Test
 #[test]
 fn what_is_left_out_comes_from_the_image_and_none_switches_off() {
     let root = Root::new();

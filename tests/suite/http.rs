@@ -89,6 +89,7 @@ fn a_client_that_vanishes_leaves_the_container_running() {
     assert_eq!(frame(&mut again), (1, b"tick\n".to_vec()));
 }
 
+// operation: POST /containers/{name}/resize
 #[test]
 fn a_terminal_is_resized() {
     let served = Served::new();
@@ -109,6 +110,9 @@ fn a_terminal_is_resized() {
     read_until("41 87\r\n");
 }
 
+// field: ExecConfig.Detach
+// operation: POST /exec/{name}/start
+// operation: GET /exec/{name}/json
 #[test]
 fn an_exec_is_joined_both_ways_and_tells_its_code() {
     let served = Served::new();
@@ -175,4 +179,90 @@ fn docker_py_does_the_main_job() {
         assert!(job.status.success(), "{version}: {err}");
         assert_eq!(out.lines().collect::<Vec<_>>(), told, "{version}");
     }
+}
+
+// field: ExecConfig.DetachKeys
+#[test]
+fn an_exec_is_left_by_its_keys() {
+    let served = Served::new();
+    served.root.sleeper("left");
+    let config = json!({ "Cmd": ["sh", "-c", "echo ready; exec sleep 1000"], "Tty": true, "AttachStdin": true,
+        "AttachStdout": true, "DetachKeys": "ctrl-a,x" });
+    let (_, created) = whole(&served, "POST", "/containers/left/exec", &config);
+    let exec = created["Id"].as_str().expect("an id").to_owned();
+    let (mut stream, _) = ask(&served, "POST", &format!("/exec/{exec}/start"), UPGRADE, "{\"Tty\":true}");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"ready\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("output");
+        seen.push(byte[0]);
+    }
+    stream.write_all(b"\x01x").expect("type the keys");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the end of the conversation");
+    let (_, detail) = whole(&served, "GET", &format!("/exec/{exec}/json"), &Value::Null);
+    assert_eq!((&detail["Running"], &detail["DetachKeys"]), (&json!(true), &json!("AXg=")), "{detail}");
+}
+
+/// A client's frame of a websocket.
+fn message(kind: u8, data: &[u8]) -> Vec<u8> {
+    let mask = [7, 77, 177, 99];
+    let mut frame = vec![0x80 | kind, 0x80 | data.len() as u8];
+    frame.extend(mask);
+    frame.extend(data.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+/// A server's frame: kind and content.
+fn heard(stream: &mut UnixStream) -> (u8, Vec<u8>) {
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).expect("a frame's head");
+    let mut length = [0; 2];
+    let length = match head[1] {
+        126 => {
+            stream.read_exact(&mut length).expect("a length");
+            usize::from(u16::from_be_bytes(length))
+        }
+        short => usize::from(short),
+    };
+    let mut data = vec![0; length];
+    stream.read_exact(&mut data).expect("a frame");
+    (head[0] & 0x0f, data)
+}
+
+// operation: GET /containers/{name}/attach/ws
+#[test]
+fn attached_over_a_websocket() {
+    const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let served = Served::new();
+    let script = "echo ready; read line; echo got $line; echo bad >&2; read line; exit 4";
+    let mut asked = body(&["sh", "-c", script], json!({ "OpenStdin": true, "StdinOnce": true }));
+    asked["AttachStdin"] = json!(true);
+    whole(&served, "POST", "/containers/create?name=web", &asked);
+    whole(&served, "POST", "/containers/web/start", &Value::Null);
+    served.root.wait_for("its first line", || served.root.logs("web").out() == "ready");
+    let path = "/containers/web/attach/ws?stream=1&logs=1&stdin=1&stdout=1&stderr=1";
+    let (mut stream, line) = ask(&served, "GET", path, WEBSOCKET, "");
+    assert_eq!(line, "HTTP/1.1 101 Switching Protocols");
+    assert_eq!(heard(&mut stream), (1, b"ready\n".to_vec()), "the log");
+    stream.write_all(&message(1, b"a wo")).expect("type");
+    stream.write_all(&message(9, b"there?")).expect("ping");
+    assert_eq!(heard(&mut stream), (10, b"there?".to_vec()));
+    stream.write_all(&message(2, b"rd\n")).expect("type");
+    let mut texts = [heard(&mut stream), heard(&mut stream)];
+    texts.sort();
+    assert_eq!(texts, [(1, b"bad\n".to_vec()), (1, b"got a word\n".to_vec())]);
+    stream.write_all(&message(1, b"\n")).expect("type");
+    assert_eq!(heard(&mut stream).0, 8, "the end of the container closes");
+    assert_eq!(served.root.wait("web"), 4);
+    // A client that closes leaves the container running.
+    served.root.sleeper("stays");
+    let (mut stream, _) = ask(&served, "GET", "/containers/stays/attach/ws?stream=1&stdout=1", WEBSOCKET, "");
+    stream.write_all(&message(8, &[3, 232])).expect("close");
+    assert_eq!(heard(&mut stream), (8, vec![3, 232]));
+    assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+    assert_eq!(served.root.status("stays"), "running");
+    let (status, refused) = whole(&served, "GET", "/containers/stays/attach/ws?stream=1", &Value::Null);
+    assert!(status.contains("400") && refused["message"] == "not websocket protocol", "{status} {refused}");
 }

@@ -44,6 +44,8 @@ fn main_job_through_the_rust_api() {
     assert_eq!(events, format!("events: {want}"));
 }
 
+// field: Config.StdinOnce
+// field: Config.OpenStdin
 #[test]
 fn streams_come_apart_and_stdin_ends() {
     let root = Root::new();
@@ -54,6 +56,7 @@ fn streams_come_apart_and_stdin_ends() {
     assert_eq!(output.code, 0);
 }
 
+// field: Config.OpenStdin
 #[test]
 fn a_megabyte_each_way_arrives_whole() {
     let root = Root::new();
@@ -74,6 +77,7 @@ fn a_megabyte_each_way_arrives_whole() {
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 0);
 }
 
+// field: State.ExitCode
 #[test]
 fn exit_codes() {
     let root = Root::new();
@@ -88,6 +92,8 @@ fn exit_codes() {
     assert_eq!((state.status.as_str(), state.exit_code, state.pid, state.oom_killed), ("exited", 137, 0, false));
 }
 
+// operation: POST /containers/{name}/start
+// field: State.Error
 #[test]
 fn what_cannot_be_started_says_why_and_keeps_the_code() {
     let root = Root::new();
@@ -119,6 +125,7 @@ fn what_cannot_be_started_says_why_and_keeps_the_code() {
     assert!(message.contains("not a directory"), "{message}");
 }
 
+// field: State.OOMKilled
 #[test]
 fn memory_over_the_limit_is_reported() {
     let root = Root::new();
@@ -141,6 +148,7 @@ fn start_and_stop_say_whether_they_changed_something() {
     assert_eq!(root.inspect(&id).state.exit_code, 0);
 }
 
+// operation: POST /containers/{name}/stop
 #[test]
 fn stop_kills_after_its_grace() {
     let root = Root::new();
@@ -155,6 +163,7 @@ fn stop_kills_after_its_grace() {
     assert_eq!(root.inspect(&id).state.exit_code, 137);
 }
 
+// field: Config.StopSignal
 #[test]
 fn the_stop_signal_is_the_container_s_own() {
     let root = Root::new();
@@ -166,6 +175,7 @@ fn the_stop_signal_is_the_container_s_own() {
     assert_eq!(root.inspect(&id).state.exit_code, 9);
 }
 
+// operation: POST /containers/{name}/kill
 #[test]
 fn kill_takes_names_and_numbers() {
     let root = Root::new();
@@ -181,6 +191,7 @@ fn kill_takes_names_and_numbers() {
     assert_eq!(root.status(&id), "running");
 }
 
+// operation: POST /containers/{name}/restart
 #[test]
 fn restart_runs_it_again() {
     let root = Root::new();
@@ -210,6 +221,9 @@ fn its_file_system_survives_a_stop() {
     assert_eq!(root.sh("ls /kept").code, 1);
 }
 
+// operation: POST /containers/{name}/pause
+// operation: POST /containers/{name}/unpause
+// field: State.Paused
 #[test]
 fn pause_freezes_and_unpause_thaws() {
     let root = Root::new();
@@ -242,6 +256,7 @@ fn a_paused_container_can_be_killed_and_removed() {
     root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
 }
 
+// operation: POST /containers/{name}/wait
 #[test]
 fn wait_answers_for_every_state() {
     let root = Root::new();
@@ -256,6 +271,7 @@ fn wait_answers_for_every_state() {
     assert_eq!(root.wait(&id), 7, "a container that ended");
 }
 
+// operation: POST /containers/{name}/rename
 #[test]
 fn rename_moves_the_name() {
     let root = Root::new();
@@ -267,6 +283,8 @@ fn rename_moves_the_name() {
     root.create("before", body(&["true"], json!({})));
 }
 
+// operation: DELETE /containers/{name}
+// field: Remove.force
 #[test]
 fn removal_is_refused_while_it_runs_and_leaves_nothing() {
     let root = Root::new();
@@ -302,6 +320,17 @@ fn files_named(dir: &std::path::Path, part: &str, found: &mut Vec<std::path::Pat
     }
 }
 
+// operation: GET /containers/json
+// filter: before
+// filter: since
+// filter: id
+// field: List.all
+// field: List.limit
+// filter: ancestor
+// filter: exited
+// filter: label
+// filter: name
+// filter: status
 #[test]
 fn lists_filter_and_order() {
     let root = Root::new();
@@ -340,6 +369,14 @@ fn lists_filter_and_order() {
     fails(root.engine.container_list(&query(true, json!({ "status": ["zz"] }))), ErrorKind::Invalid, "status");
 }
 
+// operation: GET /containers/{name}/json
+// field: State.Dead
+// operation: POST /containers/create
+// field: State.StartedAt
+// field: State.FinishedAt
+// field: State.Pid
+// field: State.Running
+// field: State.Status
 #[test]
 fn inspect_shows_what_was_asked_and_what_is() {
     let root = Root::new();
@@ -386,6 +423,10 @@ fn attach_before_start_and_again_later() {
     assert_eq!(early.wait(Some(&soon())).expect("wait"), 0);
 }
 
+// field: Config.AttachStdin
+// field: Config.AttachStdout
+// field: Config.AttachStderr
+// operation: POST /containers/{name}/attach
 #[test]
 fn attach_chooses_its_streams() {
     let root = Root::new();
@@ -456,6 +497,8 @@ fn a_process_can_have_the_callers_own_descriptors() {
     assert!(late.to_string().contains("io.direct"), "{late}");
 }
 
+// field: Config.Tty
+// operation: POST /containers/{name}/resize
 #[test]
 fn a_terminal_has_a_size_and_one_stream() {
     let root = Root::new();
@@ -479,6 +522,11 @@ fn a_terminal_has_a_size_and_one_stream() {
     assert_eq!(log.stderr, b"");
 }
 
+// operation: GET /containers/{name}/logs
+// field: Logs.stdout
+// field: Logs.stderr
+// field: Logs.tail
+// field: Logs.since_ns
 #[test]
 fn logs_select_streams_lines_and_times() {
     let root = Root::new();
@@ -514,6 +562,7 @@ fn logs_select_streams_lines_and_times() {
     assert_eq!((first["log"].as_str(), first["stream"].as_str()), (Some("one\n"), Some("stdout")));
 }
 
+// field: Logs.follow
 #[test]
 fn logs_follow_to_the_end() {
     let root = Root::new();
@@ -533,6 +582,7 @@ fn logs_follow_to_the_end() {
     assert_eq!(next_line(&mut log).expect("a line").data, b"a\n");
 }
 
+// field: HostConfig.LogConfig.Config
 #[test]
 fn log_files_rotate() {
     let root = Root::new();
@@ -555,6 +605,7 @@ fn log_files_rotate() {
     assert!(numbers.windows(2).all(|w| w[1] == w[0] + 1), "lines are missing in the middle");
 }
 
+// field: HostConfig.LogConfig.Type
 #[test]
 fn driver_none_keeps_no_log() {
     let root = Root::new();
@@ -572,6 +623,13 @@ fn driver_none_keeps_no_log() {
     assert_eq!(root.run(&["echo", "heard"], none, b"").ok(), "heard");
 }
 
+// field: ExecConfig.Cmd
+// field: ExecConfig.Env
+// field: ExecConfig.User
+// field: ExecConfig.AttachStdin
+// field: ExecConfig.AttachStdout
+// field: ExecConfig.AttachStderr
+// operation: POST /containers/{name}/exec
 #[test]
 fn exec_runs_inside() {
     let root = Root::new();
@@ -621,6 +679,8 @@ fn exec_has_its_own_life() {
     fails(root.engine.exec_start(&exec, None, Some(&soon())), ErrorKind::Conflict, "has already run");
 }
 
+// field: ExecConfig.Tty
+// operation: POST /exec/{name}/resize
 #[test]
 fn exec_on_a_terminal() {
     let root = Root::new();
@@ -667,6 +727,7 @@ fn exec_ends_with_its_container() {
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 137);
 }
 
+// operation: GET /containers/{name}/top
 #[test]
 fn top_shows_the_container_s_processes() {
     let root = Root::new();
@@ -700,6 +761,7 @@ fn the_pidfd_is_readable_at_the_end() {
     assert!(ready(5000));
 }
 
+// field: HostConfig.RestartPolicy.MaximumRetryCount
 #[test]
 fn restart_policy_counts_and_gives_up() {
     let root = Root::new();
@@ -721,6 +783,7 @@ fn restart_policy_counts_and_gives_up() {
     assert_eq!(actions(&seen), ["start", "die", "start", "die", "start", "die"]);
 }
 
+// field: State.Restarting
 #[test]
 fn restart_policy_waits_longer_each_time() {
     let root = Root::new();
@@ -770,6 +833,7 @@ fn a_stop_ends_every_restart_policy() {
     }
 }
 
+// field: HostConfig.AutoRemove
 #[test]
 fn auto_remove_is_discarded_and_said_so() {
     let root = Root::new();

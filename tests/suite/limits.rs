@@ -27,6 +27,7 @@ fn memory_limit(cgroups: &Cgroups) -> String {
     cgroups.read("memory", "memory.limit_in_bytes", "memory.max")
 }
 
+// operation: POST /containers/{name}/update
 #[test]
 fn an_update_changes_a_running_container_and_is_kept() {
     let root = Root::new();
@@ -148,6 +149,10 @@ fn a_container_whose_first_process_is_killed_for_memory() {
     assert!(root.inspect(&id).state.oom_killed);
 }
 
+// field: HostConfig.BlkioDeviceReadBps
+// field: HostConfig.BlkioDeviceReadIOps
+// field: HostConfig.BlkioDeviceWriteBps
+// field: HostConfig.BlkioDeviceWriteIOps
 #[test]
 fn block_io_by_device() {
     let Some((device, number)) = block_device() else { return };
@@ -174,6 +179,7 @@ fn block_io_by_device() {
     }
 }
 
+// field: HostConfig.BlkioWeight
 #[test]
 fn block_io_weights() {
     let root = Root::new();
@@ -204,6 +210,7 @@ fn weights(cgroups: &Cgroups) -> String {
     files.filter_map(|file| std::fs::read_to_string(format!("{dir}/{file}")).ok()).collect()
 }
 
+// field: HostConfig.BlkioWeightDevice
 #[test]
 fn block_io_weights_by_device() {
     let Some((device, number)) = block_device() else { return };
@@ -237,6 +244,7 @@ fn block_device() -> Option<(String, String)> {
     Some((format!("/dev/{name}"), number.trim().to_owned()))
 }
 
+// operation: GET /containers/{name}/stats
 #[test]
 fn stats_of_a_running_container() {
     let root = Root::new();

@@ -17,6 +17,7 @@ fn read(root: &Root, id: &str, query: &LogQuery) -> Vec<coracle::LogLine> {
     std::iter::from_fn(|| next_line(&mut log)).collect()
 }
 
+// field: HostConfig.LogConfig.Config
 #[test]
 fn lines_carry_what_the_options_name() {
     let root = Root::new();
@@ -67,6 +68,7 @@ fn wrong_options_are_refused_at_create() {
     assert!(root.names(&ListContainers { all: true, ..ListContainers::default() }).is_empty());
 }
 
+// field: HostConfig.LogConfig.Type
 #[test]
 fn local_keeps_a_bounded_log() {
     let root = Root::new();

@@ -141,6 +141,8 @@ pub fn published(port: &str, host_ip: &str, host_port: &str) -> Value {
     })
 }
 
+// field: Config.MacAddress
+// field: HostConfig.NetworkMode
 #[test]
 fn the_default_network() {
     let world = World::new();
@@ -215,6 +217,7 @@ fn published_ports_are_reached_from_everywhere() {
     drop(TcpListener::bind("0.0.0.0:8080").expect("a free port"));
 }
 
+// field: HostConfig.PortBindings.HostIp
 #[test]
 fn a_port_on_one_address_and_udp() {
     let world = World::new();
@@ -251,6 +254,10 @@ fn a_port_on_one_address_and_udp() {
     assert_eq!(got.as_deref(), Some(&b"ping"[..]));
 }
 
+// field: Config.ExposedPorts
+// field: HostConfig.PortBindings
+// field: HostConfig.PortBindings.HostPort
+// field: HostConfig.PublishAllPorts
 #[test]
 fn taken_ports_and_free_ones() {
     let world = World::new();
@@ -281,6 +288,8 @@ fn taken_ports_and_free_ones() {
     drop(id);
 }
 
+// field: NetworkingConfig.EndpointsConfig
+// field: NetworkingConfig.EndpointsConfig.IPAMConfig.IPv4Address
 #[test]
 fn names_on_networks_of_ones_own() {
     let world = World::new();
@@ -494,6 +503,7 @@ fn a_restarted_container_has_its_network_again() {
     assert!(text.lines().all(|line| line.contains("172.17.0.2/16")), "{text}");
 }
 
+// field: NetworkingConfig.EndpointsConfig.IPAMConfig.IPv6Address
 #[test]
 fn addresses_of_both_families() {
     let world = World::new();

@@ -97,6 +97,7 @@ fn what_is_left_of_one_that_is_gone_is_taken_off_by_force() {
     assert_eq!(world.root.exec(&live, &["ls", "/sys/class/net"]).ok(), "lo");
 }
 
+// field: NetworkingConfig.EndpointsConfig.IPAMConfig.LinkLocalIPs
 #[test]
 fn link_local_addresses() {
     let world = World::new();

@@ -119,6 +119,8 @@ fn linked(links: Value) -> Value {
     json!({ "HostConfig": { "Links": links } })
 }
 
+// field: Remove.link
+// field: HostConfig.Links
 #[test]
 fn links_on_the_default_network() {
     let world = World::new();

@@ -31,6 +31,8 @@ fn waits(root: &Root) -> Vec<i64> {
     times.windows(2).filter(|w| w[0].0 == "die").map(|w| (w[1].1 - w[0].1) / 1_000_000).collect()
 }
 
+// field: HostConfig.RestartPolicy.Name
+// field: HostConfig.RestartPolicy.MaximumRetryCount
 #[test]
 fn failures_are_tried_again_while_no_program_is_there() {
     let root = Root::new();
@@ -144,6 +146,7 @@ fn running(root: &Root) -> Vec<String> {
     names
 }
 
+// field: HostConfig.RestartPolicy.Name
 #[test]
 fn after_a_boot_the_policies_start_what_is_to_run() {
     let mut root = Root::new();

@@ -51,6 +51,8 @@ fn data_outlives_its_container() {
     assert!(!PathBuf::from(&volume.mountpoint).exists());
 }
 
+// field: HostConfig.Binds
+// field: HostConfig.VolumeDriver
 #[test]
 fn modes_of_binds() {
     let root = Root::new();
@@ -106,6 +108,8 @@ fn content_of_the_image_is_copied_up() {
     );
 }
 
+// field: Config.Volumes
+// field: Remove.volumes
 #[test]
 fn anonymous_volumes_go_with_their_container() {
     let root = Root::new();
@@ -135,6 +139,7 @@ fn anonymous_volumes_go_with_their_container() {
     assert_eq!(names(&root, json!({ "dangling": ["1"] })).len(), 3);
 }
 
+// field: HostConfig.VolumesFrom
 #[test]
 fn volumes_from_another_container() {
     let root = Root::new();

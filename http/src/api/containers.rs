@@ -311,14 +311,23 @@ fn refused_attach(error: &Error) -> Response {
 }
 
 pub(crate) fn attach(call: Call) -> Result<Response> {
-    Ok(attached(call).unwrap_or_else(|error| refused_attach(&error)))
+    Ok(attached(call, false).unwrap_or_else(|error| refused_attach(&error)))
 }
 
-fn attached(call: Call) -> Result<Response> {
+/// The same over a websocket: one conversation, in which both outputs are one.
+pub(crate) fn attach_ws(call: Call) -> Result<Response> {
+    attached(call, true)
+}
+
+fn attached(call: Call, websocket: bool) -> Result<Response> {
     let flag = |key| call.query.flag(key);
     let keys = DetachKeys::parse(call.query.text("detachKeys"))?;
     let detail = call.engine().container_inspect(&call.name, false)?;
-    let frames = if detail.config.tty { Frames::Raw } else { Frames::Multiplexed };
+    let frames = match detail.config.tty {
+        _ if websocket => Frames::WebSocket,
+        true => Frames::Raw,
+        false => Frames::Multiplexed,
+    };
     let (stdin, stdout, stderr) = (flag("stdin"), flag("stdout"), flag("stderr"));
     let live = flag("stream");
     let wanted = LogQuery { follow: false, stdout, stderr, since_ns: 0, tail: None };
@@ -345,7 +354,10 @@ fn attached(call: Call) -> Result<Response> {
             stream::pump(socket, session, plan);
         }
     };
-    Ok(stream::takeover(&call, None, Box::new(take)))
+    match websocket {
+        true => stream::websocket_takeover(&call, Box::new(take)),
+        false => Ok(stream::takeover(&call, None, Box::new(take))),
+    }
 }
 
 fn replay(log: &mut coracle::LogStream, until_ns: i64, frames: Frames, socket: &crate::message::Duplex) -> Result<()> {

@@ -17,7 +17,6 @@ macro_rules! unbuilt {
 }
 
 unbuilt! {
-    attach_ws: "attaching over a websocket is",
     plugins: "plugins are",
     swarm: "swarm mode is",
 }

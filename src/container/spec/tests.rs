@@ -298,11 +298,9 @@ fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
         (json!({"Image": ""}), "Image"),
-        (hosted(json!({"StorageOpt": {"size": "1G"}})), "StorageOpt"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),
-        (hosted(json!({"LxcConf": {"a": "b"}})), "LxcConf"),
         (hosted(json!({"Cgroup": "container:x"})), "Cgroup"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
         (hosted(json!({"SecurityOpt": ["apparmor=x"]})), "SecurityOpt"),
