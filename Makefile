@@ -1,5 +1,7 @@
 # make demo    the main job on a real image, shown (fresh Debian machine: installs what is missing; needs root)
 # make test    every test, and the check that nothing was left behind (needs root)
+# make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
+# make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
@@ -11,7 +13,9 @@ DESTDIR ?=
 RELEASE = target/release
 PROFILE ?= release
 
-.PHONY: all demo test bench lint install install-cli clean
+FILTER ?=
+
+.PHONY: all demo test torture test-vm bench lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -24,6 +28,14 @@ demo:
 test:
 	tools/setup test
 	tests/run
+
+torture:
+	tools/setup test
+	tests/torture
+
+test-vm:
+	tools/setup vm
+	tests/vm/run $(FILTER)
 
 bench:
 	tools/setup bench

@@ -36,6 +36,32 @@ const EXCUSED: &[(&str, &str, &str)] = &[
     ("kernel", "op", "a wait in the kernel ends with its Op"),
 ];
 
+/// Where the page of promises looks for its tests: `module::name` is a function of the file `module.rs` there.
+const TEST_ROOMS: &[&str] = &["tests/suite", "http/tests/server"];
+
+#[test]
+fn every_promise_has_a_test_that_exists() {
+    let page = std::fs::read_to_string(project().join("docs/promises.md")).expect("docs/promises.md");
+    let mut wrong = Vec::new();
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let Some(tests) = line.split('|').nth(2).filter(|cell| !["", "---", "held by"].contains(&cell.trim())) else {
+            continue;
+        };
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        if named.is_empty() {
+            wrong.push(format!("no test: {line}"));
+        }
+        wrong.extend(named.into_iter().filter(|name| !is_a_test(name)).map(|name| format!("no such test: {name}")));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn is_a_test(name: &str) -> bool {
+    let Some((module, function)) = name.split_once("::") else { return project().join(name).exists() };
+    let text = |room: &&str| std::fs::read_to_string(project().join(room).join(format!("{module}.rs"))).ok();
+    TEST_ROOMS.iter().filter_map(text).any(|text| text.contains(&format!("#[test]\nfn {function}()")))
+}
+
 /// Folders where `unsafe` may stand: the door to the kernel, the C ABI, the monitor.
 const UNSAFE_ROOMS: &[&str] = &["src/kernel", "ffi", "monitor"];
 

@@ -37,6 +37,11 @@ impl Served {
         served
     }
 
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
     /// The docker command with these words; it fails the test rather than hang.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");

@@ -266,3 +266,61 @@ fn attached_over_a_websocket() {
     let (status, refused) = whole(&served, "GET", "/containers/stays/attach/ws?stream=1", &Value::Null);
     assert!(status.contains("400") && refused["message"] == "not websocket protocol", "{status} {refused}");
 }
+
+/// What the server's process has: kilobytes of memory, descriptors.
+fn costs(served: &Served) -> (u64, usize) {
+    let dir = format!("/proc/{}", served.pid());
+    let status = std::fs::read_to_string(format!("{dir}/status")).expect("its status");
+    let memory = proc_status(&status, "VmRSS").trim_end_matches(" kB").parse().expect("a number");
+    (memory, std::fs::read_dir(format!("{dir}/fd")).expect("its descriptors").count())
+}
+
+#[test]
+fn a_crowd_that_behaves_badly_delays_nobody_and_costs_little() {
+    let served = Served::new();
+    let flood = "while :; do head -c 100000 /dev/zero; done";
+    let more = || json!({ "HostConfig": { "LogConfig": { "Type": "none" } } });
+    let deaf = attached(&served, "deaf", flood, more());
+    let mut brief = attached(&served, "brief", flood, more());
+    let fine = attached(&served, "fine", "while read line; do echo $line; done", json!({}));
+    let (memory, descriptors) = costs(&served);
+    let connect = || UnixStream::connect(&served.socket).expect("connect");
+    let mut crowd = Vec::new();
+    for number in 0..400 {
+        let mut client = connect();
+        let said: &[u8] = match number % 5 {
+            // A head that never ends, a body that never comes, noise, silence.
+            0 => b"GET /v1.24/info HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+            1 => b"POST /v1.24/containers/create HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                   Content-Length: 9000000000000000000\r\n\r\n{\"Image\": \"",
+            2 => b"POST /v1.24/images/load HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\nx",
+            3 => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            _ => b"",
+        };
+        let _ = client.write_all(said);
+        crowd.push(client);
+    }
+    for _ in 0..10 {
+        // Gone in the middle of the stream.
+        brief.read_exact(&mut [0; 1000]).expect("some of the flood");
+        let path = "/containers/brief/attach?stream=1&stdout=1";
+        brief = ask(&served, "POST", path, UPGRADE, "").0;
+    }
+    for round in 0..5 {
+        let begun = std::time::Instant::now();
+        assert_eq!(whole(&served, "GET", "/containers/fine/json", &Value::Null).0, "HTTP/1.1 200 OK");
+        let mut fine = &fine;
+        fine.write_all(format!("{round}\n").as_bytes()).expect("write");
+        let mut frame = [0; 10];
+        fine.read_exact(&mut frame).expect("its echo");
+        assert_eq!(frame[8..], *format!("{round}\n").as_bytes());
+        assert!(begun.elapsed() < Duration::from_secs(5), "delayed by {:?}", begun.elapsed());
+    }
+    let (more_memory, _) = costs(&served);
+    assert!(more_memory < memory + (64 << 10), "{memory} kB became {more_memory} kB");
+    drop((crowd, deaf, brief));
+    wait_for("the crowd's descriptors to go", || costs(&served).1 <= descriptors);
+    for name in ["deaf", "brief"] {
+        assert_eq!(served.root.status(name), "running", "the flood of {name} goes on without its client");
+    }
+}

@@ -127,6 +127,8 @@ fn worker() {
             }
         }
         "crowd" => crate::crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
+        "busy" => crate::kills::program(&engine, number.parse().expect("a number")),
+        "start-all" => crate::kills::start_all(&engine),
         "start-and-vanish" => {
             engine.container_start("survivor", None, Some(&soon())).expect("start");
             // No clean-up of any kind, as a crash.

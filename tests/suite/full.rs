@@ -1,0 +1,88 @@
+//! A disk that is really full, and then freed.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Durability, Engine};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
+
+/// How a process of this test program is told to be the machine whose disk is full.
+const MACHINE: &str = "CORACLE_SUITE_FULL";
+
+#[test]
+fn a_full_disk_can_be_freed() {
+    // In a mount namespace of its own, with which the mount goes.
+    let dir = temp_dir();
+    let status = Command::new("unshare")
+        .args(["--mount", "--propagation", "private"])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "full::machine", "--nocapture", "--test-threads=1"])
+        .env(MACHINE, &dir)
+        .status()
+        .expect("run unshare");
+    std::fs::remove_dir_all(&dir).expect("clean up");
+    assert!(status.success(), "see above");
+}
+
+/// Not a test of its own: the machine.
+#[test]
+fn machine() {
+    let Ok(dir) = std::env::var(MACHINE) else { return };
+    let dir = std::path::PathBuf::from(dir);
+    let disk = dir.join("root");
+    std::fs::create_dir(&disk).expect("a directory");
+    mount(Some("disk"), &disk, Some("tmpfs"), MsFlags::empty(), Some("size=24m")).expect("mount a small disk");
+    {
+        let mut options = options_at(&dir);
+        options.durability = Durability::Full;
+        let engine = Engine::open_with(options).expect("open a root on it");
+        let root = Root { dir: dir.clone(), engine };
+        root.load(&busybox_archive());
+        let running = root.sleeper("running");
+        let stopped = root.create("stopped", body(&["true"], json!({})));
+        let fill = || {
+            let mut file = File::options().create(true).append(true).open(disk.join("fill")).expect("a file");
+            for size in [1 << 20, 4096, 1] {
+                while file.write_all(&vec![1; size]).is_ok() {}
+            }
+        };
+        fill();
+        // What needs room says so, and leaves nothing.
+        let layer = archive::Tar::new().file("f", &vec![7; 300_000]).end();
+        let image = archive::image("too/big:1", &[&layer]);
+        let load = || root.engine.image_load(&mut &image[..], &mut |_| Ok(()), Some(&soon()));
+        let error = load().expect_err("no room for an image");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+        let before = root.names(&ListContainers { all: true, ..ListContainers::default() });
+        for number in 0..50 {
+            if let Err(error) = root.try_create(&format!("more-{number}"), body(&["true"], json!({}))) {
+                assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+            }
+            fill();
+        }
+        let made = root.names(&ListContainers { all: true, ..ListContainers::default() });
+        // The running one goes on, can be looked at, stopped and removed, and so can all others.
+        assert_eq!(root.status(&running), "running");
+        root.engine.container_stop(&running, Some(5000), Some(&soon())).expect("stop on a full disk");
+        assert_eq!(root.inspect(&running).state.exit_code, 0);
+        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+        root.engine.container_remove(&running, force, Some(&soon())).expect("remove on a full disk");
+        for name in made.iter().filter(|name| !before.contains(name)) {
+            root.engine.container_remove(name, force, Some(&soon())).unwrap_or_else(|e| panic!("remove {name}: {e}"));
+        }
+        fill();
+        // Once there is room, everything works again.
+        std::fs::remove_file(disk.join("fill")).expect("free the disk");
+        load().expect("load once there is room");
+        root.start(&stopped);
+        assert_eq!(root.wait(&stopped), 0);
+        assert_eq!(root.sh("echo again").ok(), "again");
+        let fresh = root.reopen();
+        assert_eq!(fresh.image_list(&ListImages::default()).expect("list").len(), 2);
+    }
+    // The root is the mount point, so its directory outlives the value above.
+    umount2(&disk, MntFlags::MNT_DETACH).expect("unmount");
+}
