@@ -235,9 +235,11 @@ fn state(found: &Found) -> ContainerState {
 }
 
 /// The list shows neither links nor aliases.
-fn in_list(networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String, EndpointSettings> {
-    let bare = |end: EndpointSettings| EndpointSettings { links: None, aliases: None, ..end };
-    networks.into_iter().map(|(name, end)| (name, bare(end))).collect()
+fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String, EndpointSettings> {
+    for end in networks.values_mut() {
+        (end.links, end.aliases) = (None, None);
+    }
+    networks
 }
 
 /// Bytes of a tree's files, hard links once.

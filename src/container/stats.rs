@@ -3,6 +3,7 @@
 use super::Containers;
 use super::text::format_time;
 use crate::error::{ErrorKind, Result};
+use crate::kernel::file::read_text;
 use crate::kernel::process;
 use crate::kernel::watch::Watch;
 use crate::launch::cgroup::{self, Live};
@@ -20,7 +21,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Samples of one container's use of CPU, memory, devices and network.
 pub struct StatsStream {
     all: Arc<Containers>,
-    slot: u32,
     id: String,
     live: Live,
     on_host_network: bool,
@@ -40,7 +40,6 @@ impl Containers {
         Ok(StatsStream {
             live: Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?,
             on_host_network: found.spec.host_config.network_mode == "host",
-            slot: found.row.slot,
             id: found.row.id,
             all: Arc::clone(self),
             query,
@@ -111,9 +110,8 @@ impl StatsStream {
             preread: never(),
             ..ContainerStats::default()
         };
-        let now = self.all.states.now(self.slot, &self.id)?;
-        if now.is_live() && now.state.pid != 0 {
-            self.fill(&mut sample, &now);
+        if found.now.is_live() && found.now.state.pid != 0 {
+            self.fill(&mut sample, &found.now);
         }
         Ok(Some(sample))
     }
@@ -157,7 +155,7 @@ fn cpu(used: &cgroup::CgroupStats) -> CpuStats {
 fn host_cpu() -> (u64, u64) {
     /// The kernel tells times to programs in hundredths of a second, whatever it counts in.
     const TICK_NS: u64 = 10_000_000;
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let text = read_text("/proc/stat").unwrap_or_default();
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
     let total = lines.next().unwrap_or_default();
     let ticks: u64 = total.split_whitespace().skip(1).take(7).filter_map(|word| word.parse::<u64>().ok()).sum();
@@ -192,7 +190,7 @@ fn blkio(used: cgroup::CgroupStats) -> BlkioStats {
 /// The counters of the network namespace that the first process is in.
 fn networks(now: &Now) -> Option<BTreeMap<String, NetworkCounters>> {
     let pid = now.state.pid;
-    let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
+    let text = read_text(format!("/proc/{pid}/net/dev")).ok()?;
     // The process may have ended, and its number been given away, before the file was opened.
     if process::start_time(pid) != Some(now.state.pid_start) {
         return None;

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::error::Result;
-use crate::event::EventStream;
+use crate::event::{EventStream, Look};
 use crate::model::EventQuery;
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ impl Engine {
     ///
     /// Errors: [`crate::ErrorKind::Invalid`] when `since_ns` is after `until_ns`.
     pub fn events(&self, query: &EventQuery) -> Result<EventStream> {
-        let mut stream = EventStream::open(self.0.journal.clone(), query)?;
-        let all = Arc::downgrade(&self.0.containers);
-        let look = move || {
-            if let Some(all) = all.upgrade() {
-                all.bury_lost();
-            }
+        let look = || -> Look {
+            let all = Arc::downgrade(&self.0.containers);
+            Box::new(move || {
+                if let Some(all) = all.upgrade() {
+                    all.bury_lost();
+                }
+            })
         };
-        stream.watch_deaths(self.0.containers.alive_path(), Box::new(look))?;
-        Ok(stream)
+        EventStream::follow(self.0.journal.clone(), query, self.0.containers.alive_path(), &look)
     }
 }

@@ -1,5 +1,6 @@
 //! The journal's file: made once, appended to by anybody, kept small.
 
+use super::hub::Hub;
 use super::record::{self, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file;
@@ -10,6 +11,7 @@ use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// First bytes of the file.
@@ -38,6 +40,8 @@ pub(crate) struct Journal {
     start: AtomicU64,
     /// How many streams of this journal are open.
     pub(super) listeners: AtomicUsize,
+    /// What they share, while there are any.
+    pub(super) hub: Mutex<Weak<Hub>>,
 }
 
 impl Journal {
@@ -66,6 +70,7 @@ impl Journal {
             whole,
             start: AtomicU64::new(HEADER),
             listeners: AtomicUsize::new(0),
+            hub: Mutex::default(),
         };
         journal.trim_at(journal.end()?);
         Ok(journal)

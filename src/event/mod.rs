@@ -1,10 +1,12 @@
 //! The event journal: an append-only file that engines and monitors write and anyone can follow.
 
 mod filter;
+mod hub;
 mod journal;
 mod make;
 mod record;
 
+pub(crate) use hub::Look;
 pub(crate) use journal::Journal;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -40,44 +42,52 @@ pub struct EventStream {
     gap: Option<Error>,
     ended: bool,
     watch: Watch,
+    /// What it shares with the engine's other streams; without it, it watches by itself.
+    follower: Option<hub::Follower>,
     deaths: Option<Deaths>,
 }
 
-/// Monitors that are killed tell nobody: whoever follows events looks, and tells it in their place.
+/// Where no hub can be had: a look with every beat of a watch of its own.
 struct Deaths {
     watch: Watch,
-    look: Box<dyn Fn() + Send>,
+    look: Look,
     /// Looks that are still to come for the last change.
     left: usize,
 }
-
-/// When a death is looked for after the file was closed: its lock goes a moment later.
-const LOOKS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(20)];
 
 impl Deaths {
     fn check(&mut self) -> Result<()> {
         if !self.watch.is_ready() {
             return Ok(());
         }
-        self.left = if self.watch.drain() { LOOKS.len() } else { self.left.saturating_sub(1) };
+        self.left = if self.watch.drain() { hub::LOOKS.len() } else { self.left.saturating_sub(1) };
         self.watch.set_pending(false);
         (self.look)();
         match self.left {
             0 => Ok(()),
-            left => self.watch.once(LOOKS[left - 1]),
+            left => self.watch.once(hub::LOOKS[left - 1]),
         }
     }
 }
 
 impl EventStream {
-    /// Calls `look`, which appends the event, whenever a process that had the file `alive` open for writing may have
-    /// ended.
-    pub(crate) fn watch_deaths(&mut self, alive: &Path, look: Box<dyn Fn() + Send>) -> Result<()> {
+    /// Positions a stream as [`EventStream::open`] does. Its look, which appends the event, is called whenever a process
+    /// that had the file `alive` open for writing may have ended.
+    pub(crate) fn follow(
+        journal: Arc<Journal>,
+        query: &EventQuery,
+        alive: &Path,
+        look: &dyn Fn() -> Look,
+    ) -> Result<EventStream> {
+        if let Some(hub) = hub::Hub::of(&journal, alive, look)? {
+            return EventStream::open_with(journal, query, Some(hub));
+        }
+        let mut stream = EventStream::open(journal, query)?;
         let mut watch = Watch::new()?;
         watch.path(alive, AddWatchFlags::IN_CLOSE_WRITE)?;
-        self.watch.nest(&watch)?;
-        self.deaths = Some(Deaths { watch, look, left: 0 });
-        Ok(())
+        stream.watch.nest(&watch)?;
+        stream.deaths = Some(Deaths { watch, look: look(), left: 0 });
+        Ok(stream)
     }
 
     /// Positions a stream as the query says: after a sequence number, at the oldest event (filtered by `since_ns`),
@@ -85,6 +95,10 @@ impl EventStream {
     ///
     /// Errors: `since_ns` after `until_ns`.
     pub(crate) fn open(journal: Arc<Journal>, query: &EventQuery) -> Result<EventStream> {
+        EventStream::open_with(journal, query, None)
+    }
+
+    fn open_with(journal: Arc<Journal>, query: &EventQuery, hub: Option<Arc<hub::Hub>>) -> Result<EventStream> {
         if let (Some(since), Some(until)) = (query.since_ns, query.until_ns)
             && since > until
         {
@@ -93,7 +107,10 @@ impl EventStream {
         }
         let mut watch = Watch::new()?;
         // Watched before the end is looked up: what comes later is seen.
-        watch.path(&journal.watch_path(), AddWatchFlags::IN_MODIFY)?;
+        let follower = hub.map(|hub| hub.join(&watch)).transpose()?;
+        if follower.is_none() {
+            watch.path(&journal.watch_path(), AddWatchFlags::IN_MODIFY)?;
+        }
         if let Some(until) = query.until_ns {
             watch.end_at(until)?;
         }
@@ -111,6 +128,7 @@ impl EventStream {
             gap: None,
             ended: false,
             watch,
+            follower,
             deaths: None,
             journal,
         };
@@ -225,6 +243,7 @@ impl EventStream {
     /// Reads more of the file; answers whether there is something new to look at.
     fn fill(&mut self) -> Result<bool> {
         self.watch.drain();
+        self.follower.as_ref().map_or(Ok(()), hub::Follower::drain)?;
         self.deaths.as_mut().map_or(Ok(()), Deaths::check)?;
         self.window.drain(..self.at);
         self.at = 0;

@@ -365,3 +365,50 @@ fn processes_share_the_journal_and_may_be_killed_at_any_time() {
         assert!(expected.is_none_or(|expected| expected == number), "a gap before {number}");
     }
 }
+
+#[test]
+fn followers_of_one_engine_share_one_watch() {
+    let dir = Dir::new();
+    let journal = dir.journal();
+    let alive = dir.0.join("alive");
+    std::fs::write(&alive, "").unwrap();
+    let looks = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let look = || -> Look {
+        let looks = looks.clone();
+        Box::new(move || {
+            looks.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let instances = || {
+        let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        all.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:inotify"))).count()
+    };
+    let before = instances();
+    let mut all: Vec<EventStream> = (0..200)
+        .map(|_| EventStream::follow(journal.clone(), &EventQuery::default(), &alive, &look).unwrap())
+        .collect();
+    // Tests beside this one have some of their own.
+    assert!(instances() < before + 100, "{} instances", instances() - before);
+    assert!(all.iter_mut().all(|stream| take(stream).is_empty()));
+    assert!(!all.iter().any(readable));
+    for round in 0..3 {
+        journal.append(&event(&format!("round {round}"))).unwrap();
+        assert!(all.iter().all(readable));
+        assert!(all.iter_mut().all(|stream| take(stream) == [format!("round {round}")]));
+        assert!(!all.iter().any(readable));
+        // Those that come and go change nothing for the others.
+        all.remove(0);
+        all.push(EventStream::follow(journal.clone(), &EventQuery::default(), &alive, &look).unwrap());
+        assert!(all.iter_mut().all(|stream| take(stream).is_empty()));
+    }
+    // A file that was open for writing is closed: one look at once, and two later, for all of them.
+    drop(std::fs::OpenOptions::new().append(true).open(&alive).unwrap());
+    let until = Instant::now() + Duration::from_secs(5);
+    while looks.load(Ordering::Relaxed) < 3 && Instant::now() < until {
+        all.iter_mut().for_each(|stream| drop(take(stream)));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(looks.load(Ordering::Relaxed), 3);
+    drop(all);
+    assert!(journal.hub.lock().upgrade().is_none());
+}

@@ -3,10 +3,32 @@
 use crate::error::{Error, Result};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// The text of a file that the kernel makes up as it is read: such a file has no size, and reads that begin small cost one
+/// system call for each doubling.
+pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
+    const ROOM: usize = 4096;
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; ROOM];
+    let mut filled = 0;
+    loop {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        if filled == bytes.len() {
+            bytes.resize(2 * filled, 0);
+        }
+    }
+    bytes.truncate(filled);
+    String::from_utf8(bytes).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
+}
 
 /// Makes a file (mode 0600) with its content, whole or not at all, and on disk where `sync`. One that is there
 /// already, or that another program makes meanwhile, stays as it is.

@@ -15,6 +15,7 @@ pub(crate) mod port;
 pub(crate) mod probe;
 #[allow(unsafe_code)]
 pub(crate) mod process;
+pub(crate) mod shared_watch;
 #[allow(unsafe_code)]
 pub(crate) mod quota;
 #[allow(unsafe_code)]

@@ -160,7 +160,8 @@ impl Watch {
         self.epoll.0.as_fd()
     }
 
-    fn include(&self, fd: BorrowedFd<'_>) -> Result<()> {
+    /// Makes the descriptor readable while this one is.
+    pub(crate) fn include(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
         self.epoll.add(fd, event).map_err(|e| Error::os("epoll_ctl", e as i32))
     }

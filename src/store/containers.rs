@@ -58,12 +58,16 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ContainerRow> {
 
 /// The lowest slot above `above` that no container has; slots begin with 1.
 pub(crate) fn free_slot(tx: &Transaction<'_>, above: u32) -> Result<u32> {
-    tx.prepare_cached(
-        "SELECT MIN(free) FROM (SELECT ?1 + 1 AS free UNION ALL SELECT slot + 1 FROM containers WHERE slot > ?1)
-         WHERE free NOT IN (SELECT slot FROM containers)",
-    )
-    .and_then(|mut query| query.query_row([above], |row| row.get(0)))
-    .map_err(failed)
+    let mut query = tx.prepare_cached("SELECT slot FROM containers WHERE slot > ?1 ORDER BY slot").map_err(failed)?;
+    let mut rows = query.query([above]).map_err(failed)?;
+    let mut free = above + 1;
+    while let Some(row) = rows.next().map_err(failed)? {
+        if row.get::<_, u32>(0).map_err(failed)? != free {
+            break;
+        }
+        free += 1;
+    }
+    Ok(free)
 }
 
 /// Adds a container. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
@@ -102,12 +106,11 @@ pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow
         return Err(Error::invalid("invalid name or ID supplied: \"\""));
     }
     let name = reference.strip_prefix('/').unwrap_or(reference);
-    let sql = format!("SELECT {COLUMNS} FROM containers WHERE id = ?1 OR name = ?2 ORDER BY id = ?1 DESC LIMIT 1");
-    let exact = tx
-        .prepare_cached(&sql)
-        .and_then(|mut query| query.query_row([reference, name], row).optional())
-        .map_err(failed)?;
-    if let Some(found) = exact {
+    // Not one query with OR: SQLite would make a temporary table for it, and prepare it anew each time.
+    if let Some(found) = by_id(tx, reference)? {
+        return Ok(found);
+    }
+    if let Some(found) = by_name(tx, name)? {
         return Ok(found);
     }
     if let Some((parent, alias)) = name.split_once('/')
@@ -134,6 +137,11 @@ fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<Vec<ContainerRow>> {
     let mut query = tx.prepare_cached(&sql).map_err(failed)?;
     let rows = query.query_map([prefix, &format!("{prefix}g")], row).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+fn by_name(tx: &Transaction<'_>, name: &str) -> Result<Option<ContainerRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM containers WHERE name = ?1");
+    tx.prepare_cached(&sql).and_then(|mut query| query.query_row([name], row).optional()).map_err(failed)
 }
 
 /// A container by its full id, if it is there.

@@ -79,7 +79,9 @@ mod tests {
                 scope.spawn(|| (0..50).for_each(|_| flushes.wait().unwrap()));
             }
         });
-        assert_eq!((flushes.turns.lock().last, flushes.turns.lock().flushed), (800, 800));
+        let turns = flushes.turns.lock();
+        assert_eq!((turns.last, turns.flushed), (800, 800));
+        drop(turns);
         std::fs::remove_file(&path).unwrap();
         flushes.wait().unwrap();
         std::fs::create_dir(&path).unwrap();

@@ -469,7 +469,9 @@ fn a_process_can_have_the_callers_own_descriptors() {
     let root = Root::new();
     let path = root.dir.join("output");
     let direct = || {
-        let open = |path: &std::path::Path| std::fs::OpenOptions::new().read(true).write(true).create(true).open(path);
+        let open = |path: &std::path::Path| {
+            std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+        };
         let file = open(&path).expect("open a file");
         let input = std::fs::File::open("/proc/sys/kernel/ostype").expect("open an input");
         Io { stdin: Some(input.into()), stdout: Some(file.into()), direct: true, ..Io::default() }

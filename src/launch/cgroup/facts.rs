@@ -139,9 +139,7 @@ impl HostFacts {
 
 /// The host's memory in bytes; 0 where it cannot be told.
 pub(crate) fn host_memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+    crate::kernel::probe::total_memory()
 }
 
 fn own_group_has(hierarchy: &Hierarchy, file: &str) -> bool {

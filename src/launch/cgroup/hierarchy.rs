@@ -168,7 +168,7 @@ impl Drop for Sample {
 
 /// The words of a file, none if it cannot be read.
 pub(super) fn words_of(file: &Path) -> Vec<String> {
-    fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    crate::kernel::file::read_text(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
 /// mountinfo writes blanks and backslashes as three octal digits.

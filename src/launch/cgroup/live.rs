@@ -4,6 +4,7 @@ use super::hierarchy::words_of;
 use super::stats::{self, CgroupStats};
 use super::{Hierarchies, OnError, Version, Write, group_path};
 use crate::error::{Error, Result};
+use crate::kernel::file::read_text;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -375,7 +376,7 @@ fn too_low(limit: &str, file: &Path, [usage, peak]: [&str; 2]) -> Error {
 
 /// The number in a file; 0 where there is none, as for `max`.
 pub(super) fn number_in(file: &Path) -> u64 {
-    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    read_text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The number behind a word in a file of `word number` lines.

@@ -2,9 +2,9 @@
 
 use super::Version;
 use super::live::{field, number_in};
+use crate::kernel::file::read_text;
 use crate::model::BlkioEntry;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// One reading of all groups. Times are nanoseconds, sizes bytes.
@@ -61,7 +61,7 @@ pub(super) fn read<'a>(place: &dyn Fn(&str) -> Option<(Version, &'a Path)>, unif
         stats.io_bytes = io_v1(dir, "io_service_bytes");
         stats.io_operations = io_v1(dir, "io_serviced");
     } else if let Some((_, dir)) = place("io") {
-        let text = fs::read_to_string(dir.join("io.stat")).unwrap_or_default();
+        let text = read_text(dir.join("io.stat")).unwrap_or_default();
         stats.io_bytes = io_v2(&text, [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")]);
         stats.io_operations = io_v2(&text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
     }
@@ -76,7 +76,7 @@ fn cpu_v1(dir: &Path, stats: &mut CgroupStats) {
     stats.cpu_total = number_in(&dir.join("cpuacct.usage"));
     stats.cpu_user = number_in(&dir.join("cpuacct.usage_user"));
     stats.cpu_kernel = number_in(&dir.join("cpuacct.usage_sys"));
-    let each = fs::read_to_string(dir.join("cpuacct.usage_percpu")).unwrap_or_default();
+    let each = read_text(dir.join("cpuacct.usage_percpu")).unwrap_or_default();
     stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
 }
 
@@ -100,7 +100,7 @@ fn memory_v2(dir: &Path, stats: &mut CgroupStats) {
     stats.memory_usage = number_in(&dir.join("memory.current"));
     stats.memory_max_usage = number_in(&dir.join("memory.peak"));
     stats.memory_fail_count = field(&dir.join("memory.events"), "max").unwrap_or(0);
-    stats.memory_limit = match fs::read_to_string(dir.join("memory.max")) {
+    stats.memory_limit = match read_text(dir.join("memory.max")) {
         Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
         Err(_) => 0,
     };
@@ -110,7 +110,7 @@ fn memory_v2(dir: &Path, stats: &mut CgroupStats) {
 /// The scheduler that a device has decides which file counts: BFQ has its own.
 fn io_v1(dir: &Path, what: &str) -> Vec<BlkioEntry> {
     for prefix in ["blkio.bfq", "blkio.throttle", "blkio"] {
-        let text = fs::read_to_string(dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
+        let text = read_text(dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
         let entries: Vec<BlkioEntry> = text.lines().filter_map(entry_v1).collect();
         if !entries.is_empty() {
             return entries;
@@ -148,7 +148,7 @@ fn device(word: &str) -> Option<(u64, u64)> {
 
 /// The lines `word number` of a file.
 fn pairs(file: &Path) -> BTreeMap<String, u64> {
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text = read_text(file).unwrap_or_default();
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(word, value)| Some((word.to_owned(), value.parse().ok()?)))
