@@ -15,9 +15,9 @@ pub(crate) mod port;
 pub(crate) mod probe;
 #[allow(unsafe_code)]
 pub(crate) mod process;
-pub(crate) mod shared_watch;
 #[allow(unsafe_code)]
 pub(crate) mod quota;
+pub(crate) mod shared_watch;
 #[allow(unsafe_code)]
 pub(crate) mod socket;
 #[allow(unsafe_code)]
