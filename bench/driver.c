@@ -16,6 +16,8 @@
  *   attach-direct BODY            the same, and the process itself has that pipe
  *   logs ID                       read a log, record by record; TEXT is how many bytes
  *   exec ID BODY                  a second process: create, start attached, wait
+ *   inspect ID                    one container; TEXT is its document
+ *   network BODY                  make a network
  *   list                          all containers; TEXT is how many bytes of JSON
  *   stats ID COUNT                one sample COUNT times; NANOSECONDS of processor time for each
  *   create COUNT BODY             create so many, which stay
@@ -249,6 +251,22 @@ static void list(void) {
     coracle_free(json);
 }
 
+static void inspect(const char *id) {
+    char *json = NULL;
+    long long started = now();
+    coracle_status status = coracle_container_inspect(engine, id, 0, &json, &failure);
+    answer_took(now() - started, bad(status), json);
+    coracle_free(json);
+}
+
+static void network(const char *body) {
+    char *json = NULL;
+    long long started = now();
+    coracle_status status = coracle_network_create(engine, body, &json, &failure);
+    answer(started, bad(status), NULL);
+    coracle_free(json);
+}
+
 static void open_again(void) {
     coracle *other = NULL;
     long long started = now();
@@ -397,6 +415,8 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "logs")) logs(words);
     else if (!strcmp(what, "load")) load(words);
     else if (!strcmp(what, "rmi")) rmi(words);
+    else if (!strcmp(what, "inspect")) inspect(words);
+    else if (!strcmp(what, "network")) network(words);
     else if (!strcmp(what, "list")) list();
     else if (!strcmp(what, "stats")) stats(words);
     else if (!strcmp(what, "open")) open_again();

@@ -29,6 +29,12 @@ impl Containers {
         let image = ImageView { id: image_id, config: view.config };
         let inherited = self.inherited(&body.host_config)?;
         let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
+        if let Some(name) = spec.host_config.network_mode.strip_prefix("container:")
+            && let Ok(other) = self.find(name)
+        {
+            // By what does not change: the other may get another name.
+            spec.host_config.network_mode = format!("container:{}", other.row.id);
+        }
         let mut volumes = self.stage_volumes(&mut spec)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
         let making = self.states.making(&id)?;

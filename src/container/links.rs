@@ -85,12 +85,12 @@ fn ranges(env: &mut Vec<String>, alias: &str, ip: &str, ports: &[(u16, &'static 
         }
         let ((first, protocol), (last, last_protocol)) = (ports[at], ports[end]);
         let stem = |port: u16, protocol: &str| format!("{alias}_PORT_{port}_{}", protocol.to_uppercase());
-        let (from, to) = (stem(first, protocol), stem(last, last_protocol));
+        let from = stem(first, protocol);
         env.push(format!("{from}_START={protocol}://{ip}:{first}"));
         env.push(format!("{from}_ADDR={ip}"));
         env.push(format!("{from}_PROTO={protocol}"));
         env.push(format!("{from}_PORT_START={first}"));
-        env.push(format!("{to}_END={last_protocol}://{ip}:{last}"));
+        env.push(format!("{from}_END={last_protocol}://{ip}:{last}"));
         env.push(format!("{from}_PORT_END={last}"));
         at = end + 1;
     }
@@ -305,7 +305,7 @@ mod tests {
         let expected = [
             "MY_DB_PORT_8000_TCP_START=tcp://172.17.0.2:8000",
             "MY_DB_PORT_8000_TCP_PORT_START=8000",
-            "MY_DB_PORT_8002_TCP_END=tcp://172.17.0.2:8002",
+            "MY_DB_PORT_8000_TCP_END=tcp://172.17.0.2:8002",
             "MY_DB_PORT_8000_TCP_PORT_END=8002",
             "MY_DB_PORT_53_UDP=udp://172.17.0.2:53",
             "MY_DB_PORT_53_TCP_ADDR=172.17.0.2",

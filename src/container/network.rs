@@ -107,7 +107,7 @@ impl Containers {
         let bridge = networks.get("bridge").cloned().unwrap_or_default();
         let sandbox = sandbox(found, view);
         NetworkSettings {
-            sandbox_key: if live { format!("/proc/{}/ns/net", found.now.state.pid) } else { String::new() },
+            sandbox_key: if live && !sandbox.is_empty() { format!("/proc/{}/ns/net", found.now.state.pid) } else { String::new() },
             sandbox_id: sandbox,
             ports: port_map(found, view),
             endpoint_id: bridge.endpoint_id,
@@ -164,7 +164,7 @@ fn settings(found: &Found, view: &View, name: &str, asked: &EndpointSettings) ->
 }
 
 fn sandbox(found: &Found, view: &View) -> String {
-    if !found.now.is_live() {
+    if !found.now.is_live() || matches!(mode(&found.spec), Mode::Container(_)) {
         return String::new();
     }
     let stored = view.endpoints.get(&found.row.id).and_then(|ends| ends.values().next());

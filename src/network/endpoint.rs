@@ -465,7 +465,7 @@ impl Networks {
             ("", mac) | (mac, _) => mac_text(parse_mac(mac)?),
         };
         let gateway = |given: Option<(IpAddr, u8)>| {
-            let (ip, _) = given.filter(|_| !network.spec.internal)?;
+            let (ip, _) = given?;
             pools.iter().find(|pool| pool.subnet.contains(ip))?.gateway
         };
         let mut aliases = settings.aliases.clone().unwrap_or_default();

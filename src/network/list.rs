@@ -80,7 +80,11 @@ fn fits(network: &Network, query: &ListNetworks) -> bool {
 }
 
 fn detail(network: Network, containers: BTreeMap<String, NetworkMember>) -> NetworkDetail {
-    let spec = network.spec;
+    let is_default = network.is_default();
+    let mut spec = network.spec;
+    if is_default && !spec.bridge.is_empty() {
+        spec.options.insert("com.docker.network.bridge.name".into(), spec.bridge.clone());
+    }
     NetworkDetail {
         name: network.name,
         id: network.id,

@@ -32,6 +32,7 @@ mod network_more;
 mod network_names;
 mod network_plugin;
 mod older;
+mod oracle_networks;
 mod powercut;
 mod registry;
 mod remote;

@@ -17,6 +17,7 @@ const IFLA_NAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
+const IFLA_QUEUE: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_ALIAS: u16 = 20;
 const IFLA_AF_SPEC: u16 = 26;
@@ -144,7 +145,8 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     let mut holes = Vec::new();
     m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, UP, UP));
     holes.push((restart, named(m, veth.host_name)));
-    m.u32(IFLA_MASTER, veth.bridge);
+    // Neither end has a queue: they hand packets over at once.
+    m.u32(IFLA_MASTER, veth.bridge).u32(IFLA_QUEUE, 0);
     if veth.mtu != 0 {
         m.u32(IFLA_MTU, veth.mtu);
     }
@@ -152,6 +154,7 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
         m.text(INFO_KIND, "veth").nest(INFO_DATA, |m| {
             m.nest(VETH_PEER, |m| {
                 m.raw(&link_head(0, 0, 0, 0)).text(IFLA_NAME, veth.name).attr(IFLA_ADDRESS, &veth.mac);
+                m.u32(IFLA_QUEUE, 0);
                 if veth.mtu != 0 {
                     m.u32(IFLA_MTU, veth.mtu);
                 }
@@ -205,6 +208,7 @@ pub(crate) enum Sub {
 pub(crate) fn add_sub(s: &mut Script, name: &str, parent: u32, how: &Sub, mac: [u8; 6], mtu: u32, netns: u32) {
     let m = &mut s.messages;
     m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).u32(IFLA_LINK, parent);
+    m.u32(IFLA_QUEUE, 0);
     if mtu != 0 {
         m.u32(IFLA_MTU, mtu);
     }
