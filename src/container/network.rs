@@ -107,7 +107,11 @@ impl Containers {
         let bridge = networks.get("bridge").cloned().unwrap_or_default();
         let sandbox = sandbox(found, view);
         NetworkSettings {
-            sandbox_key: if live && !sandbox.is_empty() { format!("/proc/{}/ns/net", found.now.state.pid) } else { String::new() },
+            sandbox_key: if live && !sandbox.is_empty() {
+                format!("/proc/{}/ns/net", found.now.state.pid)
+            } else {
+                String::new()
+            },
             sandbox_id: sandbox,
             ports: port_map(found, view),
             endpoint_id: bridge.endpoint_id,

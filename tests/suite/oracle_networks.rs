@@ -146,7 +146,9 @@ fn facts(door: &Door, request: &Request) -> BTreeMap<String, String> {
     }
     let detail = inspect();
     all.insert("NetworkSettings".into(), detail["NetworkSettings"].clone());
-    for key in ["Links", "NetworkMode", "PortBindings", "Dns", "DnsSearch", "DnsOptions", "ExtraHosts", "PublishAllPorts"] {
+    for key in
+        ["Links", "NetworkMode", "PortBindings", "Dns", "DnsSearch", "DnsOptions", "ExtraHosts", "PublishAllPorts"]
+    {
         all.insert(format!("HostConfig {key}"), detail["HostConfig"][key].clone());
     }
     for key in ["Hostname", "Domainname", "ExposedPorts", "MacAddress"] {
@@ -162,7 +164,8 @@ fn facts(door: &Door, request: &Request) -> BTreeMap<String, String> {
     let own = request.networks.iter().filter_map(|network| network["Name"].as_str());
     for network in own.chain(["bridge"]) {
         let mut detail = door.ask("GET", &format!("/networks/{network}"), &Value::Null);
-        let members: Vec<Value> = detail["Containers"].as_object().into_iter().flat_map(|map| map.values().cloned()).collect();
+        let members: Vec<Value> =
+            detail["Containers"].as_object().into_iter().flat_map(|map| map.values().cloned()).collect();
         detail["Containers"] = json!(members);
         all.insert(format!("network {network}"), detail);
     }
