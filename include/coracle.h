@@ -1147,6 +1147,46 @@ coracle_status coracle_image_import(coracle *c,
                                     coracle_error **err);
 
 /**
+ * Builds an image of a build file, as docker's classic builder does.
+ *
+ * query_json: NULL, or an object with the parameters of POST /build by their names: "t" and "cachefrom" are lists of names,
+ * "buildargs" and "labels" objects, "ulimits" a list of objects, "extrahosts" and "securityopt" lists of texts; "auths" maps
+ * registries to credentials; "file" is the build file itself, in place of one in the context. ctx_tar, user: gives the
+ * context, a tar, plain or compressed; NULL where "remote" or "file" says enough. *out_id: the image's id; free it with
+ * coracle_free. Progress records go to op: "stream" holds what the builder says.
+ *
+ * Nothing is visible before the end, and then it is on disk. What a build that fails had done stays for the next.
+ *
+ * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
+ * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+ */
+coracle_status coracle_image_build(coracle *c,
+                                   const char *query_json,
+                                   coracle_read_fn ctx_tar,
+                                   void *user,
+                                   coracle_op *op,
+                                   char **out_id,
+                                   coracle_error **err);
+
+/**
+ * The same of a directory of this machine: no tar is made of it.
+ *
+ * ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
+ *
+ * Errors: as coracle_image_build; EINVALID (ctx_dirfd is no open directory).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+ */
+coracle_status coracle_image_build_dir(coracle *c,
+                                       const char *query_json,
+                                       int32_t ctx_dirfd,
+                                       coracle_op *op,
+                                       char **out_id,
+                                       coracle_error **err);
+
+/**
  * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
  *
  * tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.

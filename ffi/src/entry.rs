@@ -62,7 +62,7 @@ impl From<Error> for Failure {
             errno: error.raw_os_error().unwrap_or(0),
             area: error.area(),
             message: error.message().to_string(),
-            detail: "{}".into(),
+            detail: error.exit_code().map_or("{}".into(), |code| format!("{{\"exitCode\":{code}}}")),
         }
     }
 }

@@ -8,9 +8,11 @@ use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::stream::{Ending, Stream};
 use crate::types::*;
-use engine::model::{ImportImage, ListImages, RemoveImage, VerifyImages};
+use engine::Context;
+use engine::model::{BuildImage, ImportImage, ListImages, RemoveImage, VerifyImages};
 use libc::{c_char, c_void};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 /// Lists images, newest first.
@@ -70,6 +72,77 @@ pub unsafe extern "C" fn coracle_image_import(
         let mut source = Source::new(rootfs_tar, user, "rootfs_tar", &using)?;
         let result = root.engine().image_import(&mut source, &how, &mut |record| using.progress(&record), using.op());
         out.give_text(&source.done(result)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Builds an image of a build file, as docker's classic builder does.
+///
+/// query_json: NULL, or an object with the parameters of POST /build by their names: "t" and "cachefrom" are lists of names,
+/// "buildargs" and "labels" objects, "ulimits" a list of objects, "extrahosts" and "securityopt" lists of texts; "auths" maps
+/// registries to credentials; "file" is the build file itself, in place of one in the context. ctx_tar, user: gives the
+/// context, a tar, plain or compressed; NULL where "remote" or "file" says enough. *out_id: the image's id; free it with
+/// coracle_free. Progress records go to op: "stream" holds what the builder says.
+///
+/// Nothing is visible before the end, and then it is on disk. What a build that fails had done stays for the next.
+///
+/// Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
+/// (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_build(
+    c: *mut coracle,
+    query_json: *const c_char,
+    ctx_tar: coracle_read_fn,
+    user: *mut c_void,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_id, "out_id")?;
+        let build: BuildImage = arg::json_or_default(query_json, "query_json")?;
+        let using = Using::new(op)?;
+        let mut report = |record| using.progress(&record);
+        let id = if ctx_tar.is_none() {
+            using.done(root.engine().image_build(&build, Context::None, &mut report, using.op()))?
+        } else {
+            let mut source = Source::new(ctx_tar, user, "ctx_tar", &using)?;
+            let result = root.engine().image_build(&build, Context::Tar(&mut source), &mut report, using.op());
+            source.done(result)?
+        };
+        out.give_text(&id)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// The same of a directory of this machine: no tar is made of it.
+///
+/// ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
+///
+/// Errors: as coracle_image_build; EINVALID (ctx_dirfd is no open directory).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_build_dir(
+    c: *mut coracle,
+    query_json: *const c_char,
+    ctx_dirfd: i32,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_id, "out_id")?;
+        let build: BuildImage = arg::json_or_default(query_json, "query_json")?;
+        let wrong = || Failure::invalid("ctx_dirfd is not an open directory");
+        let dir = arg::duplicate(ctx_dirfd, "ctx_dirfd")?.ok_or_else(wrong)?;
+        let using = Using::new(op)?;
+        let mut report = |record| using.progress(&record);
+        let context = Context::Descriptor(dir.as_fd());
+        let id = using.done(root.engine().image_build(&build, context, &mut report, using.op()))?;
+        out.give_text(&id)?;
         Ok(CORACLE_OK)
     })
 }

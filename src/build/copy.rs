@@ -32,7 +32,7 @@ impl Build<'_> {
         let mut comment = format!("{word} ");
         for (flag, value) in [("chown", &copy.chown), ("chmod", &copy.chmod)] {
             if !value.is_empty() {
-                comment.push_str(&format!("--{flag}={value} "));
+                comment.push_str(&format!("--{flag}={value}"));
             }
         }
         let comment = format!("{}{} in {} ", comment, hash_of(&all), copy.destination);

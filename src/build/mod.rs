@@ -19,6 +19,7 @@ use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::{Building, Images, Reference};
+use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{BuildImage, Progress};
 use crate::op::Op;
@@ -27,7 +28,7 @@ use args::Args;
 use output::Output;
 use stage::{Finished, State};
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -40,8 +41,10 @@ pub enum Context<'a> {
     None,
     /// A tar, plain or compressed (gzip, bzip2, xz, zstd).
     Tar(&'a mut dyn Read),
-    /// A directory of this machine, without what its `.dockerignore` names.
+    /// A directory of this machine, without what its `.dockerignore` names. All in it is root's in the image.
     Directory(&'a Path),
+    /// The same, open.
+    Descriptor(BorrowedFd<'a>),
 }
 
 /// What a build works with.
@@ -147,11 +150,10 @@ impl Build<'_> {
                 self.context = Some(root);
                 file
             }
-            (None, Context::Directory(path)) => {
-                let from = tree::open_dir(path)?;
-                let file = own.map_or_else(|| context::build_file(&from, asked), Ok)?;
-                self.context = Some(context::stage_directory(&self.building, &from, self.op)?);
-                file
+            (None, Context::Directory(path)) => self.directory_context(tree::open_dir(path)?, own)?,
+            (None, Context::Descriptor(fd)) => {
+                let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+                self.directory_context(openat2(fd, ".", flags, 0, BENEATH_NO_LINKS)?, own)?
             }
             (None, Context::None) => own.ok_or_else(|| {
                 Error::invalid("the build has no context: neither a tar nor a directory, a file or `remote`")
@@ -161,6 +163,12 @@ impl Build<'_> {
             return Err(Error::invalid(format!("the Dockerfile ({name}) cannot be empty")));
         }
         Source::read(&bytes).map_err(|error| error.context(format_args!("failed to parse {name}")))
+    }
+
+    fn directory_context(&mut self, from: OwnedFd, own: Option<(String, Vec<u8>)>) -> Result<(String, Vec<u8>)> {
+        let file = own.map_or_else(|| context::build_file(&from, &self.request.dockerfile), Ok)?;
+        self.context = Some(context::stage_directory(&self.building, &from, self.op)?);
+        Ok(file)
     }
 
     #[cfg(not(feature = "registry"))]

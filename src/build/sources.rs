@@ -37,6 +37,9 @@ impl From<'_> {
     pub(super) fn find(&self, source: &str) -> Result<Vec<Found>> {
         let path = source.strip_prefix('/').unwrap_or(source);
         let path = path.strip_prefix("./").unwrap_or(path);
+        if leaves(path) {
+            return Err(Error::invalid(format!("forbidden path outside the build context: {path} ()")));
+        }
         if !has_wildcards(path) {
             return self.one(path).map(|found| vec![found]);
         }
@@ -155,6 +158,19 @@ pub(super) fn hash_of(all: &[Found]) -> String {
     let mut hasher = Hasher::new();
     hasher.update(hashes.join(",").as_bytes());
     format!("multi:{}", hasher.finish().hex())
+}
+
+/// Whether a path, by its words alone, is above where it begins.
+fn leaves(path: &str) -> bool {
+    let mut depth = 0;
+    path.split('/').any(|part| {
+        depth += match part {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        depth < 0
+    })
 }
 
 /// A name as a source that means nothing but that name.

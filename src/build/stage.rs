@@ -53,9 +53,9 @@ impl<'a> State<'a> {
         own.unwrap_or_else(|| SHELL.map(str::to_owned).to_vec())
     }
 
-    /// The words that a command line becomes.
+    /// The words that a command line becomes: one for the shell that says nothing is the shell alone.
     fn words(&self, command: &Command) -> Vec<String> {
-        match command.shell && !command.words.is_empty() {
+        match command.shell {
             true => [self.shell(), command.words.clone()].concat(),
             false => command.words.clone(),
         }
@@ -218,7 +218,7 @@ impl Build<'_> {
                 Ok(())
             }
             Instruction::Entrypoint(command) => {
-                let words = state.words(command);
+                let words = if command.words.is_empty() { Vec::new() } else { state.words(command) };
                 let comment = format!("ENTRYPOINT {}", quoted_list(&words));
                 state.config.entrypoint = if words.is_empty() { None } else { Some(words) };
                 if !state.cmd_set {
@@ -240,13 +240,20 @@ impl Build<'_> {
                 self.nop(state, &format!("EXPOSE {}", ports.join(" ")))
             }
             Instruction::Healthcheck(check) => {
-                let before = state.config.healthcheck.as_ref().map(|check| check.test.clone()).unwrap_or_default();
-                let none = |test: &[String]| test.first().is_none_or(|word| word == "NONE");
-                if !none(&before) && !none(&check.test) {
-                    let text = format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before));
+                let before = state.config.healthcheck.take().unwrap_or_default();
+                if before.test.first().is_some_and(|word| word != "NONE") {
+                    let text = format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test));
                     self.out.line(text)?;
                 }
-                state.config.healthcheck = Some(check.clone());
+                // Times that are not given are those of before, as in every container.
+                let first = |own, inherited| if own == 0 { inherited } else { own };
+                state.config.healthcheck = Some(Healthcheck {
+                    test: check.test.clone(),
+                    interval: first(check.interval, before.interval),
+                    timeout: first(check.timeout, before.timeout),
+                    retries: first(check.retries, before.retries),
+                    start_period: first(check.start_period, before.start_period),
+                });
                 self.nop(state, &format!("HEALTHCHECK {}", shown_check(check)))
             }
             Instruction::OnBuild(text) => {
@@ -292,6 +299,7 @@ impl Build<'_> {
                 self.workdir(state)
             }
             Instruction::Run(command) => self.run(state, command, &args),
+            Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
             Instruction::Copy(copy) | Instruction::Add(copy) => {
                 let mut copy = copy.clone();
                 copy.sources = all(&copy.sources)?;
@@ -313,7 +321,7 @@ impl Build<'_> {
             return Ok(());
         }
         let id = self.spoken_of(&config)?;
-        self.commit(state, config, &id, None)
+        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, None)
     }
 
     /// Whether the step is here already; then it is done.
@@ -362,11 +370,10 @@ impl Build<'_> {
     pub(super) fn commit(
         &mut self,
         state: &mut State<'_>,
-        mut container_config: ContainerConfig,
+        container_config: ContainerConfig,
         container: &str,
         layer: Option<Digest>,
     ) -> Result<()> {
-        container_config.hostname = short(container).to_owned();
         let step = image::Step {
             parent: state.image.as_deref(),
             config: &state.config,
@@ -429,9 +436,9 @@ impl Build<'_> {
         if self.probe(state, &config)? {
             return Ok(());
         }
-        let id = self.spoken_of(&config)?;
         let layer = self.directory(state.image.as_deref(), &path)?;
-        self.commit(state, config, &id, layer)
+        let id = self.spoken_of(&config)?;
+        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
     }
 
     fn host_config(&self) -> HostConfig {

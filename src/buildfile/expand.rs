@@ -157,14 +157,18 @@ impl Reader<'_> {
         let name = self.name();
         match self.chars.next() {
             Some('}') => Ok(self.value(&name)),
-            Some(':') => self.modified(&name),
+            Some(':') => {
+                let modifier = self.chars.next();
+                self.modified(&name, modifier, true)
+            }
+            Some('?') => self.modified(&name, Some('?'), false),
+            // The shell knows more of them; docker's builder does not.
             _ => Err(Error::invalid("missing ':' in substitution")),
         }
     }
 
-    /// What follows `${name:`.
-    fn modified(&mut self, name: &str) -> Result<String> {
-        let modifier = self.chars.next();
+    /// What follows `${name` and its modifier; `or_empty`: nothing is as good as empty.
+    fn modified(&mut self, name: &str, modifier: Option<char>, or_empty: bool) -> Result<String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Error::invalid(format!("substitutions are nested more than {MAX_DEPTH} deep")));
@@ -176,14 +180,17 @@ impl Reader<'_> {
             Err(_) if self.chars.peek().is_none() => return Err(Error::invalid("syntax error: missing '}'")),
             Err(error) => return Err(error),
         };
-        let value = self.value(name);
-        match (modifier, value.is_empty()) {
-            (Some('+'), false) | (Some('-'), true) => Ok(other),
-            (Some('+' | '-'), _) => Ok(value),
-            (modifier, _) => {
-                let shown = modifier.map(String::from).unwrap_or_default();
-                Err(Error::invalid(format!("unsupported modifier ({shown}) in substitution")))
+        let value = (self.expander.look_up)(name).filter(|value| !or_empty || !value.is_empty());
+        match (modifier, value) {
+            (Some('+'), Some(_)) | (Some('-'), None) => Ok(other),
+            (Some('-' | '?'), Some(value)) => Ok(value),
+            (Some('+'), None) => Ok(String::new()),
+            (Some('?'), None) => {
+                let or_empty = if or_empty { "empty" } else { "unset" };
+                let why = if other.is_empty() { format!("is not allowed to be {or_empty}") } else { other };
+                Err(Error::invalid(format!("{name}: {why}")))
             }
+            (modifier, _) => Err(unsupported(&modifier.map(String::from).unwrap_or_default())),
         }
     }
 
@@ -207,6 +214,10 @@ impl Reader<'_> {
     fn value(&self, name: &str) -> String {
         (self.expander.look_up)(name).unwrap_or_default()
     }
+}
+
+fn unsupported(modifier: &str) -> Error {
+    Error::invalid(format!("unsupported modifier ({modifier}) in substitution"))
 }
 
 fn unclosed(what: &str) -> Error {
@@ -278,6 +289,7 @@ mod tests {
             ("${x:-d}", "one"),
             ("${x:+d}", "d"),
             ("${no:+d}", ""),
+            ("${x?y}${x:?y}", "oneone"),
             ("${no:-$x}", "one"),
             ("${no:-${empty:-deep}}", "deep"),
             ("\\$x", "$x"),
@@ -303,7 +315,10 @@ mod tests {
             ("${}", "failed to process \"${}\": syntax error: bad substitution"),
             ("${x", "failed to process \"${x\": missing ':' in substitution"),
             ("${x:-y", "failed to process \"${x:-y\": syntax error: missing '}'"),
-            ("${x:?y}", "failed to process \"${x:?y}\": unsupported modifier (?) in substitution"),
+            ("${n:?y}", "failed to process \"${n:?y}\": n: y"),
+            ("${n-y}", "failed to process \"${n-y}\": missing ':' in substitution"),
+            ("${n?}", "failed to process \"${n?}\": n: is not allowed to be unset"),
+            ("${x:=y}", "failed to process \"${x:=y}\": unsupported modifier (=) in substitution"),
         ] {
             assert_eq!(expander().word(text).unwrap_err().message(), want);
         }

@@ -43,6 +43,8 @@ pub(crate) enum Instruction {
         literal: bool,
     },
     Maintainer(String),
+    /// It belongs to another builder: an error once it is reached.
+    NotHere(String),
     OnBuild(String),
     Run(Command),
     Shell(Vec<String>),
@@ -246,19 +248,15 @@ impl Node<'_> {
                     _ => Instruction::OnBuild(self.rest.to_owned()),
                 }
             }
-            "RUN" => {
-                Flags::read_run(&self.flags)?;
-                self.some()?;
-                Instruction::Run(self.script(escape)?)
-            }
+            "RUN" => match Flags::read_run(&self.flags)? {
+                Some(why) => Instruction::NotHere(why),
+                None => Instruction::Run(self.script(escape)?),
+            },
             "SHELL" => {
                 none()?;
                 self.some()?;
                 if !self.json {
-                    return Err(Error::invalid(format!(
-                        "SHELL requires the arguments to be in JSON form, which {} is not",
-                        quoted(self.line.text.trim())
-                    )));
+                    return Err(Error::invalid("SHELL requires the arguments to be in JSON form"));
                 }
                 Instruction::Shell(self.args)
             }
@@ -342,7 +340,7 @@ impl Node<'_> {
         let known: &[&str] = if is_add { &["chown", "chmod"] } else { &["chown", "from", "chmod"] };
         if self.args.len() < 2 {
             return Err(Error::invalid(format!(
-                "{} requires at least two arguments, but only one was provided. Destination could not be determined.",
+                "{} requires at least two arguments, but only one was provided. Destination could not be determined",
                 self.word
             )));
         }
@@ -443,18 +441,18 @@ impl Flags {
         Ok(Flags(flags))
     }
 
-    /// RUN's belong to another builder.
-    fn read_run(words: &[String]) -> Result<()> {
+    /// RUN has none. Answers the error of those that another builder knows.
+    fn read_run(words: &[String]) -> Result<Option<String>> {
         for name in ["mount", "network", "security"] {
             let is_it = |word: &String| word.trim_start_matches('-').split('=').next() == Some(name);
             if words.iter().any(is_it) {
-                return Err(Error::invalid(format!(
+                return Ok(Some(format!(
                     "the --{name} option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn \
                      how to build images with BuildKit enabled"
                 )));
             }
         }
-        Flags::read(words, &[]).map(drop)
+        Flags::read(words, &[]).map(|_| None)
     }
 
     /// A flag's value; empty where it is not there.

@@ -38,15 +38,21 @@ pub(super) struct Document<'a> {
     pub(super) author: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) comment: &'a str,
+    #[serde(serialize_with = "as_image")]
     pub(super) config: &'a ContainerConfig,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) container: &'a str,
+    #[serde(serialize_with = "as_image")]
     pub(super) container_config: &'a ContainerConfig,
     pub(super) created: String,
     pub(super) docker_version: &'a str,
     pub(super) history: Vec<History>,
     pub(super) os: &'a str,
     pub(super) rootfs: RootFs,
+}
+
+fn as_image<S: serde::Serializer>(config: &ContainerConfig, to: S) -> std::result::Result<S::Ok, S::Error> {
+    crate::model::of_image(&Some(config.clone()), to)
 }
 
 /// The name of a commit, if it is to have one.

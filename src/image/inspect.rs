@@ -49,7 +49,7 @@ impl Images {
             comment: config.comment.filter(|c| !c.is_empty()).or(last_comment).unwrap_or_default(),
             created: config.created.filter(|c| !c.is_empty()).unwrap_or_else(|| NO_TIME.into()),
             container: config.container.unwrap_or_default(),
-            container_config: config.container_config,
+            container_config: Some(config.container_config.unwrap_or_default()),
             docker_version: config.docker_version.unwrap_or_default(),
             author: config.author.unwrap_or_default(),
             config: config.config,

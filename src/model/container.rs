@@ -94,8 +94,11 @@ pub struct ContainerConfig {
 pub struct Healthcheck {
     #[serde(deserialize_with = "null_default")]
     pub test: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
     pub interval: i64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub timeout: i64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub retries: i64,
     #[serde(skip_serializing_if = "is_zero")]
     pub start_period: i64,

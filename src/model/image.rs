@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use super::{ContainerConfig, Filters, GraphDriver, RegistryAuth, StringMap};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// What an image list asks for.
@@ -53,9 +53,11 @@ pub struct ImageDetail {
     pub comment: String,
     pub created: String,
     pub container: String,
+    #[serde(serialize_with = "of_image")]
     pub container_config: Option<ContainerConfig>,
     pub docker_version: String,
     pub author: String,
+    #[serde(serialize_with = "of_image")]
     pub config: Option<ContainerConfig>,
     pub architecture: String,
     pub os: String,
@@ -64,6 +66,15 @@ pub struct ImageDetail {
     pub graph_driver: GraphDriver,
     #[serde(rename = "RootFS")]
     pub root_fs: RootFs,
+}
+
+/// A configuration as images have it: no labels are `null`, not an empty object as in containers.
+pub(crate) fn of_image<S: Serializer>(config: &Option<ContainerConfig>, to: S) -> Result<S::Ok, S::Error> {
+    let mut document = serde_json::to_value(config).map_err(serde::ser::Error::custom)?;
+    if config.as_ref().is_some_and(|config| config.labels.is_empty()) {
+        document["Labels"] = serde_json::Value::Null;
+    }
+    document.serialize(to)
 }
 
 /// One step of an image's history, newest first.

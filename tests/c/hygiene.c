@@ -407,6 +407,21 @@ static void images(coracle *engine, const char *archive, char **name) {
     *name = load_image(engine, archive);
     LEAVES(coracle_image_import(engine, "{\"repo\":\"empty\"}", read_zeros, &left, NULL, &json, NULL));
     FREE(json);
+    const char *build =
+        "{\"file\":\"FROM busybox\\nENV a=b\\nRUN true\\nWORKDIR /w\",\"networkmode\":\"none\",\"nocache\":true}";
+    char *id = NULL, context[] = "/tmp/coracle-context-XXXXXX";
+    LEAVES(OK(coracle_image_build(engine, build, NULL, NULL, NULL, &id, &err)));
+    OK(coracle_image_remove(engine, id, 0, &json, &err));
+    FREE(json);
+    FREE(id);
+    CHECK(mkdtemp(context) != NULL, "a directory");
+    file = open(context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    LEAVES(OK(coracle_image_build_dir(engine, "{\"file\":\"FROM busybox\\nENV c=d\"}", file, NULL, &id, &err)));
+    close(file);
+    rmdir(context);
+    OK(coracle_image_remove(engine, id, 0, &json, &err));
+    FREE(json);
+    FREE(id);
     LEAVES(OK(coracle_image_list(engine, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_image_inspect(engine, *name, &json, &err)));

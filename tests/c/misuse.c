@@ -58,6 +58,8 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_list(c, NULL, &s, &err));
     STATUS(code, coracle_image_load(c, read_file, &number, NULL, &s, &err));
     STATUS(code, coracle_image_import(c, NULL, read_file, &number, NULL, &s, &err));
+    STATUS(code, coracle_image_build(c, NULL, read_file, &number, NULL, &s, &err));
+    STATUS(code, coracle_image_build_dir(c, NULL, 0, NULL, &s, &err));
     STATUS(code, coracle_image_save(c, "[\"x\"]", NULL, &stream, &err));
     STATUS(code, coracle_network_list(c, NULL, &s, &err));
     STATUS(code, coracle_network_inspect(c, "x", &s, &err));
@@ -191,6 +193,8 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_start(c, bad, NULL, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_inspect(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_build(c, bad, read_file, &number, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_build_dir(c, bad, 0, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_history(c, bad, &s, &err));
@@ -269,6 +273,10 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", NULL, &s, &err), "body_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_load(engine, NULL, NULL, NULL, &s, &err), "tar is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_import(engine, NULL, NULL, NULL, NULL, &s, &err), "rootfs_tar is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, NULL, NULL, NULL, NULL, &s, &err), "no context");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, "{\"file\":\"FROM x\\nWHAT\"}", NULL, NULL, NULL, &s, &err), "line 2: unknown instruction: WHAT");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, -1, NULL, &s, &err), "ctx_dirfd is not an open directory");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, 999999, NULL, &s, &err), "ctx_dirfd");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, NULL, NULL, NULL, &s, &err), "ref is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "no document of credentials");
     MESSAGE(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "onnection refused");

@@ -496,8 +496,7 @@ fn links_swapped_while_it_runs() {
 #[test]
 fn a_file_that_shrinks_does_not_break_the_archive() {
     let root = Root::new();
-    let script =
-        "echo ready; trap 'exit 0' TERM; while :; do dd if=/dev/zero of=/f bs=1k count=900 2>/dev/null; : >/f; done";
+    let script = ": >/f; echo ready; trap 'exit 0' TERM; while :; do dd if=/dev/zero of=/f bs=1k count=900 2>/dev/null; : >/f; done";
     let id = root.create("shrinker", body(&["sh", "-c", script], json!({})));
     root.start(&id);
     root.wait_for("the shrinker", || root.logs(&id).stdout.starts_with(b"ready"));

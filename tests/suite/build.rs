@@ -261,7 +261,7 @@ fn what_fails_says_why_and_leaves_what_was_done() {
 #[test]
 fn sources_stay_in_the_context() {
     let root = Root::new();
-    let file = "FROM busybox\nCOPY up /a\nCOPY abs/f /b\nCOPY ../../etc/x /c\nCOPY d /d/\nADD d/*.t[x]t /e/\nRUN ln -s /d /l\nCOPY over /l/\n";
+    let file = "FROM busybox\nCOPY up /a\nCOPY abs/f /b\nCOPY d/../etc/x /c\nCOPY d /d/\nADD d/*.t[x]t /e/\nRUN ln -s /d /l\nCOPY over /l/\n";
     let files = context(file)
         .symlink("up", "../../../../etc/x")
         .symlink("abs", "/etc")
@@ -285,6 +285,8 @@ fn sources_stay_in_the_context() {
         "ownfileownlink -> a.txt\na.txt b.txt\n4same"
     );
     refused(&root, &plain(), context("FROM busybox\nCOPY a b /c"), ErrorKind::NotFound, "stat a");
+    let above = context("FROM busybox\nCOPY d/../../x /c");
+    refused(&root, &plain(), above, ErrorKind::Invalid, "forbidden path outside the build context");
     let two = context("FROM busybox\nCOPY a b /c").file("a", b"").file("b", b"");
     refused(
         &root,

@@ -33,6 +33,7 @@ mod network_names;
 mod network_plugin;
 mod older;
 mod oracle_networks;
+mod oracle_build;
 mod powercut;
 mod registry;
 mod remote;
