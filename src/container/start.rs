@@ -455,7 +455,7 @@ impl Containers {
         let table = spec::mount_table(&found.spec)?;
         let dir = self.dir(files_of);
         let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
-        let mut mounts: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
+        let files: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
             .into_iter()
             .map(|name| (dir.join(name), format!("/etc/{name}")))
             .filter(|(_, target)| table.iter().all(|mount| mount.target != *target))
@@ -470,6 +470,14 @@ impl Containers {
                 own_ids: true,
             })
             .collect();
+        // What is mounted on the directory of a file comes before it.
+        let (above, below): (Vec<_>, Vec<_>) =
+            table.into_iter().partition(|mount| mount.target.matches('/').count() < 2);
+        let mut mounts = Vec::new();
+        for mount in above {
+            mounts.push(self.mount(found, mount)?);
+        }
+        mounts.extend(files);
         if has_init(&found.spec) {
             mounts.push(Mount::Bind {
                 source: self.dir(&found.row.id).join(INIT),
@@ -482,13 +490,17 @@ impl Containers {
                 own_ids: true,
             });
         }
-        for mount in table {
-            mounts.push(match mount.kind {
-                MountKind::Volume => self.volume_mount(found, mount)?,
-                _ => plan_mount(mount),
-            });
+        for mount in below {
+            mounts.push(self.mount(found, mount)?);
         }
         Ok(mounts)
+    }
+
+    fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
+        match mount.kind {
+            MountKind::Volume => self.volume_mount(found, mount),
+            _ => Ok(plan_mount(mount)),
+        }
     }
 
     /// The user namespace of a container by its spec; none: the host's.

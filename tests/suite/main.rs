@@ -32,6 +32,7 @@ mod network_more;
 mod network_names;
 mod network_plugin;
 mod older;
+mod oracle;
 mod oracle_build;
 mod oracle_networks;
 mod powercut;
