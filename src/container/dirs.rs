@@ -57,8 +57,10 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
         return Ok(());
     }
     let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
-        std::io::Write::write_all(&mut file, content.as_bytes())
+        let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path)?;
+        // In place, and never empty in between: a container may be reading it.
+        std::io::Write::write_all(&mut file, content.as_bytes())?;
+        file.set_len(content.len() as u64)
     };
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }

@@ -225,7 +225,7 @@ impl Containers {
         Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
     }
 
-    /// A container that others link to has a new address, or is not there any more: their hosts files say so.
+    /// A container that others link to runs again, with another address perhaps: their hosts files say so.
     pub(super) fn tell_parents(&self, child: &str) {
         // Best effort: their own next start writes the files again.
         for link in self.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {

@@ -62,6 +62,11 @@ impl Containers {
             return Ok(Joined::default());
         }
         let host = &found.spec.host_config;
+        if !matches!(host.restart_policy.name.as_str(), "" | "no") {
+            for want in wants(&found.spec) {
+                self.check_policy(found, &self.networks.find(&want.network)?)?;
+            }
+        }
         self.networks.join(&Joining {
             container: &found.row.id,
             slot: found.row.slot,
@@ -74,10 +79,22 @@ impl Containers {
         })
     }
 
+    /// A restart is the monitor's, and no monitor speaks to plugins: the two do not go together.
+    fn check_policy(&self, found: &Found, network: &Network) -> Result<()> {
+        let policy = &found.spec.host_config.restart_policy.name;
+        if network.is_remote() && !matches!(policy.as_str(), "" | "no") {
+            return Err(Error::unsupported(format!(
+                "a restart policy ({policy}) on network {} of the plugin {} is not supported yet",
+                network.name, network.spec.driver
+            )));
+        }
+        Ok(())
+    }
+
     /// What `host-gateway` stands for: the host's address on the container's first network, or, where it has none of its
     /// own, on the default one.
     pub(super) fn host_gateway(&self, joined: &Joined) -> Result<String> {
-        if let Some(own) = joined.endpoints.iter().find_map(|end| end.doc.v4_gateway) {
+        if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
             return Ok(own.to_string());
         }
         let networks = self.networks.all()?;
@@ -268,6 +285,7 @@ impl Containers {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
         check_connect(&found, &network)?;
+        self.check_policy(&found, &network)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
         if self.network_key(&found, &network).is_some() {
@@ -349,7 +367,10 @@ impl Containers {
             if let Some(doc) = self.networks.endpoints(&found.row.id)?.get(&network.id) {
                 let _ = self.networks.unplug(doc, found.now.state.restarts);
             }
+            let ports = self.networks.endpoints(&found.row.id)?.remove(&network.id).map_or(Vec::new(), |doc| doc.ports);
             self.networks.forget(network, &found.row.id)?;
+            // They lead over the network that they led over before.
+            self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
         }
         plugged?;
         self.set_spec(&found, &found.spec)?;
@@ -366,18 +387,22 @@ impl Containers {
             ports.clone_from(&doc.ports);
             gone = Some(doc.clone());
         }
-        self.networks.forget(network, &found.row.id)?;
-        self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
+        self.networks.forget_row(network, &found.row.id)?;
         Arc::make_mut(&mut found.spec).networks.remove(key);
-        let joined = self.networks.recall(&found.row.id)?;
-        // The way outside went with the interface, if it led over that one.
-        let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
-        let lead = leader.and_then(|end| Some((end, end.lead()?)));
-        steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
-        self.change_network(&found, &joined, &steps, false)?;
+        let changed: Result<Joined> = (|| {
+            self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
+            let joined = self.networks.recall(&found.row.id)?;
+            // The way outside went with the interface, if it led over that one.
+            let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
+            let lead = leader.and_then(|end| Some((end, end.lead()?)));
+            steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
+            self.change_network(&found, &joined, &steps, false)?;
+            Ok(joined)
+        })();
         if let Some(doc) = gone {
             self.networks.part_remote(network, &doc);
         }
+        let joined = changed?;
         self.write_files(&found, &joined)?;
         self.set_spec(&found, &found.spec)?;
         self.networks.tell(network, "disconnect", &found.row.id)

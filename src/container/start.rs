@@ -207,6 +207,9 @@ impl Containers {
         let new = self.db.write(Flush::Durable, |tx| {
             table::set_spec(tx, &found.row.id, &text)?;
             crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            if host_config.links.is_some() {
+                crate::store::links::clear(tx, &found.row.id)?;
+            }
             self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
             self.take_volumes(tx, &found.row.id, &mut volumes)
         })?;

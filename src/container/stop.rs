@@ -29,7 +29,7 @@ impl Containers {
         }
         self.stop_live(&found, grace_ms, op)?;
         // Best effort: whoever starts or removes it does the same.
-        let _ = self.networks.settle(&found.row.id);
+        let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
         self.event(&found, "stop", &[])?;
         Ok(Changed::Yes)
     }

@@ -52,7 +52,8 @@ impl Networks {
             request(m, "remove the bridge")?;
         }
         if super::create::sub(network)?.is_some()
-            && let Some(link) = find_link(&parent(network))?.filter(|link| is_of(link, network))
+            && let Some(link) = find_link(&parent(network))?.filter(|link| self.is_ours(link))
+            && !self.all()?.iter().any(|other| other.id != network.id && parent(other) == parent(network))
         {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
@@ -90,14 +91,14 @@ impl Networks {
                 needed.push(row.network_id);
             }
         }
-        self.settle_all()?;
         for id in needed {
             let network = self.find(&id)?;
             if network.spec.driver == "bridge" {
                 self.up(&network)?;
             }
         }
-        Ok(())
+        // Last: a plugin may be slow.
+        self.settle_all()
     }
 
     /// The same, whatever it looks like: the firewall is made anew.
@@ -125,6 +126,11 @@ impl Networks {
             }
         }
         Ok(())
+    }
+
+    /// Made by this root, for whichever of its networks.
+    fn is_ours(&self, link: &Link) -> bool {
+        owner(&link.alias).is_some_and(|(_, key, _)| key == self.firewall.key())
     }
 
     fn alias(&self, network: &Network) -> String {
@@ -341,7 +347,7 @@ fn is_of(link: &Link, network: &Network) -> bool {
 }
 
 /// The name of the interface that a macvlan or ipvlan network hangs on: without the option, one of its own.
-fn parent(network: &Network) -> String {
+pub(super) fn parent(network: &Network) -> String {
     match network.spec.options.get("parent").map(String::as_str) {
         None | Some("") => format!("dm-{}", &network.id[..12]),
         Some(name) => name.to_owned(),

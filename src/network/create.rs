@@ -114,7 +114,7 @@ impl Networks {
         if network.is_remote() || network.has_foreign_addresses() {
             self.db.read(idle)?;
             self.settle_all()?;
-            self.unmake_remote(&network)?;
+            self.unmake_remote(&network);
         }
         self.db.write(Flush::Durable, |tx| {
             idle(tx)?;

@@ -117,6 +117,11 @@ impl EndpointDoc {
 }
 
 impl Endpoint {
+    /// The host's own address on the network; none where the gateway is another machine.
+    pub(crate) fn host_gateway(&self) -> Option<IpAddr> {
+        self.doc.v4_gateway.filter(|_| self.network.spec.driver == "bridge")
+    }
+
     /// What makes the default route go over it; `None`: nothing leads outside there.
     pub(crate) fn lead(&self) -> Option<Script> {
         let mut script = Script::default();
@@ -171,9 +176,7 @@ impl Networks {
         }
         // What a plugin has of an earlier start is given back before it is asked for more.
         let foreign = ready.iter().any(|(network, ..)| network.is_remote() || network.has_foreign_addresses());
-        if foreign {
-            self.settle(who.container)?;
-        }
+        self.settle(who.container)?;
         let mut leases: Vec<Vec<Lease>> = Vec::new();
         let give_back = |leases: &[Vec<Lease>]| {
             ready.iter().zip(leases).for_each(|((network, ..), leases)| self.give_back(network, leases));
@@ -218,8 +221,11 @@ impl Networks {
             if network.is_remote()
                 && let Err(error) = self.join_remote(who, network, &mut docs[at])
             {
-                // One that was not made has no remote part yet: its addresses alone go back.
                 ready.iter().zip(docs.iter()).for_each(|((network, ..), doc)| self.part_remote(network, doc));
+                // What went back is nobody's any more.
+                self.db.write(Flush::Lazy, |tx| {
+                    ready.iter().try_for_each(|((network, ..))| table::delete_endpoint(tx, &network.id, who.container))
+                })?;
                 return Err(error);
             }
         }
@@ -244,7 +250,7 @@ impl Networks {
         for (at, end) in joined.endpoints.iter_mut().enumerate() {
             let parent = match super::create::sub(&end.network)? {
                 None => super::bridge::own_bridge(&end.network)?.map_or(0, |link| link.index),
-                Some(_) => self.parent(&end.network)?,
+                Some(_) => find_link(&super::bridge::parent(&end.network))?.map_or(0, |link| link.index),
             };
             (end.host, end.inside) = scripts(&end.network, parent, &end.doc, leads == Some(at))?;
         }
@@ -261,6 +267,10 @@ impl Networks {
         let network = self.find(&want.network)?;
         let network = match network.spec.driver.as_str() {
             "bridge" => self.up(&network)?.0,
+            "macvlan" | "ipvlan" => {
+                self.parent(&network)?;
+                network
+            }
             _ => network,
         };
         let leases = self.lease(&network, &want.settings, "")?;
@@ -275,11 +285,14 @@ impl Networks {
         let mut doc = given.inspect_err(|_| self.give_back(&network, &leases))?;
         if network.is_remote() {
             let joined = self.join_remote(who, &network, &mut doc);
+            if joined.is_err() {
+                self.part_remote(&network, &doc);
+            }
             self.db.write(Flush::Lazy, |tx| match &joined {
                 Ok(()) => table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?),
                 Err(_) => table::delete_endpoint(tx, &network.id, who.container),
             })?;
-            joined.inspect_err(|_| self.give_back(&network, &leases))?;
+            joined?;
         }
         self.write_names(&network)
     }
@@ -287,6 +300,12 @@ impl Networks {
     /// Makes the interface of a running container, from here.
     pub(crate) fn plug(&self, end: &Endpoint, netns: BorrowedFd<'_>, restarts: u32) -> Result<()> {
         let acks = end.host.messages.acks() as usize;
+        if acks == 0 && end.doc.remote.as_ref().is_some_and(|remote| remote.source.is_empty()) {
+            return Ok(());
+        }
+        if acks == 0 {
+            return Err(as_500(format!("the interface of network {} is not there", end.network.name)));
+        }
         let mut bytes = end.host.messages.clone().finish();
         for (kind, at) in &end.host.patches {
             let at = *at as usize;
@@ -375,15 +394,17 @@ impl Networks {
     pub(crate) fn forget_gone(&self, network: &Network, reference: &str) -> Result<()> {
         let missing = || Error::not_found(format!("endpoint {reference} not found"));
         let reference = reference.trim_start_matches('/');
-        self.db.write(Flush::Lazy, |tx| {
-            for other in table::of_network(tx, &network.id)? {
-                let named = read(&other)?.name == reference || other.container_id == reference;
-                if named && !(other.left_ns == 0 && self.is_live(other.slot)?) {
-                    return table::delete_endpoint(tx, &network.id, &other.container_id);
-                }
+        let mut gone = None;
+        for other in self.db.read(|tx| table::of_network(tx, &network.id))? {
+            let doc = read(&other)?;
+            let named = doc.name == reference || other.container_id == reference;
+            if named && !(other.left_ns == 0 && self.is_live(other.slot)?) {
+                gone = Some((other, doc));
             }
-            Err(missing())
-        })?;
+        }
+        let (row, doc) = gone.ok_or_else(missing)?;
+        self.part_remote(network, &doc);
+        self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, &row.container_id))?;
         self.write_names(network)
     }
 
@@ -487,6 +508,8 @@ impl Networks {
             v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
             v6_gateway: gateway(v6),
             leases: leases.to_vec(),
+            // From here on the driver may have it: who ends it tells the driver.
+            remote: network.is_remote().then(RemoteEnd::default),
             link_local,
             aliases,
             links: settings.links.clone().unwrap_or_default(),
@@ -570,8 +593,16 @@ impl Networks {
         Ok(ports)
     }
 
-    /// Forgets a container's end on a network that it is not to be on any more.
+    /// Forgets a container's end on a network that it is not to be on any more; plugins get back what is theirs.
     pub(crate) fn forget(&self, network: &Network, container: &str) -> Result<()> {
+        if let Some(doc) = self.endpoints(container)?.get(&network.id) {
+            self.part_remote(network, doc);
+        }
+        self.forget_row(network, container)
+    }
+
+    /// The same without a word to plugins: that is still to come.
+    pub(crate) fn forget_row(&self, network: &Network, container: &str) -> Result<()> {
         self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, container))?;
         self.write_names(network)
     }

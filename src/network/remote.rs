@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Result};
 use crate::model::{EndpointSettings, IpamPool, StringMap};
 use crate::plugin::Plugin;
 use crate::store::Flush;
-use crate::store::networks as table;
+use crate::store::networks::{self as table, EndpointRow};
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ const GATEWAY: &str = "com.docker.network.gateway";
 
 impl Network {
     /// Its driver is a plugin.
-    pub(super) fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         !matches!(self.spec.driver.as_str(), "bridge" | "macvlan" | "ipvlan" | "host" | "null")
     }
 
@@ -210,13 +210,14 @@ impl Networks {
     }
 
     /// Tells the driver that a network is gone, and gives its pools back.
-    pub(super) fn unmake_remote(&self, network: &Network) -> Result<()> {
+    pub(super) fn unmake_remote(&self, network: &Network) {
         if network.is_remote() {
-            let body = json!({ "NetworkID": network.id });
-            self.driver(network)?.call::<Value>("NetworkDriver.DeleteNetwork", &body)?;
+            // Best effort, as in the field: a driver that is gone, or was told already, must not keep the network.
+            if let Ok(driver) = self.driver(network) {
+                let _ = driver.call::<Value>("NetworkDriver.DeleteNetwork", &json!({ "NetworkID": network.id }));
+            }
         }
         self.give_back_pools(network);
-        Ok(())
     }
 
     /// Best effort: a plugin that is gone has no pools any more.
@@ -225,9 +226,12 @@ impl Networks {
             return;
         }
         let Ok(Some(ipam)) = self.ipam(network) else { return };
-        for pool in &network.spec.pools {
-            let gateways = network.spec.ipam.config.iter().map(|pool| pool.gateway.as_str());
-            for address in gateways.filter(|gateway| !gateway.is_empty()) {
+        for (at, pool) in network.spec.pools.iter().enumerate() {
+            // A pool that was given, but not noted with its addresses yet, has none.
+            let config = network.spec.ipam.config.get(at).filter(|config| !config.subnet.is_empty());
+            let auxiliary = config.into_iter().flat_map(|config| config.auxiliary_addresses.values());
+            let gateway = config.map(|config| &config.gateway).filter(|gateway| !gateway.is_empty());
+            for address in gateway.into_iter().chain(auxiliary) {
                 let _ = ipam.call::<Value>("IpamDriver.ReleaseAddress", &json!({ "PoolID": pool, "Address": address }));
             }
             let _ = ipam.call::<Value>("IpamDriver.ReleasePool", &json!({ "PoolID": pool }));
@@ -241,11 +245,14 @@ impl Networks {
         let mut leases = Vec::new();
         let mut seen = [false; 2];
         for (pool, id) in network.spec.ipam.config.iter().zip(&network.spec.pools) {
-            let v6 = Subnet::parse(&pool.subnet)?.is_v6();
-            if std::mem::replace(&mut seen[usize::from(v6)], true) {
+            let subnet = Subnet::parse(&pool.subnet)?;
+            let v6 = subnet.is_v6();
+            let address = if v6 { &wanted.ipv6_address } else { &wanted.ipv4_address };
+            // The first pool of the family, or the one that the address asked for lies in.
+            let other = address.parse::<IpAddr>().is_ok_and(|ip| !subnet.contains(ip));
+            if other || std::mem::replace(&mut seen[usize::from(v6)], true) {
                 continue;
             }
-            let address = if v6 { &wanted.ipv6_address } else { &wanted.ipv4_address };
             let options = json!({ "com.docker.network.endpoint.macaddress": mac });
             match request_address(&ipam, id, address, options) {
                 Ok(address) => leases.push(Lease { pool: id.clone(), address }),
@@ -271,15 +278,9 @@ impl Networks {
         }
     }
 
-    /// Has the driver make the interface of an endpoint, and notes what it said.
+    /// Has the driver make the interface of an endpoint, and notes what it said. Who calls it parts again where it fails.
     pub(super) fn join_remote(&self, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
-        let driver = self.driver(network)?;
-        let made = self.make_end(&driver, who, network, doc);
-        if made.is_err() {
-            let ends = json!({ "NetworkID": network.id, "EndpointID": doc.id });
-            let _ = driver.call::<Value>("NetworkDriver.DeleteEndpoint", &ends);
-        }
-        made
+        self.make_end(&self.driver(network)?, who, network, doc)
     }
 
     fn make_end(&self, driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
@@ -339,7 +340,12 @@ impl Networks {
             let to = Subnet::parse(&route.destination)?;
             routes.push((to.base(), to.prefix(), via));
         }
-        let mut end = RemoteEnd { source: joined.interface_name.src_name, routes, ports: false };
+        let source = joined.interface_name.src_name;
+        if !source.is_empty() && super::bridge::find_link(&source)?.is_none() {
+            let driver = &network.spec.driver;
+            return Err(as_500(format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there")));
+        }
+        let mut end = RemoteEnd { source, routes, ports: false };
         if !who.bindings.is_empty() || who.publish_all {
             let body = json!({
                 "NetworkID": network.id, "EndpointID": doc.id,
@@ -357,33 +363,67 @@ impl Networks {
     }
 
     /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
-    /// nothing any more.
+    /// nothing any more. The caller holds the container.
     pub(crate) fn settle(&self, container: &str) -> Result<()> {
-        let rows = self.db.read(|tx| table::of_container(tx, container))?;
-        for stored in rows {
-            let mut doc = read(&stored)?;
-            if doc.remote.is_none() && doc.leases.is_empty() {
-                continue;
-            }
-            if let Ok(network) = self.find(&stored.network_id) {
-                self.part_remote(&network, &doc);
-            }
-            (doc.remote, doc.leases) = (None, Vec::new());
-            let settled = row(&stored.network_id, container, stored.slot, &doc)?;
-            self.db.write(Flush::Lazy, |tx| {
-                table::put_endpoint(tx, &table::EndpointRow { left_ns: stored.left_ns, ..settled })
-            })?;
+        for stored in self.db.read(|tx| table::of_container(tx, container))? {
+            self.settle_one(&stored)?;
         }
         Ok(())
     }
 
-    /// The same for all whose monitors are gone.
+    fn settle_one(&self, stored: &EndpointRow) -> Result<()> {
+        let doc = read(stored)?;
+        if doc.remote.is_none() && doc.leases.is_empty() {
+            return Ok(());
+        }
+        if let Ok(network) = self.find(&stored.network_id) {
+            self.part_remote(&network, &doc);
+        }
+        self.db.write(Flush::Lazy, |tx| {
+            // The calls took their time: only what they were about is cleared.
+            let now = table::of_container(tx, &stored.container_id)?;
+            for again in now.into_iter().filter(|again| again.network_id == stored.network_id) {
+                let mut changed = read(&again)?;
+                if changed.id == doc.id {
+                    (changed.remote, changed.leases) = (None, Vec::new());
+                    let settled = row(&again.network_id, &again.container_id, again.slot, &changed)?;
+                    table::put_endpoint(tx, &EndpointRow { left_ns: again.left_ns, ..settled })?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The same where nobody holds the container: not if somebody does, or if it runs.
+    pub(crate) fn settle_idle(&self, slot: u32, container: &str) -> Result<()> {
+        let Some(_busy) = self.states.try_busy(slot)? else { return Ok(()) };
+        if self.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
+    }
+
+    /// The same for all that do not run. A network whose plugin is not reached is left for another time.
     pub(super) fn settle_all(&self) -> Result<()> {
+        let mut silent: Vec<String> = Vec::new();
         for stored in self.db.read(table::all_endpoints)? {
             let plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
-            if plugins && !(stored.left_ns == 0 && self.is_live(stored.slot)?) {
-                self.settle(&stored.container_id)?;
+            if !plugins || silent.contains(&stored.network_id) {
+                continue;
             }
+            if stored.left_ns != 0 {
+                // Its container is gone: the slot may be another's.
+                self.settle_one(&stored)?;
+                continue;
+            }
+            if self.is_live(stored.slot)? {
+                continue;
+            }
+            if let Ok(network) = self.find(&stored.network_id)
+                && network.is_remote()
+                && self.driver(&network).is_err()
+            {
+                silent.push(stored.network_id);
+                continue;
+            }
+            self.settle_idle(stored.slot, &stored.container_id)?;
         }
         Ok(())
     }
@@ -430,14 +470,17 @@ fn portmap(who: &Joining<'_>) -> Vec<Value> {
 }
 
 /// What brings a driver's interface into the container.
+///
+/// An interface that is not on the host (it is in the container already, or was never made) is not moved: nothing else may
+/// be taken for it.
 pub(super) fn scripts(doc: &EndpointDoc, end: &RemoteEnd, leads: bool) -> Result<(Script, Script)> {
     let (mut host, mut inside) = (Script::default(), Script::default());
     if end.source.is_empty() {
         return Ok((host, inside));
     }
-    let found = super::bridge::find_link(&end.source)?;
-    let index = found.map_or(0, |link| link.index);
-    link::move_link(&mut host, index, &doc.interface, PATCH_NETNS);
+    if let Some(found) = super::bridge::find_link(&end.source)? {
+        link::move_link(&mut host, found.index, &doc.interface, PATCH_NETNS);
+    }
     if !doc.mac.is_empty() {
         link::set_mac_inside(&mut inside, super::endpoint::parse_mac(&doc.mac)?, PATCH_INDEX);
     }

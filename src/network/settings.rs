@@ -37,13 +37,16 @@ impl Networks {
 
     /// Changes a setting of the whole host. Under [`Networks::lock`].
     pub(super) fn change_setting(&self, key: &str, value: &str) -> Result<()> {
-        if let Some(before) = set(key, value)? {
+        let before = get(key);
+        if before != value {
             let mut all = self.changed_settings();
             // The oldest value counts: it is the host's own.
             if all.iter().all(|setting| setting.name != key) {
                 all.push(HostSetting { name: key.into(), before, set: value.into(), now: String::new() });
             }
+            // Before it is done: what is recorded and was not done is not given back either.
             self.write_settings(&all)?;
+            set(key, value)?;
         }
         Ok(())
     }

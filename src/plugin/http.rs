@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a plugin may take for an answer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -54,24 +54,32 @@ impl fmt::Display for Failed {
     }
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait Stream: Read + Write {
+    /// How long the next call may take.
+    fn limit(&self, time: Duration) -> std::io::Result<()>;
+}
+
+impl Stream for UnixStream {
+    fn limit(&self, time: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+impl Stream for TcpStream {
+    fn limit(&self, time: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
 
 fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(LIMIT))?;
-            stream.set_write_timeout(Some(LIMIT))?;
-            Ok(Box::new(stream))
+            Ok(Box::new(UnixStream::connect(path)?))
         }
         Address::Tcp(host) => {
             let mut addresses = host.to_socket_addrs()?;
             let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-            let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-            stream.set_read_timeout(Some(LIMIT))?;
-            stream.set_write_timeout(Some(LIMIT))?;
-            Ok(Box::new(stream))
+            Ok(Box::new(TcpStream::connect_timeout(&address, LIMIT)?))
         }
     }
 }
@@ -84,11 +92,19 @@ pub(super) fn post(address: &Address, method: &str, body: &str) -> Result<Answer
         "POST /{method} HTTP/1.1\r\nHost: plugin\r\nAccept: {TYPE}\r\nContent-Type: {TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
+    let until = Instant::now() + LIMIT;
+    stream.limit(LIMIT).map_err(Failed::Talk)?;
     stream.write_all(request.as_bytes()).map_err(Failed::Talk)?;
     let mut bytes = Vec::new();
     let mut part = [0; 8192];
     // Some keep the connection in spite of what they were asked.
     while bytes.len() < LONGEST {
+        // One limit for all of the answer, however slowly it comes.
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failed::Talk(std::io::ErrorKind::TimedOut.into()));
+        }
+        stream.limit(left).map_err(Failed::Talk)?;
         match stream.read(&mut part).map_err(Failed::Talk)? {
             0 => return parse(&bytes, true).ok_or(Failed::NotHttp),
             length => bytes.extend_from_slice(&part[..length]),

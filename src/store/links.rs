@@ -91,6 +91,14 @@ pub(crate) fn remove(tx: &Transaction<'_>, parent: &str, alias: &str) -> Result<
         .map_err(failed)
 }
 
+/// Removes the links that a container has to others.
+pub(crate) fn clear(tx: &Transaction<'_>, parent: &str) -> Result<()> {
+    tx.prepare_cached("DELETE FROM links WHERE parent_id = ?1")
+        .and_then(|mut delete| delete.execute([parent]))
+        .map(|_| ())
+        .map_err(failed)
+}
+
 /// Removes the links from and to a container.
 pub(crate) fn forget(tx: &Transaction<'_>, container: &str) -> Result<()> {
     tx.prepare_cached("DELETE FROM links WHERE parent_id = ?1 OR child_id = ?1")

@@ -147,6 +147,39 @@ fn a_driver_and_its_addresses_in_another_process() {
 }
 
 #[test]
+fn an_interface_that_a_driver_only_speaks_of() {
+    let mut world = World::new();
+    let plugin = Plugin::start(&mut world);
+    // An interface of the host with the name that the container's is to have.
+    sh("ip link add eth0 type bridge");
+    let pool = json!({ "Config": [{ "Subnet": "10.200.0.0/24", "Gateway": "10.200.0.1" }] });
+    let made = json!({ "Name": "far", "Driver": "toy", "IPAM": pool, "Options": { "missing": "yes" } });
+    world.network(made).expect("a network");
+    let on = json!({ "HostConfig": { "NetworkMode": "far" } });
+    let id = world.root.create("one", body(&["true"], on.clone()));
+    let error = world.root.engine.container_start(&id, None, Some(&soon())).expect_err("nothing to take");
+    assert_eq!(error.message(), "NetworkDriver.Join: the interface nowhere0 of driver toy is not there");
+    assert_eq!(plugin.names().split_off(3), ["Join", "Leave", "DeleteEndpoint"]);
+    assert!(sh("ip -br link").contains("eth0"), "the host's own is left alone");
+    let two = world.sleeper("two", json!({}));
+    let body = ConnectNetwork { container: two, endpoint_config: None };
+    fails(
+        world.root.engine.network_connect("far", &body, Some(&soon())),
+        coracle::ErrorKind::Internal,
+        "the interface nowhere0 of driver toy is not there",
+    );
+    assert!(sh("ip -br link").contains("eth0"), "the host's own is left alone");
+    // A monitor speaks to no plugin: what restarts is refused.
+    let mut again = on;
+    again["HostConfig"]["RestartPolicy"] = json!({ "Name": "always" });
+    let id = world.root.create("again", crate::support::body(&["true"], again));
+    let text = "a restart policy (always) on network far of the plugin toy is not supported yet";
+    fails(world.root.engine.container_start(&id, None, None), coracle::ErrorKind::Unsupported, text);
+    world.root.engine.network_remove("far").expect("remove");
+    assert!(world.root.engine.network_inspect("bridge").expect("inspect").containers.len() == 1);
+}
+
+#[test]
 fn a_plugin_that_is_gone() {
     let mut world = World::new();
     let mut plugin = Plugin::start(&mut world);

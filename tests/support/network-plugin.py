@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler
 socket_path, log_path = sys.argv[1:3]
 BRIDGE = "plugin0"
 taken = set()
+settings = {}
 
 
 def ip(*words):
@@ -27,6 +28,7 @@ def create_network(body):
     options = body["Options"].get("com.docker.network.generic") or {}
     if "fail" in options:
         raise ValueError("this network is refused")
+    settings.update(options)
     ip("link", "add", BRIDGE, "type", "bridge")
     ip("addr", "add", body["IPv4Data"][0]["Gateway"], "dev", BRIDGE)
     ip("link", "set", BRIDGE, "up")
@@ -41,6 +43,8 @@ def join(body):
     host, inside = names(body["EndpointID"])
     ip("link", "add", host, "type", "veth", "peer", "name", inside)
     ip("link", "set", host, "master", BRIDGE, "up")
+    if "missing" in settings:
+        inside = "nowhere0"
     return {
         "InterfaceName": {"SrcName": inside, "DstPrefix": "plug"},
         "Gateway": "10.200.0.1",
