@@ -73,9 +73,7 @@ impl Stream for TcpStream {
 
 fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
     match address {
-        Address::Unix(path) => {
-            Ok(Box::new(UnixStream::connect(path)?))
-        }
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
         Address::Tcp(host) => {
             let mut addresses = host.to_socket_addrs()?;
             let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
