@@ -379,6 +379,38 @@ def execs(rounds, driver, docker, work, ours, theirs):
     })
 
 
+def ends(rounds, driver, docker, work):
+    """From a process's end to the return of who waits for it and to its die event; a stop of one that is willing."""
+    took, heard = work / "tools/ended", []
+    binds = {"Binds": [f"{work / 'tools'}:/tools"]}
+    order, willing = body("/tools/flood", "end", "/tools/ended", **binds), body("/tools/flood", "willing", **binds)
+
+    def ours():
+        ns, event = driver.ask("end", str(took), text(order))
+        heard.append(int(event))
+        return ns
+
+    def theirs():
+        name = docker.create(order)
+        docker.call("POST", f"/containers/{name}/start")
+        docker.call("POST", f"/containers/{name}/wait")
+        returned = time.monotonic_ns()
+        docker.call("DELETE", f"/containers/{name}")
+        return returned - int(took.read_text())
+
+    def stop_theirs():
+        name = docker.create(willing)
+        docker.call("POST", f"/containers/{name}/start")
+        ns = timed(lambda: docker.call("POST", f"/containers/{name}/stop"))
+        docker.call("DELETE", f"/containers/{name}")
+        return ns
+
+    ended = interleaved(rounds, {"coracle": ours, "dockerd's socket": theirs})
+    ended = {"coracle": ended["coracle"], "coracle, the die event": heard[1:], "dockerd's socket": ended["dockerd's socket"]}
+    stopped = interleaved(rounds, {"coracle": lambda: driver.ask("stop", text(willing))[0], "dockerd's socket": stop_theirs})
+    return ended, stopped
+
+
 def loads(rounds, driver, docker, work, megabytes):
     archive = work / "big.tar"
     big_image(archive, megabytes)
@@ -557,12 +589,14 @@ TITLES = {
     "write-8192": "json-file log, lines of 8 KiB written",
     "read-8192": "The same read back ",
     "attach": "Bulk output, attached, no log",
+    "end": "From a process's end to the return of who waits",
+    "stop": "Stop of a willing container",
     "load": "Load of an image",
     "stats": "One sample of a container's use, processor time",
 }
 
 # What is measured together.
-PARTS = ["life", "exec", "many", "logs", "attach", "stats", "load"]
+PARTS = ["life", "exec", "ends", "many", "logs", "attach", "stats", "load"]
 
 
 def table(section, taken, size):
@@ -652,6 +686,9 @@ def main():
             show(life=whole_life(options.rounds, driver, docker, bundle, work))
         if "exec" in wanted:
             show(exec=execs(options.rounds, driver, docker, work, ours, theirs))
+        if "ends" in wanted:
+            ended, stopped = ends(options.rounds, driver, docker, work)
+            show(end=ended, stop=stopped)
         if "many" in wanted:
             started, removed, listed = crowd(max(options.few, 2), driver, docker, work, figures)
             show(start=started, remove=removed, list=listed)

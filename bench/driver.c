@@ -24,6 +24,9 @@
  *   crowd COUNT THREADS BODY      create and start so many, which stay
  *   clear THREADS                 remove by force all that stayed
  *   remove ID                     remove by force
+ *   end WHERE BODY                create, start, wait, remove; NANOSECONDS from the clock that the process left in the file
+ *                                 WHERE to wait's return, TEXT those to its die event
+ *   stop BODY                     create, start, stop, remove; the time is that of the stop
  *   open                          open the root once more, and close that
  * BODY is JSON without spaces at its ends, to the end of the line.
  */
@@ -404,6 +407,58 @@ static void spawns(char *words) {
     crowd(first, first + count, threads, spawn_number, arguments);
 }
 
+static long long clock_in(const char *path) {
+    char text[32] = "";
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || read(file, text, sizeof text - 1) <= 0) text[0] = 0;
+    close(file);
+    return atoll(text);
+}
+
+struct die {
+    coracle_events *events;
+    long long at;
+};
+
+static void *until_die(void *with) {
+    struct die *die = with;
+    const char *json = NULL;
+    coracle_error *failed = NULL;
+    while (!die->at && coracle_events_next(die->events, -1, &json, &failed) == CORACLE_OK) {
+        if (strstr(json, "\"die\"")) die->at = now();
+    }
+    coracle_error_free(failed);
+    return NULL;
+}
+
+static void end(char *words) {
+    char id[65], text[32];
+    const char *where = word(&words);
+    struct die die = {0};
+    pthread_t listener;
+    int ok = create(NULL, words, id) && !bad(coracle_events_open(engine, NULL, &die.events, &failure));
+    if (!ok) return answer_took(0, 1, NULL);
+    if (pthread_create(&listener, NULL, until_die, &die)) abort();
+    ok = start(id) && wait_end(id);
+    long long returned = now();
+    pthread_join(listener, NULL);
+    coracle_events_free(die.events);
+    long long ended = clock_in(where);
+    ok = ok && remove_it(id, 0);
+    snprintf(text, sizeof text, "%lld", die.at - ended);
+    answer_took(returned - ended, !ok, text);
+}
+
+static void stop(char *body) {
+    char id[65];
+    int ok = create(NULL, body, id) && start(id);
+    long long started = now();
+    ok = ok && !bad(coracle_container_stop(engine, id, -1, NULL, &failure));
+    long long took = now() - started;
+    ok = ok && remove_it(id, 0);
+    answer_took(took, !ok, NULL);
+}
+
 static void order(char *what, char *words) {
     if (!strcmp(what, "life")) life(words);
     else if (!strcmp(what, "exec")) exec(words);
@@ -417,6 +472,8 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "rmi")) rmi(words);
     else if (!strcmp(what, "inspect")) inspect(words);
     else if (!strcmp(what, "network")) network(words);
+    else if (!strcmp(what, "end")) end(words);
+    else if (!strcmp(what, "stop")) stop(words);
     else if (!strcmp(what, "list")) list();
     else if (!strcmp(what, "stats")) stats(words);
     else if (!strcmp(what, "open")) open_again();

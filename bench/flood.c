@@ -3,7 +3,11 @@
  * nanoseconds that took to the file TIME.
  *
  *   flood LENGTH TOTAL [TIME]
+ *   flood end TIME          waits a tenth of a second, writes the clock to TIME and ends at once
+ *   flood willing           ends at once when it is told to (SIGTERM)
  */
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +22,26 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+static void leave(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+static int end(const char *path) {
+    char text[32];
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    usleep(100000);
+    int length = snprintf(text, sizeof text, "%lld\n", now());
+    _exit(write(file, text, length) == length ? 0 : 1);
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[1], "willing")) {
+        signal(SIGTERM, leave);
+        for (;;) pause();
+    }
     if (argc < 3) return 2;
+    if (!strcmp(argv[1], "end")) return end(argv[2]);
     long length = atol(argv[1]), total = atol(argv[2]);
     if (length < 1 || length > PIECE) return 2;
     static char piece[2 * PIECE];
