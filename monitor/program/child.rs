@@ -48,6 +48,8 @@ struct Child<'a> {
     empty: i32,
     /// See [`SPECIAL_PLACE`]; also the working directory.
     place: i32,
+    /// Bind mounts that stay the host's peers: where their source stands in the plan, and the mount.
+    shared: [(usize, i32); 32],
     home: [u8; 1024],
     home_length: usize,
 }
@@ -56,7 +58,7 @@ type Step = core::result::Result<(), Failure>;
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, home: [0; 1024], home_length: 0 };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0 };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -113,7 +115,7 @@ impl<'a> Child<'a> {
             OP_HOSTNAME => set_name(nr::SETHOSTNAME, p.bytes()),
             OP_DOMAINNAME => set_name(nr::SETDOMAINNAME, p.bytes()),
             OP_LOOPBACK => loopback_up(),
-            OP_PROPAGATION => ok(sys::mount_propagation(b"/\0", p.u32())),
+            OP_PROPAGATION => self.propagation(p.u32()),
             OP_OVERLAY => self.overlay(p),
             OP_MOUNT => self.mount(p),
             OP_BIND => self.bind(p),
@@ -195,6 +197,35 @@ impl<'a> Child<'a> {
         }
         self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
         Ok(())
+    }
+
+    /// What this mount namespace hears of the host's mounts, and they of its. The tree as a whole never tells the host: only
+    /// the bind mounts that are to, and those are taken while they are still the host's peers.
+    fn propagation(&mut self, kind: u32) -> Step {
+        if kind & MS_SHARED == 0 {
+            return ok(sys::mount_propagation(b"/\0", kind));
+        }
+        let binds = self.launch.ops.filter(|op| op.code == OP_BIND);
+        let mut slots = self.shared.iter_mut();
+        for mut op in binds {
+            let (flags, propagation) = (op.payload.u32(), op.payload.u32());
+            let (_, _, source) = (op.payload.u64(), op.payload.u64(), op.payload.cstr());
+            if propagation & MS_SHARED == 0 {
+                continue;
+            }
+            let how = 1 | if flags & BIND_RECURSIVE != 0 { AT_RECURSIVE } else { 0 };
+            // One that is missing is made, or told, when its turn comes.
+            if let Ok(tree) = sys::open_tree(AT_FDCWD, source, how) {
+                *slots.next().ok_or_else(|| errno(E2BIG))? = (source.as_ptr() as usize, tree);
+            }
+        }
+        ok(sys::mount_propagation(b"/\0", kind & !MS_SHARED | MS_SLAVE))
+    }
+
+    /// The bind mount of this source that was taken before, if it was.
+    fn taken(&mut self, source: &[u8]) -> Option<i32> {
+        let slot = self.shared.iter_mut().find(|(at, tree)| *at == source.as_ptr() as usize && *tree >= 0)?;
+        Some(core::mem::replace(&mut slot.1, -1))
     }
 
     /// The overlay of the run before may still hold the directories, where a monitor that was killed is letting it go.
@@ -284,7 +315,11 @@ impl<'a> Child<'a> {
         let (source, target) = (p.cstr(), p.cstr());
         let recursive = flags & BIND_RECURSIVE != 0;
         let how = 1 | if recursive { AT_RECURSIVE } else { 0 };
-        let tree = match sys::open_tree(AT_FDCWD, source, how) {
+        let opened = match self.taken(source) {
+            Some(tree) => Ok(tree),
+            None => sys::open_tree(AT_FDCWD, source, how),
+        };
+        let tree = match opened {
             Err(ENOENT) if flags & BIND_MAKE_SOURCE != 0 => {
                 let host = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
                 sys::close(self.make_dirs(host, source, 0o755, IN_ROOT)?);

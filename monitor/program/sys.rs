@@ -57,6 +57,9 @@ numbers! {
     SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160;
 }
 
+pub const MS_SLAVE: u32 = 1 << 19;
+pub const MS_SHARED: u32 = 1 << 20;
+
 /// One system call; unused arguments are zero.
 ///
 /// # Safety

@@ -201,6 +201,17 @@ fn bind_propagation() {
     fails(root.try_create("", bad), ErrorKind::Internal, "invalid mode: sideways");
 }
 
+/// As init systems set hosts up.
+#[test]
+fn bind_propagation_on_a_host_whose_mounts_are_shared() {
+    let status = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "shared"])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "config::bind_propagation", "--test-threads=1"])
+        .status();
+    assert!(status.expect("run unshare").success(), "see above");
+}
+
 // field: HostConfig.Tmpfs
 #[test]
 fn tmpfs_with_options() {

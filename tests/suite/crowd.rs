@@ -9,12 +9,16 @@ use coracle::model::*;
 use coracle::{Changed, Engine, ErrorKind};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The names that everybody uses.
 const NAMES: [&str; 5] = ["ash", "birch", "cedar", "dogwood", "elm"];
+/// Programs that are this one, with threads; then one in C, one in Python, and two that ask one server.
 const PROGRAMS: usize = 4;
+const MEMBERS: usize = 8;
 const THREADS: usize = 3;
 
 /// How many calls of each kind changed something, of all programs.
@@ -26,12 +30,15 @@ fn seconds() -> u64 {
 
 #[test]
 fn random_work_of_several_programs() {
-    let root = Root::new();
+    let served = crate::docker_cli::Served::new();
+    let root = &served.root;
     let listeners: Vec<Engine> = (0..2).map(|_| root.reopen()).collect();
     let mut followers: Vec<_> =
         listeners.iter().map(|engine| engine.events(&EventQuery::default()).expect("events")).collect();
     let before = descriptors();
-    let workers: Vec<_> = (0..PROGRAMS).map(|number| spawn_worker("crowd", &root, number)).collect();
+    let mut workers: Vec<_> = (0..PROGRAMS).map(|number| spawn_worker("crowd", root, number)).collect();
+    workers.extend(members(root, &served.socket));
+    assert_eq!(workers.len(), MEMBERS);
     let mut seen: Vec<Vec<(u64, Event)>> = vec![Vec::new(); followers.len()];
     let mut running: Vec<_> = workers.into_iter().map(Some).collect();
     let mut quiet = 0;
@@ -55,7 +62,7 @@ fn random_work_of_several_programs() {
     assert_eq!(seen[0], seen[1], "two followers saw different events");
     assert!(seen[0].is_sorted_by(|a, b| a.0 < b.0), "sequence numbers do not rise");
     let events: Vec<&Event> = seen[0].iter().map(|(_, event)| event).collect();
-    let counts = counts(&root);
+    let counts = counts(root);
     for kind in ["create", "rename", "pause", "unpause", "destroy", "exec_create", "stop", "restart", "start"] {
         let told = events.iter().filter(|event| event.action.split(':').next() == Some(kind)).count();
         assert_eq!(told, counts.get(kind).copied().unwrap_or(0), "{kind}: events told and calls answered");
@@ -72,6 +79,51 @@ fn random_work_of_several_programs() {
     drop(followers);
     drop(listeners);
     assert!(descriptors() <= before, "descriptors: {} before, {} after", before, descriptors());
+}
+
+/// The programs that are not this one.
+fn members(root: &Root, socket: &Path) -> Vec<Child> {
+    let library = library();
+    let member = root.dir.join("member");
+    let sources = project().join("tests/crowd");
+    let compiled = Command::new("cc")
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(project().join("include"))
+        .arg("-o")
+        .arg(&member)
+        .arg(sources.join("member.c"))
+        .arg(&library)
+        .arg(format!("-Wl,-rpath,{}", library.parent().expect("its directory").display()))
+        .status();
+    assert!(compiled.expect("run the C compiler").success(), "member.c does not compile");
+    let start = |number: usize, command: &mut Command| {
+        let out = root.dir.join(format!("counts-{number}"));
+        let dirs = [root.dir.join("root"), root.dir.join("run")];
+        let words = [seconds().to_string(), (number + 100).to_string()];
+        command.args(dirs).args(words).arg(out).spawn().expect("start a program")
+    };
+    let python = |first: &Path| {
+        let mut command = Command::new("python3");
+        command.arg(sources.join("member.py")).arg(first);
+        command
+    };
+    vec![
+        start(4, &mut Command::new(&member)),
+        start(5, &mut python(&library)),
+        start(6, &mut python(socket)),
+        start(7, &mut python(socket)),
+    ]
+}
+
+/// The shared library of this build.
+fn library() -> PathBuf {
+    let path = built("coracle").with_file_name("libcoracle.so");
+    if !path.exists() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo).args(["build", "-p", "coracle-ffi"]).current_dir(project()).status();
+        assert!(status.expect("run cargo").success(), "could not build the library");
+    }
+    path
 }
 
 /// Each container is created once, runs at most once at a time, and tells nothing after its end.
@@ -115,7 +167,7 @@ fn descriptors() -> usize {
 
 fn counts(root: &Root) -> Counts {
     let mut all = Counts::new();
-    for number in 0..PROGRAMS {
+    for number in 0..MEMBERS {
         let text = std::fs::read_to_string(root.dir.join(format!("counts-{number}"))).expect("a program's counts");
         let counts: Counts = serde_json::from_str(&text).expect("counts");
         for (kind, count) in counts {
@@ -126,15 +178,19 @@ fn counts(root: &Root) -> Counts {
 }
 
 /// What one program of the crowd does.
-pub fn program(engine: &Engine, dir: &std::path::Path, number: usize) {
+pub fn program(engine: &Engine, dir: &Path, number: usize) {
     let counts = Mutex::new(Counts::new());
     let until = Instant::now() + Duration::from_secs(seconds());
+    let (early, early_memory) = (Instant::now() + Duration::from_secs(seconds() / 3), Mutex::new(None));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let counts = &counts;
+            let (counts, early_memory) = (&counts, &early_memory);
             scope.spawn(move || {
                 let mut random = Random((number * THREADS + thread) as u64 * 7919 + 1);
                 while Instant::now() < until {
+                    if Instant::now() > early {
+                        early_memory.lock().expect("the memory").get_or_insert_with(memory);
+                    }
                     for kind in step(engine, &mut random) {
                         *counts.lock().expect("the counts").entry(kind.to_owned()).or_default() += 1;
                     }
@@ -142,9 +198,17 @@ pub fn program(engine: &Engine, dir: &std::path::Path, number: usize) {
             });
         }
     });
+    let before = early_memory.into_inner().expect("the memory").unwrap_or_else(memory);
+    assert!(memory() < before + 16_000, "{before} kB of memory became {} kB", memory());
     let text = serde_json::to_string(&*counts.lock().expect("the counts")).expect("JSON");
     std::fs::write(dir.join(format!("counts-{number}")), text).expect("write the counts");
     assert!(std::env::var(WORKER).is_ok());
+}
+
+/// Kilobytes of memory of this process.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("its status");
+    proc_status(&status, "VmRSS").trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// One random call; answers the events that it must have brought about.
