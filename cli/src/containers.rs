@@ -34,6 +34,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("wait", "CONTAINER...", "Wait for the end of containers, print their exit codes", &[], wait),
     entry("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
     entry("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
+    entry("container prune", "[FLAGS]", "Remove the containers that do not run", PRUNE, prune),
 ];
 
 const START: &[Flag] = &[
@@ -74,6 +75,7 @@ const LOGS: &[Flag] = &[
 ];
 const GRACE: &[Flag] = &[Flag::value(&["time", "t"], "SECONDS", "how long it has before SIGKILL (default 10)")];
 const KILL: &[Flag] = &[Flag::value(&["signal", "s"], "SIGNAL", "name or number (default KILL)")];
+const PRUNE: &[Flag] = &[Flag::value(&["filter"], "NAME=VALUE", "only those that match, as of ps")];
 const RM: &[Flag] = &[
     Flag::switch(&["force", "f"], "kill it first if it runs"),
     Flag::switch(&["volumes", "v"], "its anonymous volumes, too"),
@@ -354,6 +356,17 @@ fn rename(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Err(Failure::Usage("a container and its new name are needed".into()));
     };
     globals.engine()?.container_rename(old, new)?;
+    Ok(0)
+}
+
+fn prune(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let pruned = globals.engine()?.containers_prune(&filters(parsed)?, None)?;
+    let mut text = String::new();
+    if !pruned.containers_deleted.is_empty() {
+        text += &format!("Deleted Containers:\n{}\n\n", pruned.containers_deleted.join("\n"));
+    }
+    let space = size(i64::try_from(pruned.space_reclaimed).unwrap_or(i64::MAX));
+    emit(&format!("{text}Total reclaimed space: {space}\n"))?;
     Ok(0)
 }
 

@@ -2,10 +2,10 @@
 
 use super::names::check_name;
 use super::{Containers, Found, dirs, start};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::Live;
 use crate::launch::monitor::request;
-use crate::model::RemoveContainer;
+use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::DO_ATTRIBUTES;
@@ -38,6 +38,26 @@ impl Containers {
             drop(busy);
             self.stop_live(&found, Some(0), op)?;
         }
+    }
+
+    /// Removes the containers that do not run. One that somebody else starts or removes meanwhile is left to them.
+    pub(crate) fn prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
+        let query = ListContainers { all: true, size: true, filters: filters.clone(), ..ListContainers::default() };
+        let mut pruned = PrunedContainers::default();
+        for container in self.list(&query)? {
+            if !matches!(container.state.as_str(), "created" | "exited" | "dead") {
+                continue;
+            }
+            match self.remove(&container.id, RemoveContainer::default(), op) {
+                Ok(()) => {
+                    pruned.space_reclaimed += container.size_rw.and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
+                    pruned.containers_deleted.push(container.id);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(pruned)
     }
 
     /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings

@@ -86,6 +86,12 @@ impl Engine {
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         self.0.containers.remove(id, how, op)
     }
+    /// Removes the containers that do not run, or those of them that `filters` (as of a list) choose. Volumes stay.
+    ///
+    /// Errors: an unknown filter. What was removed before another error stays removed.
+    pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
+        self.0.containers.prune(filters, op)
+    }
     /// Renames it.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
         self.0.containers.rename(id, name)

@@ -695,6 +695,16 @@ pub struct RemoveContainer {
     pub link: bool,
 }
 
+/// What a prune removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PrunedContainers {
+    /// Ids of the containers.
+    pub containers_deleted: Vec<String>,
+    /// Bytes that they had written.
+    pub space_reclaimed: u64,
+}
+
 /// What of a container's log is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

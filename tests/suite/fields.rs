@@ -422,3 +422,63 @@ fn lists_by_place_and_by_what_they_use() {
     assert_eq!(sized[2].size_rw, Some(6), "what it wrote");
     assert!(sized[2].size_root_fs > Some(1000));
 }
+
+#[test]
+fn a_prune_removes_what_does_not_run() {
+    let root = Root::new();
+    let running = root.sleeper("running");
+    let ended = root.create("ended", body(&["sh", "-c", "echo 12345 > /five"], json!({ "Labels": { "old": "" } })));
+    root.start(&ended);
+    root.wait(&ended);
+    let created = root.create("created", body(&["true"], json!({})));
+    let paused = root.sleeper("paused");
+    root.engine.container_pause(&paused).expect("pause");
+    let filters: Filters = serde_json::from_value(json!({ "label": ["old"] })).expect("filters");
+    let pruned = root.engine.containers_prune(&filters, None).expect("prune");
+    assert_eq!((pruned.containers_deleted, pruned.space_reclaimed), (vec![ended], 6));
+    let pruned = root.engine.containers_prune(&Filters::default(), None).expect("prune");
+    assert_eq!(pruned.containers_deleted, [created]);
+    let all = ListContainers { all: true, ..ListContainers::default() };
+    assert_eq!(root.names(&all), ["paused", "running"]);
+    assert_eq!((root.status(&running).as_str(), root.status(&paused).as_str()), ("running", "paused"));
+    let left: Vec<_> = std::fs::read_dir(root.dir.join("root/containers")).expect("directories").collect();
+    assert_eq!(left.len(), 2, "nothing of them stays on the disk");
+}
+
+#[test]
+fn a_limit_below_what_is_used_is_refused_or_enforced() {
+    let root = Root::new();
+    let id =
+        root.sleeper_with("full", host(json!({ "Memory": 64 << 20, "MemorySwap": 64 << 20, "Tmpfs": { "/m": "" } })));
+    root.exec(&id, &["dd", "if=/dev/zero", "of=/m/file", "bs=1M", "count=32"]);
+    let resources = Resources { memory: 8 << 20, memory_swap: 8 << 20, ..Resources::default() };
+    let update = UpdateContainer { resources, ..UpdateContainer::default() };
+    let limit = |id: &str| Cgroups::of(root.pid(id)).read("memory", "memory.limit_in_bytes", "memory.max");
+    match root.engine.container_update(&id, &update) {
+        // cgroup v1 cannot take away what is used; everything stays as it was.
+        Err(error) => {
+            assert!(error.message().starts_with(&format!("Cannot update container {id}")), "{error}");
+            assert_eq!(limit(&id), (64 << 20).to_string());
+            assert_eq!(root.inspect(&id).host_config.resources.memory, 64 << 20);
+            assert_eq!(root.status(&id), "running");
+            assert_eq!(root.exec(&id, &["echo", "alive"]).ok(), "alive");
+        }
+        // v2 kills for it.
+        Ok(_) => root.wait_for("its end", || root.status(&id) != "running" || limit(&id) == (8 << 20).to_string()),
+    }
+}
+
+#[test]
+fn a_container_that_fills_its_disk_is_told_so_and_stays_usable() {
+    let root = Root::new();
+    let id = root.sleeper_with("fills", host(json!({ "Tmpfs": { "/small": "size=1m" }, "PidsLimit": 20 })));
+    let full = root.exec(&id, &["dd", "if=/dev/zero", "of=/small/file", "bs=64k"]);
+    assert!(full.code != 0 && full.err().contains("No space left"), "{}", full.err());
+    // Its processes, too: the bound is the container's, not the engine's.
+    let script = "i=0; while [ $i -lt 40 ]; do sleep 5 & i=$((i+1)); done; wait";
+    let forks = root.exec(&id, &["sh", "-c", script]);
+    assert!(forks.err().contains("can't fork"), "{}", forks.err());
+    root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+    root.start(&id);
+    assert_eq!(root.exec(&id, &["echo", "again"]).ok(), "again");
+}
