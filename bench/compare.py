@@ -446,6 +446,170 @@ def loads(rounds, driver, docker, work, megabytes):
     return interleaved(rounds, {"coracle": ours, "tar -x of its layers, sync": tar, "dockerd's socket": theirs})
 
 
+class Registry:
+    """Debian's docker-registry on a port of 127.0.0.1."""
+
+    def __init__(self, dir):
+        self.dir, self.process = dir, None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    def start(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        self.dir.mkdir()
+        (self.dir / "config.yml").write_text(
+            f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n"
+            f"storage: {{filesystem: {{rootdirectory: {self.dir}/data}}}}\nhttp: {{addr: '127.0.0.1:{self.port}'}}\n"
+        )
+        with open(self.dir / "log", "w") as log:
+            self.process = subprocess.Popen(
+                ["docker-registry", "serve", self.dir / "config.yml"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        for _ in range(200):
+            try:
+                return socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                time.sleep(0.05)
+        raise SystemExit("bench: docker-registry does not start")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+    def empty(self):
+        self.stop()
+        self.start()
+
+    def bytes(self):
+        return sum(f.stat().st_size for f in (self.dir / "data").glob("**/data"))
+
+
+class Peak:
+    """The most memory that programs take meanwhile, beyond what they had."""
+
+    def __init__(self, pids, kept):
+        self.pids, self.kept = pids, kept
+
+    def __enter__(self):
+        for pid in self.pids:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        self.before = {pid: self.status(pid, "VmRSS") for pid in self.pids}
+
+    def __exit__(self, *_):
+        self.kept.append(sum(self.status(pid, "VmHWM") - self.before[pid] for pid in self.pids))
+
+    @staticmethod
+    def status(pid, name):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+        return 0
+
+
+def images(rounds, driver, docker, work, megabytes, figures):
+    """Pull, push, save and commit; answers a section each."""
+    archive = work / "big.tar"
+    if not archive.exists():
+        big_image(archive, megabytes)
+    registry = Registry(work / "registry")
+    name = f"127.0.0.1:{registry.port}/bench/big"
+    # dockerd's helpers (docker-untar, unpigz) come and go: their memory is not counted.
+    pids = {"coracle": [driver.process.pid], "dockerd": engine_of(work)}
+    peaks = {f"{what}, {who}": [] for what in ("pull", "push", "save") for who in pids}
+    sent = {}
+
+    def peak(what, who):
+        return Peak(pids[who], peaks[f"{what}, {who}"])
+
+    def load_both():
+        driver.ask("load", str(archive))
+        with open(archive, "rb") as file:
+            docker.call("POST", "/images/load?quiet=1", file, "application/x-tar")
+        docker.call("POST", f"/images/big/tag?repo={name}&tag=latest")
+        driver.ask("tag", "big", f"{name}:latest")
+
+    def checked(text):
+        if b'"error"' in text:
+            raise SystemExit(f"bench: dockerd: {text[-300:]!r}")
+
+    try:
+        load_both()
+
+        def push_ours():
+            registry.empty()
+            with peak("push", "coracle"):
+                ns = driver.ask("push", f"{name}:latest")[0]
+            sent["coracle"] = registry.bytes()
+            return ns
+
+        def push_theirs():
+            registry.empty()
+            with peak("push", "dockerd"):
+                ns = timed(lambda: checked(docker.call("POST", f"/images/{name}/push?tag=latest", "{}")))
+            sent["dockerd"] = registry.bytes()
+            return ns
+
+        pushed = interleaved(rounds, {"coracle": push_ours, "dockerd's socket": push_theirs})
+
+        def save_ours():
+            with peak("save", "coracle"):
+                return driver.ask("save", "big")[0]
+
+        def save_theirs():
+            with peak("save", "dockerd"):
+                return timed(lambda: docker.drain("GET", "/images/big/get"))
+
+        saved = interleaved(rounds, {"coracle": save_ours, "dockerd's socket": save_theirs})
+        driver.ask("rmi", "big")
+        driver.ask("rmi", f"{name}:latest")
+        docker.call("DELETE", "/images/big")
+        docker.call("DELETE", f"/images/{name}:latest")
+
+        def pull_ours():
+            with peak("pull", "coracle"):
+                ns = driver.ask("pull", f"{name}:latest")[0]
+            driver.ask("rmi", f"{name}:latest")
+            return ns
+
+        def pull_theirs():
+            with peak("pull", "dockerd"):
+                ns = timed(lambda: checked(docker.call("POST", f"/images/create?fromImage={name}&tag=latest")))
+            docker.call("DELETE", f"/images/{name}:latest")
+            return ns
+
+        pulled = interleaved(rounds, {"coracle": pull_ours, "dockerd's socket": pull_theirs})
+    finally:
+        registry.stop()
+
+    committed = {}
+    for what, size in (("commit", 65536), ("commit-big", 100 << 20)):
+        command = body("sh", "-c", f"head -c {size} /dev/urandom > /file")
+        _, ours = driver.ask("run", f"bench-{what}", text(command))[:2]
+        theirs = docker.create(command, f"bench-{what}")
+        docker.call("POST", f"/containers/{theirs}/start")
+        docker.call("POST", f"/containers/{theirs}/wait")
+
+        def commit_ours():
+            ns, image = driver.ask("commit", ours.split()[0], "bench-committed")
+            driver.ask("rmi", "bench-committed")
+            return ns
+
+        def commit_theirs():
+            ns = timed(lambda: docker.call("POST", f"/commit?container={theirs}&repo=bench-committed", "{}"))
+            docker.call("DELETE", "/images/bench-committed")
+            return ns
+
+        committed[what] = interleaved(max(rounds, 5), {"coracle": commit_ours, "dockerd's socket": commit_theirs})
+        driver.ask("remove", ours.split()[0])
+        docker.call("DELETE", f"/containers/{theirs}?force=1")
+    for what, grown in peaks.items():
+        figures[f"peak memory beyond before, {what}"] = max(grown[1:] or grown)
+    for who, size in sent.items():
+        figures[f"bytes in the registry after a push, {who}"] = size
+    return pulled, pushed, saved, committed["commit"], committed["commit-big"]
+
+
 def processor_time(pids):
     """Nanoseconds that processes have run."""
     total = 0
@@ -543,6 +707,9 @@ def footprints(work, library, ours, figures):
         if name.startswith("containerd-shim") and str(work) in (entry / "cmdline").read_text():
             found["shim"] = int(entry.name)
     rows = [("libcoracle.so, stripped", os.path.getsize(library), 6_000_000)]
+    for name, size in figures.items():
+        if name.startswith(("peak memory", "bytes in")):
+            rows.append((name, size, MEMORY if name.startswith("peak") and name.endswith("coracle") else None))
     if "grown" in figures:
         rows.append((f"growth of the host program, {MANY} containers", figures["grown"], 5_000_000))
         rows.append((f"monitor, one of {MANY} (PSS)", figures["monitor"], 300_000))
@@ -576,7 +743,15 @@ GOALS = {
     ("stats", "dockerd's stream, without its client"): 0.2,
     ("load", "tar -x of its layers, sync"): 1.2,
     ("load", "dockerd's socket"): 1.0,
+    ("pull", "dockerd's socket"): 1 / 2,
+    ("push", "dockerd's socket"): 1 / 2,
+    ("save", "dockerd's socket"): 1 / 2,
+    ("commit", "dockerd's socket"): 1 / 5,
+    ("commit-big", "dockerd's socket"): 1 / 5,
 }
+
+# The growth of the host program by any one operation on an image.
+MEMORY = 64 << 20
 
 TITLES = {
     "life": "Whole life of /bin/true: create, start, wait, remove",
@@ -592,11 +767,16 @@ TITLES = {
     "end": "From a process's end to the return of who waits",
     "stop": "Stop of a willing container",
     "load": "Load of an image",
+    "pull": "Pull of it from a registry on this machine",
+    "push": "Push of it to an empty registry on this machine",
+    "save": "Save of it",
+    "commit": "Commit of a container with 64 KiB of changes",
+    "commit-big": "Commit of a container with 100 MiB of changes",
     "stats": "One sample of a container's use, processor time",
 }
 
 # What is measured together.
-PARTS = ["life", "exec", "ends", "many", "logs", "attach", "stats", "load"]
+PARTS = ["life", "exec", "ends", "many", "logs", "attach", "stats", "load", "images"]
 
 
 def table(section, taken, size):
@@ -704,6 +884,9 @@ def main():
             show(stats=samples(options.few, driver, docker, work, ours, theirs))
         if "load" in wanted:
             show(load=loads(options.few, driver, docker, work, options.megabytes))
+        if "images" in wanted:
+            taken = images(options.few, driver, docker, work, options.megabytes, figures)
+            show(**dict(zip(("pull", "push", "save", "commit", "commit_big"), taken)))
         parts = footprints(work, options.library, ours, figures)
     finally:
         driver.ask("clear", str(THREADS))
@@ -720,7 +903,7 @@ def main():
     shown += "\n\nSize and memory\n"
     for name, size, goal in parts:
         said = "" if goal is None else f"  <= {goal / 1000:.0f} kB {'met' if size <= goal else 'MISSED'}"
-        shown += f"  {name:46} {size / 1000:9.0f} kB{said}\n"
+        shown += f"  {name:50} {size / 1000:9.0f} kB{said}\n"
     print(shown)
     (options.out / "table.txt").write_text("\n".join([*lines, shown]))
     kept = {"rounds": options.rounds, "few": options.few, "ns": results, "bytes": parts, "open_ns": figures.get("open")}

@@ -8,6 +8,10 @@
  *   spawns FIRST COUNT THREADS PROGRAM ARG...   so many of them at once, `%` in an argument being the number
  *   pipe PROGRAM ARG...           spawn with its output read from a pipe
  *   load FILE, rmi NAME           load an archive; remove an image
+ *   pull NAME, push NAME          from and to its registry
+ *   save NAME                     an archive read to its end; TEXT is how many bytes
+ *   tag NAME NEW                  another name
+ *   commit ID NAME                an image of a container
  *   life BODY                     create, start, wait, remove
  *   start NAME BODY               create and start, not waited for; TEXT is the id
  *   run NAME BODY                 create, start and wait; the time is that from the start on; TEXT is the id
@@ -214,6 +218,50 @@ static void rmi(const char *name) {
     coracle_status status = coracle_image_remove(engine, name, 0, &json, &failure);
     answer(started, bad(status), NULL);
     coracle_free(json);
+}
+
+static void pull(const char *name) {
+    char *id = NULL;
+    long long started = now();
+    coracle_status status = coracle_image_pull(engine, name, NULL, NULL, &id, &failure);
+    answer(started, bad(status), id);
+    coracle_free(id);
+}
+
+static void push(const char *name) {
+    char *json = NULL;
+    long long started = now();
+    coracle_status status = coracle_image_push(engine, name, NULL, NULL, &json, &failure);
+    answer(started, bad(status), NULL);
+    coracle_free(json);
+}
+
+static void save(const char *name) {
+    char json[512], text[32];
+    coracle_stream *stream = NULL;
+    long long sum = 0, started = now();
+    int64_t got = -1;
+    snprintf(json, sizeof json, "\"%s\"", name);
+    coracle_status status = coracle_image_save(engine, json, NULL, &stream, &failure);
+    while (!bad(status) && (got = coracle_stream_read(stream, buffer, sizeof buffer, NULL, &failure)) > 0) sum += got;
+    coracle_stream_free(stream);
+    snprintf(text, sizeof text, "%lld", sum);
+    answer(started, bad(status) || got != 0, text);
+}
+
+static void tag(char *words) {
+    char *name = word(&words);
+    long long started = now();
+    answer(started, bad(coracle_image_tag(engine, name, words, &failure)), NULL);
+}
+
+static void commit(char *words) {
+    char *container = word(&words), json[512], *id = NULL;
+    snprintf(json, sizeof json, "{\"repo\":\"%s\"}", words);
+    long long started = now();
+    coracle_status status = coracle_container_commit(engine, container, json, NULL, NULL, &id, &failure);
+    answer(started, bad(status), id);
+    coracle_free(id);
 }
 
 static long long used(void) {
@@ -474,6 +522,11 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "network")) network(words);
     else if (!strcmp(what, "end")) end(words);
     else if (!strcmp(what, "stop")) stop(words);
+    else if (!strcmp(what, "pull")) pull(words);
+    else if (!strcmp(what, "push")) push(words);
+    else if (!strcmp(what, "save")) save(words);
+    else if (!strcmp(what, "tag")) tag(words);
+    else if (!strcmp(what, "commit")) commit(words);
     else if (!strcmp(what, "list")) list();
     else if (!strcmp(what, "stats")) stats(words);
     else if (!strcmp(what, "open")) open_again();

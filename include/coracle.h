@@ -123,7 +123,8 @@ typedef struct {
   const char *run_dir;
   /**
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-   * "cgroup-parent", "labels" (strings), "restart-containers" (start, after a reboot, those whose restart policy
+   * "cgroup-parent", "labels" (strings), "insecure-registries", "registry-mirrors" (strings, [REGISTRY=]URL),
+   * "small-memory", "restart-containers" (start, after a reboot, those whose restart policy
    * asks for it). Unknown keys are refused. NULL: the defaults.
    */
   const char *config_json;

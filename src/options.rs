@@ -34,8 +34,9 @@ pub struct Options {
     /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
     /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
-    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Images whose
-    /// compression needs more are refused. Default false.
+    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB, but for what zstd layers need: three
+    /// times their window) and less at once. Windows of more than 8 MiB are refused then, of 128 MiB without it. Default
+    /// false.
     pub small_memory: bool,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,

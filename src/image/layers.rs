@@ -9,7 +9,7 @@
 //! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while directories move in or out, which is short.
 
 use super::digest::Digest;
-use super::layer::{Room, Stage};
+use super::layer::{Gate, Room, Stage};
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;
@@ -17,6 +17,7 @@ use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LAYERS: &str = "layers";
@@ -75,7 +76,7 @@ impl Layers {
         tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
         let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
         tree::lock(dir.as_fd(), Lock::Exclusive)?;
-        Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0) })
+        Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
     /// Takes the exclusive right to move layers.
@@ -184,6 +185,7 @@ pub(crate) struct Staging<'a> {
     name: String,
     dir: OwnedFd,
     count: AtomicU64,
+    gate: Arc<Gate>,
 }
 
 impl Staging<'_> {
@@ -191,7 +193,10 @@ impl Staging<'_> {
     pub(crate) fn layer(&self) -> Result<(String, Stage)> {
         let name = self.next();
         tree::mkdir_at(self.dir.as_fd(), &name, 0o700)?;
-        Ok((name.clone(), Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)?, room: self.layers.room }))
+        Ok((
+            name.clone(),
+            Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)?, room: self.layers.room, gate: self.gate.clone() },
+        ))
     }
 
     /// A layer that was staged.

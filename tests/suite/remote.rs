@@ -451,6 +451,62 @@ fn searches_by_the_old_protocol_and_by_the_catalog() {
     assert_eq!(text, "box\nteam/box\n");
 }
 
+/// How much memory a command takes at most, in bytes.
+fn peak(root: &Root, words: &[&str]) -> u64 {
+    let mut command = Command::new(built("coracle"));
+    command.arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run")).args(words);
+    let mut child = command.stdout(Stdio::null()).spawn().expect("coracle");
+    let (status, mut most) = (format!("/proc/{}/status", child.id()), 0);
+    loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        most = kib.unwrap_or(0).max(most);
+        if let Some(ended) = child.try_wait().expect("wait") {
+            assert!(ended.success(), "{words:?}");
+            return most << 10;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let source = Root::empty();
+    let registry = stocked_registry(&source, &[7, 7, 7, 7]);
+    let (name, zstd) = (big(&registry.host()), format!("{}/team/zstd:1", registry.host()));
+    let copied = Command::new("skopeo")
+        .args(["copy", "-q", "--src-tls-verify=false", "--dest-tls-verify=false", "--format", "oci"])
+        .args(["--dest-compress-format", "zstd", &format!("docker://{name}"), &format!("docker://{zstd}")])
+        .status();
+    assert!(copied.expect("skopeo").success());
+    let archive = source.dir.join("big.tar").display().to_string();
+    let again = format!("{}/again/big:1", registry.host());
+    for (mode, bound) in [(&[][..], 64u64 << 20), (&["--small-memory"], 16 << 20)] {
+        let root = Root::empty();
+        // What ends at once is not always seen at its most.
+        let base = (0..5).map(|_| peak(&root, &["images"])).max().unwrap_or(0);
+        let pushed = format!("{again}{}", mode.len());
+        for words in [
+            &["pull", "-q", &name][..],
+            &["save", "-o", &archive, &name],
+            &["tag", &name, &pushed],
+            &["push", "-q", &pushed],
+            &["rmi", &name, &pushed],
+            &["load", "-q", "-i", &archive],
+            &["verify"],
+            &["rmi", &name],
+            &["pull", "-q", &zstd],
+        ] {
+            let grown = peak(&root, &[mode, words].concat()).saturating_sub(base);
+            println!("{mode:?} {} {}: {:.1} MB", words[0], words[words.len() - 1], grown as f64 / 1e6);
+            // The decoder of zstd keeps its window, here 8 MB, up to three times.
+            let bound = if words.contains(&zstd.as_str()) { bound.max(40 << 20) } else { bound };
+            assert!(grown < bound, "{mode:?} {words:?}: {grown} bytes");
+        }
+    }
+}
+
 fn make_tls(dir: &Path) {
     crate::support::registry::make_certificates(dir);
 }

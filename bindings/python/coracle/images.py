@@ -47,11 +47,12 @@ class Images:
         query = document({"repo": repo, "tag": tag, "message": message, "changes": list(changes)})
         return self._take("image_import", (query,), archive, progress, timeout)
 
-    def save(self, *names: str) -> Body:
-        """The images as a docker save archive, a file to read to its end."""
+    def save(self, *names: str, layout: str = "docker") -> Body:
+        """The images as an archive, a file to read to its end: docker save's, or an OCI layout (`oci`)."""
         stream = c_void_p()
         with Op() as op:
-            op.call("image_save", self._engine.pointer, document(list(names)), op.handle, byref(stream))
+            which = document({"names": list(names), "layout": layout})
+            op.call("image_save", self._engine.pointer, which, op.handle, byref(stream))
             return Body(stream)
 
     def list(self, all: bool = False, **query: Any) -> "list[dict[str, Any]]":
@@ -74,6 +75,28 @@ class Images:
         """Takes that name and, where nothing else holds it, the image away: what was untagged and deleted."""
         flags = force * 1 | no_prune * 2
         return call_json("image_remove", self._engine.pointer, text(name), flags)  # type: ignore[no-any-return]
+
+    def prune(self, **filters: "list[str]") -> "dict[str, Any]":
+        """Removes images that nothing uses: those without a name, or all with `dangling=["false"]`."""
+        return call_json("images_prune", self._engine.pointer, document(filters))  # type: ignore[no-any-return]
+
+    def search(self, term: str, auth: "Optional[dict[str, str]]" = None, **query: Any) -> "list[dict[str, Any]]":
+        """What a registry finds; query: limit, filters."""
+        with Op() as op:
+            which = document({"term": term, **query})
+            arguments = (self._engine.pointer, which, auth and document(auth), op.handle)
+            return json.loads(op.aside(lambda: op.call_text("image_search", *arguments)))  # type: ignore[no-any-return]
+
+    def verify(
+        self, repair: bool = False, progress: Optional[Progress] = None, timeout: Optional[float] = None
+    ) -> "dict[str, Any]":
+        """Looks at every layer and image of the store; what is damaged stands in the answer's `Damage`."""
+        with Op(timeout, progress) as op:
+            which = document({"repair": repair})
+            answer: dict[str, Any] = json.loads(
+                op.aside(lambda: op.call_text("verify", self._engine.pointer, which, op.handle))
+            )
+            return answer
 
     def pull(
         self,

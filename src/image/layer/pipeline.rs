@@ -9,6 +9,7 @@ use crate::image::digest::{Digest, Hasher};
 use crate::kernel::{thread, tree};
 use crate::op::Op;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Condvar, Mutex};
 use std::io::{self, BufRead, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -38,6 +39,43 @@ impl Room {
 pub(crate) struct Stage {
     pub(crate) dir: OwnedFd,
     pub(crate) room: Room,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// Lets only so many of an operation's layers be decoded at a time whose decoders take tens of megabytes (zstd keeps its
+/// window up to three times).
+pub(crate) struct Gate {
+    free: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Gate {
+    /// So many that all of them stay below the bound on memory.
+    pub(crate) fn new() -> Gate {
+        Gate { free: Mutex::new(2), ended: Condvar::new() }
+    }
+
+    /// Runs `work` when it is its turn.
+    fn through<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut free = self.free.lock();
+        while *free == 0 {
+            self.ended.wait(&mut free);
+        }
+        *free -= 1;
+        drop(free);
+        // The next one's turn comes also where this one panics.
+        let _turn = Turn(self);
+        work()
+    }
+}
+
+struct Turn<'a>(&'a Gate);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock() += 1;
+        self.0.ended.notify_one();
+    }
 }
 
 /// A whole layer, staged: `diff/`, `recipe` and maybe `replaced/`.
@@ -74,7 +112,7 @@ pub(crate) struct Workers<'scope> {
 impl<'scope> Workers<'scope> {
     /// Starts the threads for a stream that begins with `head` (at least six bytes, or all).
     pub(crate) fn start(scope: &'scope Scope<'scope, '_>, stage: Stage, head: &[u8]) -> Result<(Feeder, Self)> {
-        let (compression, room) = (Compression::of(head), stage.room);
+        let (compression, room, gate) = (Compression::of(head), stage.room, stage.gate.clone());
         tree::mkdir_at(stage.dir.as_fd(), recipe::DIFF, 0o755)?;
         let diff = tree::open_dir_at(stage.dir.as_fd(), recipe::DIFF)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
@@ -92,7 +130,10 @@ impl<'scope> Workers<'scope> {
             Compression::None => (plain, None, None),
             other => {
                 let (raw_out, raw_in) = bounded(room.depth);
-                let work = move || decompress_all(raw_in, other, plain, room.window);
+                let work = move || match other {
+                    Compression::Zstd => gate.through(|| decompress_all(raw_in, other, plain, room.window)),
+                    _ => decompress_all(raw_in, other, plain, room.window),
+                };
                 let handle = thread::spawn(scope, "layer-inflate", work)?;
                 (Fan { outs: vec![raw_out], pool: Pool::new(room) }, Some(handle), Some(Hasher::new()))
             }
