@@ -224,7 +224,7 @@ impl Networks {
                 ready.iter().zip(docs.iter()).for_each(|((network, ..), doc)| self.part_remote(network, doc));
                 // What went back is nobody's any more.
                 self.db.write(Flush::Lazy, |tx| {
-                    ready.iter().try_for_each(|((network, ..))| table::delete_endpoint(tx, &network.id, who.container))
+                    ready.iter().try_for_each(|(network, ..)| table::delete_endpoint(tx, &network.id, who.container))
                 })?;
                 return Err(error);
             }
