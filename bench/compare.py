@@ -610,6 +610,42 @@ def images(rounds, driver, docker, work, megabytes, figures):
     return pulled, pushed, saved, committed["commit"], committed["commit-big"]
 
 
+def builds(rounds, driver, docker):
+    """Ten RUN steps that do nothing, made anew; and the same from the cache."""
+    file = "FROM busybox\n" + "".join(f"RUN true {number}\n" for number in range(10))
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        member = tarfile.TarInfo("Dockerfile")
+        member.size = len(file)
+        tar.addfile(member, io.BytesIO(file.encode()))
+
+    def ours(nocache):
+        query = {"file": file, "networkmode": "none", "nocache": nocache}
+        return driver.ask("build", text(query))
+
+    def theirs(nocache):
+        target = f"/build?networkmode=none&nocache={int(nocache)}"
+        said = []
+        ns = timed(lambda: said.append(docker.call("POST", target, packed.getvalue(), "application/x-tar")))
+        return ns, said[0].decode().rsplit("Successfully built ", 1)[1][:12]
+
+    def anew(build, remove):
+        ns, image = build(True)
+        remove(image)
+        return ns
+
+    def remove(image):
+        docker.call("DELETE", f"/images/{image}")
+
+    cases = {"coracle": lambda: anew(ours, lambda image: driver.ask("rmi", image)), "dockerd's socket": lambda: anew(theirs, remove)}
+    made = interleaved(rounds, cases)
+    kept = ours(False)[1], theirs(False)[1]
+    cached = interleaved(rounds, {"coracle": lambda: ours(False)[0], "dockerd's socket": lambda: theirs(False)[0]})
+    driver.ask("rmi", kept[0])
+    remove(kept[1])
+    return made, cached
+
+
 def processor_time(pids):
     """Nanoseconds that processes have run."""
     total = 0
@@ -748,6 +784,8 @@ GOALS = {
     ("save", "dockerd's socket"): 1 / 2,
     ("commit", "dockerd's socket"): 1 / 5,
     ("commit-big", "dockerd's socket"): 1 / 5,
+    ("build", "dockerd's socket"): 1 / 20,
+    ("build-cached", "dockerd's socket"): 1 / 20,
 }
 
 # The growth of the host program by any one operation on an image.
@@ -772,11 +810,13 @@ TITLES = {
     "save": "Save of it",
     "commit": "Commit of a container with 64 KiB of changes",
     "commit-big": "Commit of a container with 100 MiB of changes",
+    "build": "Build of ten RUN steps that do nothing",
+    "build-cached": "The same build from the cache",
     "stats": "One sample of a container's use, processor time",
 }
 
 # What is measured together.
-PARTS = ["life", "exec", "ends", "many", "logs", "attach", "stats", "load", "images"]
+PARTS = ["life", "exec", "ends", "many", "logs", "attach", "stats", "load", "images", "build"]
 
 
 def table(section, taken, size):
@@ -882,6 +922,9 @@ def main():
             show(attach=attaches(options.few, driver, docker, work, sizes["attach"]))
         if "stats" in wanted:
             show(stats=samples(options.few, driver, docker, work, ours, theirs))
+        if "build" in wanted:
+            made, cached = builds(options.few, driver, docker)
+            show(build=made, build_cached=cached)
         if "load" in wanted:
             show(load=loads(options.few, driver, docker, work, options.megabytes))
         if "images" in wanted:

@@ -12,6 +12,7 @@
  *   save NAME                     an archive read to its end; TEXT is how many bytes
  *   tag NAME NEW                  another name
  *   commit ID NAME                an image of a container
+ *   build QUERY                   build an image of a build file in the query; TEXT is the id
  *   life BODY                     create, start, wait, remove
  *   start NAME BODY               create and start, not waited for; TEXT is the id
  *   run NAME BODY                 create, start and wait; the time is that from the start on; TEXT is the id
@@ -210,6 +211,14 @@ static void load(const char *path) {
     answer(started, bad(status), NULL);
     coracle_free(json);
     close(file);
+}
+
+static void build(const char *query) {
+    char *id = NULL;
+    long long started = now();
+    coracle_status status = coracle_image_build(engine, query, NULL, NULL, NULL, &id, &failure);
+    answer(started, bad(status), id);
+    coracle_free(id);
 }
 
 static void rmi(const char *name) {
@@ -518,6 +527,7 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "logs")) logs(words);
     else if (!strcmp(what, "load")) load(words);
     else if (!strcmp(what, "rmi")) rmi(words);
+    else if (!strcmp(what, "build")) build(words);
     else if (!strcmp(what, "inspect")) inspect(words);
     else if (!strcmp(what, "network")) network(words);
     else if (!strcmp(what, "end")) end(words);

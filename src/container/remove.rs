@@ -68,9 +68,16 @@ impl Containers {
         // Best effort: a plugin that is gone has nothing of it any more.
         let _ = self.networks.settle(&row.id);
         self.specs.forget(&row.id);
-        self.db.write_to_free(Flush::Lazy, |tx| forget_row(tx, &row.id))?;
-        // With others who remove; the directories go when it is certain that the row has gone.
-        self.db.settle()?;
+        let of_build = self.db.write_to_free(Flush::Lazy, |tx| {
+            let of_build = table::has_builder(tx, &row.id)?;
+            forget_row(tx, &row.id)?;
+            Ok(of_build)
+        })?;
+        if !of_build {
+            // With others who remove; the directories go when it is certain that the row has gone. A build's, that a
+            // power cut brings back, goes again with the next open.
+            self.db.settle()?;
+        }
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
         if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();
