@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 /// The image that goes around: busybox and two layers, one of which comes twice.
 const STACK: &str = "stack:1";
 
+/// In the order in which they end: the root's directory holds what the others need to.
 struct World {
-    root: Root,
-    registry: Registry,
     dockerd: Dockerd,
+    registry: Registry,
+    root: Root,
 }
 
 impl World {
@@ -199,7 +200,7 @@ fn everyone_reads_what_we_make_and_we_what_they_make() {
         "http: {addr: \"127.0.0.1:PORT\"}\ncompatibility:\n  schema1: {enabled: true}",
     );
     let dockerd = Dockerd::start(&root.dir.join("dockerd"));
-    let world = World { root, registry, dockerd };
+    let world = World { dockerd, registry, root };
     let mut base = Vec::new();
     world.root.engine.image_save(&[IMAGE.to_owned()], &mut base, Some(&soon())).expect("save");
     let base = archive::files(&base).into_iter().find(|(path, _)| path.ends_with("layer.tar")).expect("a layer").1;
