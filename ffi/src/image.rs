@@ -102,7 +102,7 @@ pub unsafe extern "C" fn coracle_image_build(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let build: BuildImage = arg::json_or_default(query_json, "query_json")?;
+        let build = asked_build(query_json)?;
         let using = Using::new(op)?;
         let mut report = |record| using.progress(&record);
         let id = if ctx_tar.is_none() {
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn coracle_image_build_dir(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let build: BuildImage = arg::json_or_default(query_json, "query_json")?;
+        let build = asked_build(query_json)?;
         let wrong = || Failure::invalid("ctx_dirfd is not an open directory");
         let dir = arg::duplicate(ctx_dirfd, "ctx_dirfd")?.ok_or_else(wrong)?;
         let using = Using::new(op)?;
@@ -362,6 +362,12 @@ pub unsafe extern "C" fn coracle_image_remove(
         out.give_json(&root.engine().image_remove(name, how)?)?;
         Ok(CORACLE_OK)
     })
+}
+
+/// The parameters of a build. An object: a list would pass for one, field by field.
+fn asked_build(query_json: *const c_char) -> Outcome<BuildImage> {
+    Query::new(query_json, "query_json")?;
+    arg::json_or_default(query_json, "query_json")
 }
 
 /// The caller's read function. Its operation is asked before each call: a slow source ends as soon as it gave something.

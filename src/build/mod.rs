@@ -153,7 +153,8 @@ impl Build<'_> {
             (None, Context::Directory(path)) => self.directory_context(tree::open_dir(path)?, own)?,
             (None, Context::Descriptor(fd)) => {
                 let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-                self.directory_context(openat2(fd, ".", flags, 0, BENEATH_NO_LINKS)?, own)?
+                let wrong = |error: Error| error.context("the context").with_kind(ErrorKind::Invalid);
+                self.directory_context(openat2(fd, ".", flags, 0, BENEATH_NO_LINKS).map_err(wrong)?, own)?
             }
             (None, Context::None) => own.ok_or_else(|| {
                 Error::invalid("the build has no context: neither a tar nor a directory, a file or `remote`")
