@@ -193,7 +193,7 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_start(c, bad, NULL, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_inspect(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_image_build(c, bad, read_file, &number, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_build(c, "{\"t\":3}", read_file, &number, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_build_dir(c, bad, 0, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
