@@ -259,7 +259,9 @@ impl Pump {
             return Some(end);
         }
         let mut interest = PollFlags::empty();
-        if self.sending && self.to_stdin.len() < HIGH_WATER {
+        // Each ping of a websocket is answered: a client that takes no answers is not listened to.
+        let answers = self.plan.frames != Frames::WebSocket || self.to_client.len() < HIGH_WATER;
+        if self.sending && self.to_stdin.len() < HIGH_WATER && answers {
             interest |= PollFlags::POLLIN;
         }
         if !self.to_client.is_empty() {

@@ -100,7 +100,9 @@ impl Reader {
             },
             short => (u64::from(short), 2),
         };
-        if length > LONGEST {
+        // Control frames are short and whole.
+        let control = first & 0x08 != 0;
+        if length > LONGEST || control && (length > 125 || first & 0x80 == 0) {
             return Err(Broken);
         }
         let end = at + 4 + length as usize;
@@ -217,8 +219,15 @@ mod tests {
         assert_eq!(reader.feed(&masked(0x89, b"hi")).reply, b"\x8a\x02hi");
         let read = reader.feed(&masked(0x88, &[3, 232]));
         assert!(read.closed && read.reply == b"\x88\x02\x03\xe8");
-        // Unmasked, reserved bits, too long.
-        for bad in [&b"\x81\x02hi"[..], b"\xf1\x80\0\0\0\0", b"\x82\xff\0\0\0\x01\0\0\0\0\0\0\0\0"] {
+        // Unmasked, reserved bits, too long; a ping that is too long, one in parts.
+        let long_ping = masked(0x89, &[b'x'; 126]);
+        for bad in [
+            &long_ping[..],
+            b"\x09\x80\0\0\0\0",
+            b"\x81\x02hi",
+            b"\xf1\x80\0\0\0\0",
+            b"\x82\xff\0\0\0\x01\0\0\0\0\0\0\0\0",
+        ] {
             assert!(Reader::default().feed(bad).closed, "{bad:?}");
         }
     }
