@@ -15,6 +15,8 @@ pub struct Launch<'a> {
     pub report: i32,
     /// Standard streams that are not a terminal: ends of the monitor's own pipes, or -1.
     pub stdio: [i32; 3],
+    /// Which of them are descriptors of a caller's own: they stay as they are.
+    pub direct: [bool; 3],
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
     pub namespaces: &'a [i32],
@@ -181,6 +183,9 @@ impl<'a> Child<'a> {
     /// Inside of the user namespace nobody may give away what belongs to somebody outside.
     fn own_streams(&self, uid: u32, gid: u32) -> Step {
         for (number, given) in self.launch.stdio.into_iter().enumerate() {
+            if given >= 0 && self.launch.direct[number] {
+                continue;
+            }
             if given >= 0 {
                 ok(sys::fchownat(given, b"\0", uid, gid, AT_EMPTY_PATH))?;
             } else if self.launch.tty && self.launch.init < 0 {
@@ -512,7 +517,9 @@ impl<'a> Child<'a> {
             streams = [self.terminal()?; 3];
         }
         for (number, fd) in streams.into_iter().enumerate() {
-            let fd = if fd >= 0 { fd } else { self.own_null()? };
+            // A caller's own may be the host's null.
+            let own = fd >= 0 && !(self.launch.direct[number] && is_null(fd).is_ok());
+            let fd = if own { fd } else { self.own_null()? };
             // Out of the way of the three numbers being filled.
             let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
             ok(sys::dup_to(fd, number as i32))?;
@@ -573,9 +580,9 @@ impl<'a> Child<'a> {
         let filter = p.bytes();
         self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
         self.home_length = who.home_length;
-        // `/dev/null` stays root's.
+        // `/dev/null` stays root's, and what a caller gave the caller's.
         for (number, given) in self.launch.stdio.into_iter().enumerate() {
-            if self.launch.tty || given >= 0 {
+            if self.launch.tty || given >= 0 && !self.launch.direct[number] {
                 let _ = sys::fchownat(number as i32, b"\0", who.uid, u32::MAX, AT_EMPTY_PATH);
             }
         }

@@ -132,7 +132,8 @@ impl Monitor {
             ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
             return Err(error);
         }
-        let forked = self.fork_exec(header, ops, ends)?;
+        let direct = [0, 1, 2].map(|stream| !tty && mask & SESSION_STDIN << stream << SESSION_DIRECT != 0);
+        let forked = self.fork_exec(header, ops, ends, direct)?;
         if let (false, Some(at)) = (tty || mask & SESSION_STDIN << SESSION_DIRECT != 0, streams[0]) {
             // Where no room is left the process has no input; it runs.
             let _ = self.add_input(take(&mut fds[at]), owner, true);
@@ -141,13 +142,13 @@ impl Monitor {
     }
 
     /// Makes the process with its ends of the streams, which are closed here: its pid and where it reports.
-    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3]) -> Result<(i32, i32)> {
-        let forked = self.try_fork_exec(header, ops, ends);
+    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<(i32, i32)> {
+        let forked = self.try_fork_exec(header, ops, ends, direct);
         ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
         forked
     }
 
-    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3]) -> Result<(i32, i32)> {
+    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<(i32, i32)> {
         let report = sys::socketpair()?;
         // The children of this process are made in the container's pid namespace for a moment.
         let forked = sys::setns(self.init_pidfd, CLONE_NEWPID).and_then(|()| {
@@ -162,6 +163,7 @@ impl Monitor {
                 ops,
                 report: report[1],
                 stdio: ends,
+                direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
                 namespaces: &[],
                 tty: header.flags & FLAG_TTY != 0,
@@ -196,7 +198,7 @@ impl Monitor {
             return Err(error);
         }
         let second = sys::dup_from(pipe[1], 0).unwrap_or(-1);
-        let forked = self.fork_exec(&header, ops, [-1, pipe[1], second]);
+        let forked = self.fork_exec(&header, ops, [-1, pipe[1], second], [false; 3]);
         if forked.is_err() {
             self.end_outputs(CHECK as u32 + 1);
         }

@@ -5,6 +5,7 @@ use crate::child::{self, Launch};
 use crate::record::Value;
 use crate::streams::{CONTAINER, STDERR, STDOUT};
 use crate::sys::{self, *};
+use crate::userns::Made;
 use crate::wire::*;
 
 // What an epoll event is about: kind in the upper half, index in the lower.
@@ -55,6 +56,31 @@ pub fn run(monitor: &mut Monitor) -> ! {
     }
 }
 
+/// What the first process is given, closed here once it has it or will never be.
+struct Given {
+    /// Its standard streams.
+    ends: [i32; 3],
+    /// Where it reports: this end, and its own.
+    report: [i32; 2],
+    /// See [`Launch::host_link`].
+    host_link: i32,
+    made: Made,
+}
+
+impl Given {
+    const NONE: Given = Given { ends: [-1; 3], report: [-1; 2], host_link: -1, made: Made::NONE };
+
+    fn close(self) {
+        let [input, output, errors] = self.ends;
+        for fd in [input, output, errors, self.report[0], self.report[1], self.host_link] {
+            if fd >= 0 {
+                sys::close(fd);
+            }
+        }
+        self.made.close();
+    }
+}
+
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
@@ -91,20 +117,39 @@ impl Monitor {
     }
 
     fn start_process(&mut self) -> core::result::Result<(), Failure> {
-        let failed = |errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() };
         self.make_cgroups()?;
-        let flags = self.header.flags;
-        let tty = flags & FLAG_TTY != 0;
-        let mut ends = [-1; 3];
+        let mut given = Given::NONE;
+        let forked = self.fork_first(&mut given);
+        let mut report = core::mem::replace(&mut given.report[0], -1);
+        given.close();
+        let outcome = forked.and_then(|(pid, pidfd)| match self.await_child(report) {
+            Ok(()) => Ok((pid, pidfd)),
+            Err(failure) => {
+                sys::wait_for(pid);
+                sys::close(pidfd);
+                Err(failure)
+            }
+        });
+        replace(&mut report, -1);
+        let (pid, pidfd) = outcome?;
+        self.started(pid, pidfd);
+        Ok(())
+    }
+
+    /// Clones the first process. What it was given is in `given`, however far this came.
+    fn fork_first(&mut self, given: &mut Given) -> core::result::Result<(i32, i32), Failure> {
+        let failed = |errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() };
+        let tty = self.header.flags & FLAG_TTY != 0;
+        let mut direct = [false; 3];
         if !tty {
-            ends = self.make_pipes().map_err(failed)?;
+            direct = self.direct.map(|fd| fd >= 0);
+            self.make_pipes(&mut given.ends).map_err(failed)?;
         }
-        let report = sys::socketpair().map_err(failed)?;
+        given.report = sys::socketpair().map_err(failed)?;
         let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
-        let mut host_link = -1;
         if ops.clone().any(|op| op.code == OP_NET) {
-            host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
+            given.host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
         }
         for mut op in ops.filter(|op| op.code == OP_JOIN_NS) {
             let (index, kind) = (op.payload.u32() as usize, u64::from(op.payload.u32()));
@@ -113,13 +158,14 @@ impl Monitor {
                 sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })?;
             }
         }
-        let made = self.make_userns()?;
+        given.made = self.make_userns()?;
         let forked = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
-                report: report[1],
-                stdio: ends,
+                report: given.report[1],
+                stdio: given.ends,
+                direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
                 namespaces: &self.namespaces,
                 tty,
@@ -127,32 +173,17 @@ impl Monitor {
                 cols: self.header.cols,
                 init: -1,
                 devpts: -1,
-                host_link,
+                host_link: given.host_link,
                 restarts: self.state.restarts,
-                made,
+                made: core::mem::replace(&mut given.made, Made::NONE),
             });
         }
-        made.close();
-        let (pid, pidfd) = forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
-        for fd in ends {
-            sys::close(fd);
-        }
-        sys::close(host_link);
-        sys::close(report[1]);
-        let outcome = self.await_child(report[0]);
-        sys::close(report[0]);
-        if let Err(failure) = outcome {
-            sys::wait_for(pid);
-            sys::close(pidfd);
-            return Err(failure);
-        }
-        self.started(pid, pidfd);
-        Ok(())
+        forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })
     }
 
-    /// Pipes of a container without a terminal: answers the child's ends.
-    fn make_pipes(&mut self) -> Result<[i32; 3]> {
-        let mut ends = core::mem::replace(&mut self.direct, [-1; 3]);
+    /// Pipes of a container without a terminal: the child's ends.
+    fn make_pipes(&mut self, ends: &mut [i32; 3]) -> Result<()> {
+        *ends = core::mem::replace(&mut self.direct, [-1; 3]);
         if ends[0] < 0 && self.header.flags & FLAG_OPEN_STDIN != 0 {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
@@ -167,7 +198,7 @@ impl Monitor {
             ends[end] = pipe[1];
             self.add_output(CONTAINER, Some(index), pipe[0], log, None)?;
         }
-        Ok(ends)
+        Ok(())
     }
 
     /// Takes the child's reports until it executes the program or fails.

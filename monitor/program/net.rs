@@ -124,6 +124,7 @@ impl Monitor {
                 ops,
                 report: report[1],
                 stdio: [-1; 3],
+                direct: [false; 3],
                 cgroups: &[],
                 namespaces: &[],
                 tty: false,

@@ -325,6 +325,14 @@ impl Monitor {
                     let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
                     output.paused = true;
                     let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+                    return false;
+                }
+                // A full sink hides the source's end, which would be told again and again: a plain read sees it.
+                let Some(buffer) = output.buffer.as_mut() else { return false };
+                match sys::read(output.source, buffer) {
+                    Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                    Err(EAGAIN | EINTR) => {}
+                    _ => self.output_ended(index),
                 }
                 false
             }

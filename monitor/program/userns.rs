@@ -73,9 +73,13 @@ fn collect(pid: i32, talk: i32, kinds: u64, new: bool, uids: &[u8], gids: &[u8])
     sys::write_all(talk, b"go")?;
     heard(talk)?;
     let mut made = Made { user: open_of(pid, b"/ns/user\0", O_RDONLY)?, ..Made::NONE };
-    for (place, (kind, name)) in made.others.iter_mut().zip(KINDS) {
-        if kinds & kind != 0 {
-            *place = (open_of(pid, name, O_RDONLY)?, kind);
+    for (index, (kind, name)) in KINDS.into_iter().enumerate().filter(|(_, (kind, _))| kinds & kind != 0) {
+        match open_of(pid, name, O_RDONLY) {
+            Ok(fd) => made.others[index] = (fd, kind),
+            Err(error) => {
+                made.close();
+                return Err(error);
+            }
         }
     }
     Ok(made)

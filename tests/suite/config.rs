@@ -3,6 +3,8 @@
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 
 /// The lines of `/proc/self/mountinfo` in a container: (mount point, options, type, super options).
@@ -210,6 +212,43 @@ fn bind_propagation_on_a_host_whose_mounts_are_shared() {
         .args(["--exact", "config::bind_propagation", "--test-threads=1"])
         .status();
     assert!(status.expect("run unshare").success(), "see above");
+}
+
+// field: HostConfig.Binds
+#[test]
+fn binds_hear_of_mounts_of_the_host_where_that_is_asked_for_and_nothing_else_does() {
+    // A host whose mounts are shared, as systemd makes them; of this thread alone.
+    let on_a_host_of_its_own = || {
+        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+        for kind in [MsFlags::MS_PRIVATE, MsFlags::MS_SHARED] {
+            mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | kind, None::<&str>).expect("change the mounts");
+        }
+        let root = Root::new();
+        let dir = root.dir.join("spread");
+        std::fs::create_dir_all(dir.join("ours")).expect("mkdir");
+        std::fs::create_dir(dir.join("theirs")).expect("mkdir");
+        let before = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("mountinfo");
+        for (mode, hears, is_heard) in
+            [("", 0, 0), (":rprivate", 0, 0), (":rslave", 1, 0), (":slave", 1, 0), (":rshared", 1, 1)]
+        {
+            let bind = format!("{}:/b{mode}", dir.display());
+            let more = host(json!({ "Binds": [bind], "Privileged": true }));
+            let id = root.sleeper_with("", more);
+            let now = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("mountinfo");
+            assert_eq!(now, before, "{mode}: a start shows on the host");
+            mount(Some("none"), &dir.join("ours"), Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mount");
+            assert_eq!(root.exec(&id, &["grep", "-c", " /b/ours ", "/proc/mounts"]).out(), hears.to_string(), "{mode}");
+            umount2(&dir.join("ours"), MntFlags::MNT_DETACH).expect("unmount");
+            root.exec(&id, &["mount", "-t", "tmpfs", "none", "/b/theirs"]).ok();
+            root.exec(&id, &["sh", "-c", "mkdir -p /m; mount -t tmpfs none /m"]).ok();
+            let now = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("mountinfo");
+            assert_eq!(now.lines().count() - before.lines().count(), is_heard, "{mode}: {now}");
+            let remove = RemoveContainer { force: true, ..RemoveContainer::default() };
+            root.engine.container_remove(&id, remove, Some(&soon())).expect("remove");
+            let _ = umount2(&dir.join("theirs"), MntFlags::MNT_DETACH);
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(on_a_host_of_its_own).join().expect("the test's thread"));
 }
 
 // field: HostConfig.Tmpfs

@@ -4,6 +4,7 @@ use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Changed, Channel, ErrorKind, Io, SessionRead};
 use serde_json::json;
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -497,6 +498,33 @@ fn a_process_can_have_the_callers_own_descriptors() {
     assert!(refused(&terminal).contains("terminal"), "{}", refused(&terminal));
     let late = root.engine.container_attach(&id, direct(), AttachOptions::default(), None).expect_err("attach");
     assert!(late.to_string().contains("io.direct"), "{late}");
+}
+
+#[test]
+fn the_callers_own_descriptors_stay_the_callers() {
+    let root = Root::new();
+    let path = root.dir.join("output");
+    let owner = |path: &str| std::fs::metadata(path).map(|m| (m.uid(), m.gid(), m.mode())).expect("stat");
+    let (null, mode) =
+        (owner("/dev/null"), "stat -L -c %d /dev/null /proc/self/fd/0 | uniq | wc -l; chmod 600 /proc/self/fd/0");
+    let io = || Io {
+        stdin: Some(std::fs::File::open("/dev/null").expect("open").into()),
+        stdout: Some(std::fs::OpenOptions::new().append(true).create(true).open(&path).expect("open").into()),
+        direct: true,
+        ..Io::default()
+    };
+    let quiet = json!({ "User": "1234", "HostConfig": { "LogConfig": { "Type": "none" } } });
+    let id = root.create("as-user", body(&["sh", "-c", "id -u; sleep 300"], quiet.clone()));
+    root.engine.container_start(&id, Some(io()), Some(&soon())).expect("start");
+    wait_for("output", || std::fs::read_to_string(&path).is_ok_and(|text| text == "1234\n"));
+    let config = json!({ "Cmd": ["sh", "-c", mode], "User": "0", "AttachStdin": true, "AttachStdout": true });
+    let exec = root.engine.exec_create(&id, &serde_json::from_value(config).expect("a body")).expect("exec");
+    root.engine.exec_start(&exec, Some(io()), Some(&soon())).expect("exec start");
+    // The same device file: the container's own, in place of the host's.
+    wait_for("output", || std::fs::read_to_string(&path).is_ok_and(|text| text == "1234\n1\n"));
+    wait_for("the end", || !root.engine.exec_inspect(&exec).expect("inspect").running);
+    assert_eq!(owner("/dev/null"), null);
+    assert_eq!(owner(path.to_str().expect("UTF-8")).0, 0);
 }
 
 // field: Config.Tty

@@ -56,6 +56,20 @@ fn a_client_that_takes_no_answers_is_let_go() {
 }
 
 #[test]
+fn output_that_nobody_takes_costs_nothing() {
+    let root = Root::new();
+    let id = root.sleeper("untaken");
+    for size in ["64k", "1M"] {
+        let fill = format!("bs={size}");
+        let config = json!({ "Cmd": ["dd", "if=/dev/zero", fill, "count=1"], "AttachStdout": true });
+        let exec = root.engine.exec_create(&id, &serde_json::from_value(config).expect("a body")).expect("exec");
+        let _session = root.engine.exec_start(&exec, Some(Io::default()), Some(&soon())).expect("exec start");
+        std::thread::sleep(Duration::from_millis(300));
+        rests(super::many::monitor_of(&root, &id));
+    }
+}
+
+#[test]
 fn garbage_and_crowds_harm_nobody() {
     let root = Root::new();
     let id = root.sleeper("crowded");
