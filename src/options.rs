@@ -79,6 +79,9 @@ pub struct UsernsRemap {
 /// The least number of ids with which images can be run: those of ordinary distributions reach 65534.
 const LEAST_IDS: u32 = 65_535;
 
+/// Since this release an overlay's layers may be idmapped mounts.
+const MAPS_LAYERS: (u32, u32) = (5, 19);
+
 impl UsernsRemap {
     /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges stand in `/etc/subuid` and
     /// `/etc/subgid`; `default` is the user `dockremap`.
@@ -101,15 +104,32 @@ impl UsernsRemap {
                 UsernsRemap { uid: uids.0, gid: gids.0, count: uids.1.min(gids.1) }
             }
         };
-        if remap.count < LEAST_IDS {
-            return Err(wrong("at least 65535 ids are needed"));
+        remap.fits().map_err(wrong)?;
+        Ok(remap)
+    }
+
+    /// Whether images can be run with these ids, safely; else why not.
+    fn fits(&self) -> std::result::Result<(), &'static str> {
+        if self.count < LEAST_IDS {
+            return Err("at least 65535 ids are needed");
         }
-        if remap.uid == 0 || remap.gid == 0 {
-            return Err(wrong("the range must not begin with the host's root"));
+        if self.uid == 0 || self.gid == 0 {
+            return Err("the range must not begin with the host's root");
         }
-        match remap.uid.max(remap.gid).checked_add(remap.count) {
-            Some(_) => Ok(remap),
-            None => Err(wrong("the range goes beyond the last id")),
+        match self.uid.max(self.gid).checked_add(self.count) {
+            Some(_) => Ok(()),
+            None => Err("the range goes beyond the last id"),
+        }
+    }
+
+    /// Checks the ids, and whether a kernel of this release can map them.
+    pub(crate) fn check(&self, release: (u32, u32)) -> Result<()> {
+        self.fits().map_err(|why| Error::invalid(format!("userns_remap: {self:?}: {why}")))?;
+        match release >= MAPS_LAYERS {
+            true => Ok(()),
+            false => {
+                Err(Error::unsupported("userns_remap needs Linux 5.19: older ones cannot map the owners of images"))
+            }
         }
     }
 }
@@ -128,6 +148,17 @@ fn range(file: &str, name: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_parsed_is_checked_too() {
+        let remap = UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 };
+        remap.check((5, 19)).unwrap();
+        let old = remap.check((5, 15)).unwrap_err();
+        assert!(old.message().contains("needs Linux 5.19"), "{old}");
+        for bad in [UsernsRemap { uid: 0, ..remap }, UsernsRemap { gid: u32::MAX - 9, ..remap }] {
+            assert!(bad.check((6, 1)).unwrap_err().message().starts_with("userns_remap: "), "{bad:?}");
+        }
+    }
 
     #[test]
     fn ranges_by_number() {

@@ -10,6 +10,7 @@ use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Busy;
 use crate::store::{Flush, failed};
 use coracle_monitor::wire::State;
+use std::path::Path;
 
 impl Containers {
     /// Creates a container; `name` absent: one is made up.
@@ -92,8 +93,9 @@ impl Containers {
             Ok(made) => made,
             Err(error) => {
                 // Best effort: the next open sweeps what stays.
-                let _ = self.unbound_storage(&id, &spec);
+                let project = self.storage_project(&id, &spec);
                 let _ = self.remove_dirs(&id);
+                self.free_storage(project);
                 return Err(error);
             }
         };
@@ -137,17 +139,46 @@ impl Containers {
                 self.root.display()
             )));
         }
-        let project = project_of(id);
+        let project = free_project(&dir, id)?;
         quota::set_limit(&dir, project, size)?;
         quota::set_project(&dir.join("upper"), project)?;
         quota::set_project(&dir.join("work"), project)
     }
 
-    /// Takes the bound of a container away that goes.
-    pub(super) fn unbound_storage(&self, id: &str, spec: &spec::Spec) -> Result<()> {
-        match spec::storage_size(&spec.host_config)? {
-            Some(_) => quota::set_limit(&self.root, project_of(id), 0),
-            None => Ok(()),
+    /// Changes the bound of a container that does not run. Errors: as [`Self::bound_storage`]; it had none, and has written
+    /// files already, which would not count.
+    pub(super) fn rebound_storage(&self, id: &str, old: &spec::Spec, new: &spec::Spec) -> Result<()> {
+        let size = spec::storage_size(&new.host_config)?;
+        if size == spec::storage_size(&old.host_config)? {
+            return Ok(());
+        }
+        let upper = self.dir(id).join("upper");
+        match (quota::project_of(&upper), size) {
+            (Ok(project), _) if project != 0 => quota::set_limit(&upper, project, size.unwrap_or(0)),
+            (_, None) => Ok(()),
+            (_, Some(_)) => {
+                let written = std::fs::read_dir(&upper).map(|mut entries| entries.next().is_some());
+                if written.map_err(|e| crate::Error::io(format_args!("list {}", upper.display()), &e))? {
+                    return Err(crate::Error::unsupported(
+                        "StorageOpt: a container that has written files already cannot be bounded",
+                    ));
+                }
+                self.bound_storage(id, new)
+            }
+        }
+    }
+
+    /// The project that bounds a container, to be freed when its files are gone.
+    pub(super) fn storage_project(&self, id: &str, spec: &spec::Spec) -> Option<u32> {
+        spec::storage_size(&spec.host_config).ok().flatten()?;
+        quota::project_of(&self.dir(id).join("upper")).ok().filter(|project| *project != 0)
+    }
+
+    /// What is left of a container that goes bounds nobody.
+    pub(super) fn free_storage(&self, project: Option<u32>) {
+        if let Some(project) = project {
+            // Best effort: numbers that are bounded are not given away.
+            let _ = quota::set_limit(&self.root, project, 0);
         }
     }
 
@@ -162,15 +193,23 @@ impl Containers {
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
             host_name: host_name(),
-            remapped: self.options.userns_remap.is_some(),
+            remap: self.options.userns_remap,
             host: self.host.clone(),
         }
     }
 }
 
-/// The project of a container's files: a number of its id, in the upper half, where no administrator counts.
-fn project_of(id: &str) -> u32 {
-    u32::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default() | 1 << 31
+/// A project for a container's files: a number of its id, in the upper half, where no administrator counts, that nobody else
+/// on the file system has, be it another root's.
+fn free_project(dir: &Path, id: &str) -> Result<u32> {
+    for part in 0..8 {
+        let digits = id.get(part * 8..part * 8 + 8).unwrap_or_default();
+        let project = u32::from_str_radix(digits, 16).unwrap_or_default() | 1 << 31;
+        if quota::is_free(dir, project)? {
+            return Ok(project);
+        }
+    }
+    Err(crate::Error::internal("StorageOpt: no project number is free"))
 }
 
 fn name_is_free(tx: &rusqlite::Transaction<'_>, name: &str) -> Result<bool> {

@@ -14,7 +14,7 @@ pub(crate) fn create(data: &[u8]) {
         cgroup_parent: "/coracle".into(),
         host_name: "host".into(),
         host: HostFacts::everything(),
-        remapped: false,
+        remap: None,
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), config };

@@ -82,10 +82,10 @@ impl Containers {
         if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();
         }
+        let project = self.storage_project(&row.id, &found.spec);
         dirs::remove(&self.run_dir(&row.id))?;
         dirs::remove(&self.dir(&row.id))?;
-        // What is left of it bounds nobody.
-        let _ = self.unbound_storage(&row.id, &found.spec);
+        self.free_storage(project);
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
     }

@@ -38,7 +38,9 @@ pub(crate) use tag::TagFacts;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};
+use crate::launch::plan;
 use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, StringMap};
+use crate::options::UsernsRemap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,6 +69,38 @@ pub(crate) struct Spec {
     pub cgroup_parent: String,
     /// The networks that it is to be on, by the names that requests gave them, with what they asked for.
     pub networks: BTreeMap<String, EndpointSettings>,
+    /// Its user namespace. Whoever opens the root later has no word in it.
+    pub users: Users,
+}
+
+/// The user namespace of a container, as decided at its creation.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// Of a container from before this was recorded: its next start decides.
+    #[default]
+    Undecided,
+    /// The host's.
+    Host,
+    /// One of its own: who its root is outside of it, and how many ids there are from there on.
+    Own { uid: u32, gid: u32, count: u32 },
+}
+
+impl Users {
+    /// As an engine opened with `remap` decides for a new container.
+    pub(crate) fn of(host: &HostConfig, remap: Option<UsernsRemap>) -> Users {
+        match remap {
+            Some(UsernsRemap { uid, gid, count }) if host.userns_mode != "host" => Users::Own { uid, gid, count },
+            _ => Users::Host,
+        }
+    }
+
+    /// As the plan has it.
+    pub(crate) fn of_plan(self) -> Option<plan::Users> {
+        match self {
+            Users::Own { uid, gid, count } => Some(plan::Users { uid, gid, count, join: None }),
+            Users::Host | Users::Undecided => None,
+        }
+    }
 }
 
 /// What [`resolve`] needs of an image.
@@ -82,8 +116,8 @@ pub(crate) struct Defaults {
     pub cgroup_parent: String,
     /// The host's name, which containers on the host's network inherit.
     pub host_name: String,
-    /// Containers are in a user namespace unless they ask not to be.
-    pub remapped: bool,
+    /// Containers are in this user namespace unless they ask not to be.
+    pub remap: Option<UsernsRemap>,
     /// What the host can limit: a limit that it cannot is dropped with a warning.
     pub host: HostFacts,
 }
@@ -102,7 +136,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     }
     check::check(request)?;
     storage_size(&request.host_config)?;
-    check::users(&request.host_config, defaults.remapped)?;
+    users_fit(&request.host_config, Users::of(&request.host_config, defaults.remap))?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
     mounts::mounts(&request.config, &request.host_config, &[])?;
@@ -139,10 +173,16 @@ pub(crate) fn resolve(
         mounts: mounts::mounts(&config, &host_config, inherited)?,
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         networks: networks::wanted(request)?,
+        users: Users::of(&host_config, defaults.remap),
         config,
         host_config,
     };
     Ok((spec, warnings))
+}
+
+/// Checks what a user namespace rules out.
+pub(crate) fn users_fit(host: &HostConfig, users: Users) -> Result<()> {
+    check::users(host, users != Users::Host)
 }
 
 fn default_hostname(request: &CreateBody, id: &str, host_name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Starting a container: spec → plan → monitor.
 
 use super::network::{Mode, addresses, event_members, mode, requests, servers};
-use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts};
+use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
@@ -12,6 +12,7 @@ use crate::model::{ContainerConfig, CreateBody, HostConfig};
 use crate::network;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
+use crate::options::UsernsRemap;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::*;
 use std::fs::File;
@@ -90,6 +91,7 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
+        let found = &self.decide_users(found).map_err(early)?;
         self.check_links(found).map_err(early)?;
         self.let_go_of_root(found).map_err(early)?;
         let mut networks = self.join_networks(found).map_err(early)?;
@@ -102,6 +104,20 @@ impl Containers {
             self.tell_parents(&found.row.id);
         }
         started
+    }
+
+    /// The container with its user namespace decided, and nothing asked for that does not go with that.
+    fn decide_users(&self, found: &Found) -> Result<Found> {
+        let mut found = found.clone();
+        if found.spec.users == Users::Undecided {
+            let users = Users::of(&found.spec.host_config, self.options.userns_remap);
+            let spec = Spec { users, ..Spec::clone(&found.spec) };
+            let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+            self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
+            found.spec = spec.into();
+        }
+        spec::users_fit(&found.spec.host_config, found.spec.users)?;
+        Ok(found)
     }
 
     /// Where drivers that are plugins were told that the network namespace would be.
@@ -129,6 +145,9 @@ impl Containers {
         let hold = networks.hold.take();
         let waiting = spawn(&self.program).map_err(early)?;
         self.write_files(found, networks).map_err(early)?;
+        if has_init(&found.spec) {
+            dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT).map_err(early)?;
+        }
         let joined = self.join(found, hold).map_err(early)?;
         let mut container = self.container(found, &joined, networks).map_err(early)?;
         (container.rows, container.cols) = (rows, cols);
@@ -187,7 +206,13 @@ impl Containers {
         }
         let body =
             CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
-        let defaults = self.defaults();
+        let mut defaults = self.defaults();
+        // It stays where it is, unless its mode says otherwise.
+        defaults.remap = match found.spec.users {
+            Users::Own { uid, gid, count } => Some(UsernsRemap { uid, gid, count }),
+            Users::Host if found.spec.host_config.userns_mode != "host" => None,
+            Users::Host | Users::Undecided => defaults.remap,
+        };
         spec::validate(&body, &defaults)?;
         super::links::check(&body)?;
         let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
@@ -199,6 +224,7 @@ impl Containers {
         }
         let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
         let mut volumes = self.stage_volumes(&mut changed)?;
+        self.rebound_storage(&found.row.id, &found.spec, &changed)?;
         changed.image_name = found.spec.image_name.clone();
         if changed.host_config.network_mode == found.spec.host_config.network_mode {
             changed.networks = found.spec.networks.clone();
@@ -277,9 +303,6 @@ impl Containers {
             false => String::new(),
         };
         dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &gateway, &links, &addresses(networks)))?;
-        if has_init(spec) {
-            dirs::write_program(&dir.join(INIT), coracle_monitor::INIT)?;
-        }
         dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
         let resolvers = host("/etc/resolv.conf");
         let named = networks.endpoints.iter().any(|end| !end.network.is_predefined());
@@ -330,18 +353,24 @@ impl Containers {
                 _ => None,
             };
         }
-        if self.users(&found.spec).is_some() {
-            joined.users = self.joined_users(host, &mut joined.fds)?;
+        if let Some(own) = self.users(&found.spec) {
+            joined.users = self.joined_users(host, own, &mut joined.fds)?;
         }
         Ok(joined)
     }
 
     /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
-    fn joined_users(&self, host: &HostConfig, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+    fn joined_users(&self, host: &HostConfig, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
         for mode in [&host.network_mode, &host.ipc_mode, &host.pid_mode] {
             let Some(other) = mode.strip_prefix("container:") else { continue };
-            if self.users(&self.find(other)?.spec).is_none() {
+            let theirs = self.users(&self.find(other)?.spec);
+            if theirs.is_none() {
                 return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
+            }
+            if theirs != Some(own) {
+                return Err(Error::conflict(format!(
+                    "container {other} has other ids in its user namespace than this one"
+                )));
             }
             if let Namespace::Join(index) = self.namespace(mode, "user", "user", fds)? {
                 return Ok(Some(index));
@@ -508,8 +537,11 @@ impl Containers {
 
     /// The user namespace of a container by its spec; none: the host's.
     pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
-        let remap = self.options.userns_remap.as_ref().filter(|_| spec.host_config.userns_mode != "host")?;
-        Some(plan::Users { uid: remap.uid, gid: remap.gid, count: remap.count, join: None })
+        match spec.users {
+            // It was started by a library of before: by one that was opened as this one, one may hope.
+            Users::Undecided => Users::of(&spec.host_config, self.options.userns_remap).of_plan(),
+            decided => decided.of_plan(),
+        }
     }
 
     /// Who the container's own process is, and what it may do.

@@ -92,7 +92,7 @@ impl Containers {
     pub(super) fn volume_mount(&self, found: &Found, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
         match self.volumes.source(&mount.name).map_err(missing)? {
-            Source::Directory { path, recursive, attributes } => Ok(plan::Mount::Bind {
+            Source::Directory { path, recursive, attributes, own } => Ok(plan::Mount::Bind {
                 source: path,
                 target: mount.target,
                 attributes: mount.flags | attributes,
@@ -100,7 +100,7 @@ impl Containers {
                 propagate_below: recursive,
                 recursive: true,
                 make_source: false,
-                own_ids: true,
+                own_ids: own,
             }),
             Source::FileSystem { kind, device, options, attributes } => {
                 if matches!(kind.as_str(), "tmpfs" | "ramfs") {

@@ -55,6 +55,7 @@ impl Engine {
     /// Opens a root with options: see [`Engine::open`].
     pub fn open_with(options: Options) -> Result<Engine> {
         crate::kernel::probe::check()?;
+        options.userns_remap.map_or(Ok(()), |remap| remap.check(crate::kernel::probe::release()))?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         let run = dirs::run(&options, &root)?;

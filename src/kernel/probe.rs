@@ -82,12 +82,18 @@ fn missing_call(name: &str, since: (u32, u32), release: (u32, u32)) -> Error {
     })
 }
 
-/// The kernel's release by its first two numbers.
-pub(super) fn release() -> (u32, u32) {
-    let name = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
-    let name = name.unwrap_or_default();
-    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+/// The kernel's release by its first two numbers, such as (6, 18); zeroes if it has no such form.
+pub(crate) fn release() -> (u32, u32) {
+    nix::sys::utsname::uname().map(|name| parse_release(&name.release().to_string_lossy())).unwrap_or_default()
+}
+
+/// Whatever follows the second number (`-rc1`, `.44-cloud`) does not count.
+fn parse_release(release: &str) -> (u32, u32) {
+    let mut parts = release.splitn(3, '.').map(|part| {
+        let digits = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        part[..digits].parse().unwrap_or(0)
+    });
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
 fn is_there(number: libc::c_long, arguments: &[libc::c_long; 5]) -> bool {
@@ -141,6 +147,14 @@ pub(crate) fn total_memory() -> u64 {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn releases() {
+        assert_eq!(parse_release("6.1.0-27-cloud-amd64"), (6, 1));
+        assert_eq!(parse_release("5.10-rc2"), (5, 10));
+        assert_eq!(parse_release("odd"), (0, 0));
+        assert!(release() >= (4, 8));
+    }
 
     #[test]
     fn missing_capabilities_are_named() {

@@ -34,6 +34,7 @@ struct Limits {
 }
 
 const SET_QUOTA: u32 = 0x80_0008;
+const GET_QUOTA: u32 = 0x80_0007;
 const GET_INFO: u32 = 0x80_0005;
 const PROJECT: u32 = 2;
 const BLOCK_LIMITS: u32 = 1;
@@ -46,23 +47,42 @@ pub(crate) fn has_projects(dir: &Path) -> Result<bool> {
 
 /// Puts a new directory, and what will be made below it, into a project.
 pub(crate) fn set_project(dir: &Path, project: u32) -> Result<()> {
-    const GET_ATTRIBUTES: libc::c_ulong = 0x801c_581f;
     const SET_ATTRIBUTES: libc::c_ulong = 0x401c_5820;
     const INHERIT: u32 = 0x200;
     let file = open(dir)?;
-    let mut attributes = Attributes::default();
-    // SAFETY: the structure lives over both calls, and is the one that these requests take.
-    unsafe {
-        if libc::ioctl(file.as_raw_fd(), GET_ATTRIBUTES as _, &raw mut attributes) < 0 {
-            return Err(Error::os("read the project of a directory", errno()));
-        }
-        attributes.project = project;
-        attributes.flags |= INHERIT;
-        if libc::ioctl(file.as_raw_fd(), SET_ATTRIBUTES as _, &raw const attributes) < 0 {
-            return Err(Error::os("set the project of a directory", errno()));
-        }
+    let mut attributes = attributes_of(&file)?;
+    attributes.project = project;
+    attributes.flags |= INHERIT;
+    // SAFETY: the structure lives over the call, and is the one that the request takes.
+    if unsafe { libc::ioctl(file.as_raw_fd(), SET_ATTRIBUTES as _, &raw const attributes) } < 0 {
+        return Err(Error::os("set the project of a directory", errno()));
     }
     Ok(())
+}
+
+/// The project that a directory is in; 0: none.
+pub(crate) fn project_of(dir: &Path) -> Result<u32> {
+    attributes_of(&open(dir)?).map(|attributes| attributes.project)
+}
+
+/// Whether nothing is stored in a project, and nothing bounds it. `dir` is any directory of the file system.
+pub(crate) fn is_free(dir: &Path, project: u32) -> Result<bool> {
+    let mut limits = Limits::default();
+    match control(&open(dir)?, GET_QUOTA, project, (&raw mut limits).cast()) {
+        Ok(()) => Ok(limits.space | limits.inodes | limits.hard_blocks | limits.soft_blocks == 0),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn attributes_of(file: &File) -> Result<Attributes> {
+    const GET_ATTRIBUTES: libc::c_ulong = 0x801c_581f;
+    let mut attributes = Attributes::default();
+    // SAFETY: the structure lives over the call, and is the one that the request takes.
+    match unsafe { libc::ioctl(file.as_raw_fd(), GET_ATTRIBUTES as _, &raw mut attributes) } {
+        0.. => Ok(attributes),
+        _ => Err(Error::os("read the project of a directory", errno())),
+    }
 }
 
 /// Bounds what a project may store, in bytes; 0 takes the bound away. `dir` is any directory of the file system.
@@ -76,7 +96,7 @@ fn control(file: &File, command: u32, project: u32, argument: *mut libc::c_void)
     const QUOTACTL_FD: libc::c_long = 443;
     // SAFETY: the argument is the structure of the command, and lives over the call.
     let got = unsafe { libc::syscall(QUOTACTL_FD, file.as_raw_fd(), command << 8 | PROJECT, project, argument) };
-    if got < 0 { Err(Error::os("set a project quota", errno())) } else { Ok(()) }
+    if got < 0 { Err(Error::os("use project quotas", errno())) } else { Ok(()) }
 }
 
 fn open(dir: &Path) -> Result<File> {

@@ -5,5 +5,4 @@ pub(crate) mod cgroup;
 pub(crate) mod devices;
 pub(crate) mod monitor;
 pub(crate) mod plan;
-pub(crate) mod release;
 pub(crate) mod seccomp;

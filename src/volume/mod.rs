@@ -131,7 +131,7 @@ impl Volumes {
 
     /// What a container mounts for a volume.
     pub(crate) fn source(&self, name: &str) -> Result<Source> {
-        let own = Source::Directory { path: self.mountpoint(name), recursive: false, attributes: 0 };
+        let own = Source::Directory { path: self.mountpoint(name), recursive: false, attributes: 0, own: true };
         let options = document(self.row(name)?.options.as_deref())?.unwrap_or_default();
         Ok(options::source(&options)?.unwrap_or(own))
     }

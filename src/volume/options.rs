@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// What a container mounts for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A directory, the volume's own or one that its options name.
-    Directory { path: PathBuf, recursive: bool, attributes: u64 },
+    /// A directory, the volume's own or one that its options name: that one's owners are the host's.
+    Directory { path: PathBuf, recursive: bool, attributes: u64, own: bool },
     /// A file system made for the mount; `options` are (key, value) or (key, "").
     FileSystem { kind: String, device: String, options: Vec<(String, String)>, attributes: u64 },
 }
@@ -64,7 +64,7 @@ pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
         }
     }
     if let Some(recursive) = bind {
-        return Ok(Some(Source::Directory { path: PathBuf::from(device), recursive, attributes }));
+        return Ok(Some(Source::Directory { path: PathBuf::from(device), recursive, attributes, own: false }));
     }
     if kind.starts_with("nfs") || kind == "cifs" {
         resolve(&mut data)?;
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(source(&map(&[("type", ""), ("device", ""), ("o", "")])).unwrap(), None);
         let bind = source(&map(&[("type", "none"), ("device", "/srv"), ("o", "bind,ro")])).unwrap().unwrap();
         let attributes = libc::MOUNT_ATTR_RDONLY;
-        assert_eq!(bind, Source::Directory { path: "/srv".into(), recursive: false, attributes });
+        assert_eq!(bind, Source::Directory { path: "/srv".into(), recursive: false, attributes, own: false });
         let tmpfs = source(&map(&[("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,nosuid,huge")])).unwrap();
         let Some(Source::FileSystem { options, attributes, .. }) = tmpfs else { panic!("{tmpfs:?}") };
         assert_eq!(options, [("size".into(), "1m".into()), ("huge".into(), String::new())]);

@@ -33,6 +33,15 @@ fn an_init_reaps_passes_signals_on_and_answers_for_the_command() {
 
 // field: HostConfig.Init
 #[test]
+fn an_init_starts_in_another_ones_network() {
+    let root = Root::new();
+    root.sleeper("first");
+    let more = host(json!({ "Init": true, "NetworkMode": "container:first" }));
+    assert_eq!(root.sh_with("cat /proc/1/comm", more).ok(), "docker-init");
+}
+
+// field: HostConfig.Init
+#[test]
 fn an_init_serves_a_terminal_and_another_user() {
     let root = Root::new();
     let more = json!({ "Tty": true, "User": "1234:5678", "HostConfig": { "Init": true, "ReadonlyRootfs": true } });

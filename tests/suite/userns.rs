@@ -58,10 +58,76 @@ fn owners_of_files_are_those_of_the_image_on_both_sides() {
     let stat = std::fs::metadata(upper.join("new")).expect("written");
     assert_eq!((stat.uid(), stat.gid()), (5, 60));
     assert_eq!(std::fs::metadata(upper.join("made/here")).expect("made").uid(), 0);
-    // The same container outside of a user namespace.
+    // Its image outside of a user namespace.
+    let commit = CommitContainer { repo: "owned".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &commit, Some(&soon())).expect("commit");
     let plain = root.reopen();
+    let script = body(&["stat", "-c", "%u:%g", "/new"], json!({ "Image": "owned" }));
+    let id = plain.container_create(None, &serde_json::from_value(script).expect("a body")).expect("create").id;
     plain.container_start(&id, None, Some(&soon())).expect("start without a user namespace");
     plain.container_wait(&id, Some(&soon())).expect("wait");
+    assert_eq!(root.logs(&id).out(), "5:60");
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn whoever_opens_the_root_later_changes_nothing() {
+    let root = remapped();
+    let id = root.sleeper_with("mapped", host(json!({ "RestartPolicy": { "Name": "always" } })));
+    let mut plain = Root { engine: root.reopen(), dir: root.dir.clone() };
+    let outside = plain.sleeper("outside");
+    let privileged = plain.create("privileged", body(&["true"], host(json!({ "Privileged": true }))));
+    let own = std::fs::read_link("/proc/self/ns/user").expect("a namespace").display().to_string();
+    let users = |engine: &Root, id: &str| engine.exec(id, &["cat", "/proc/self/uid_map"]).ok();
+    for engine in [&root, &plain] {
+        assert!(users(engine, &id).ends_with(&format!("{FIRST} 65536")), "{}", users(engine, &id));
+        let exec = engine.exec(&id, &["sh", "-c", "exec 2>&1; touch /made; readlink /proc/self/ns/user"]).ok();
+        assert_ne!(exec, own);
+        assert_eq!(engine.exec(&outside, &["readlink", "/proc/self/ns/user"]).ok(), own);
+        engine.start(&privileged);
+        assert_eq!(engine.wait(&privileged), 0);
+    }
+    // By the plan that the other program makes, too, and at the next start.
+    plain.engine.container_restart(&id, Some(0), Some(&soon())).expect("restart");
+    assert_eq!(ids(root.pid(&id), "Uid")[0], FIRST.to_string());
+    let asked = HostConfig { privileged: true, ..root.inspect(&id).host_config };
+    plain.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
+    fails(plain.engine.container_set_host_config(&id, &asked), ErrorKind::Invalid, "privileged mode is incompatible");
+    let asked = HostConfig { privileged: false, ..asked };
+    plain.engine.container_set_host_config(&id, &asked).expect("set");
+    plain.engine.container_start(&id, None, Some(&soon())).expect("start");
+    assert_eq!(ids(root.pid(&id), "Uid")[0], FIRST.to_string());
+    // Only one of the two takes the directory away.
+    plain.dir = temp_dir();
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn a_directory_that_a_volume_names_stays_the_hosts() {
+    let root = remapped();
+    let dir = root.dir.join("srv");
+    std::fs::create_dir(&dir).expect("mkdir");
+    std::fs::write(dir.join("secret"), "x").expect("write");
+    std::os::unix::fs::chown(dir.join("secret"), Some(0), Some(0)).expect("chown");
+    let options = [("type", "none"), ("o", "bind"), ("device", dir.to_str().expect("UTF-8"))];
+    let driver_opts = options.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
+    let volume = CreateVolume { name: "named-dir".into(), driver_opts, ..CreateVolume::default() };
+    root.engine.volume_create(&volume).expect("create");
+    let more = host(json!({ "Binds": ["named-dir:/d", "own:/own"] }));
+    let script = "stat -c %u /d/secret /own; touch /d/new 2>/dev/null || echo refused; chmod 4755 /d/secret 2>/dev/null || echo refused";
+    assert_eq!(root.sh_with(script, more).out(), "65534\n0\nrefused\nrefused");
+}
+
+#[test]
+fn ids_are_checked_at_open() {
+    let dir = temp_dir();
+    for users in
+        [UsernsRemap { uid: 0, gid: FIRST, count: 65_536 }, UsernsRemap { uid: u32::MAX - 9, gid: 1, count: 65_536 }]
+    {
+        let options = coracle::Options { userns_remap: Some(users), ..options_at(&dir) };
+        fails(coracle::Engine::open_with(options), ErrorKind::Invalid, "userns_remap: ");
+    }
+    std::fs::remove_dir_all(dir).expect("remove");
 }
 
 // field: HostConfig.UsernsMode

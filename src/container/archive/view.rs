@@ -134,11 +134,11 @@ impl Containers {
             let source = match mount.kind {
                 MountKind::Tmpfs => continue,
                 MountKind::Bind => {
-                    Source::Directory { path: mount.source.clone().into(), recursive: true, attributes: 0 }
+                    Source::Directory { path: mount.source.clone().into(), recursive: true, attributes: 0, own: false }
                 }
                 MountKind::Volume => self.volumes.source(&mount.name)?,
             };
-            let own_ids = mount.kind == MountKind::Volume && matches!(source, Source::Directory { .. });
+            let own_ids = matches!(source, Source::Directory { own: true, .. });
             parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only, own_ids });
         }
         Ok(parts)
@@ -183,7 +183,7 @@ impl Part {
         let read_only = self.read_only || access != Access::Write;
         let more = SAFE | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
         match &self.source {
-            Source::Directory { path, recursive, attributes } => match mount::copy_of(None, path, *recursive) {
+            Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
                 // A bind's source that is not there yet is made by the start, empty.
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
                 Err(error) => Err(error),

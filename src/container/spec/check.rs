@@ -233,7 +233,7 @@ pub(super) fn users(host: &HostConfig, remapped: bool) -> Result<()> {
     if !matches!(host.userns_mode.as_str(), "" | "host") {
         return Err(Error::invalid(format!("invalid USER mode: {}", host.userns_mode)));
     }
-    if !remapped || host.userns_mode == "host" {
+    if !remapped {
         return Ok(());
     }
     let clashes = [

@@ -8,7 +8,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 
 fn defaults() -> Defaults {
     Defaults {
-        remapped: false,
+        remap: None,
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),

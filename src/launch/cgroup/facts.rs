@@ -52,7 +52,7 @@ impl HostFacts {
             self.memory_limit = true;
             self.swap_limit = has("memory.memsw.limit_in_bytes");
             self.memory_reservation = has("memory.soft_limit_in_bytes");
-            self.kernel_memory = has("memory.kmem.limit_in_bytes") && crate::launch::release::kernel() < (5, 16);
+            self.kernel_memory = has("memory.kmem.limit_in_bytes") && crate::kernel::probe::release() < (5, 16);
             self.oom_kill_disable = has("memory.oom_control");
             self.memory_swappiness = has("memory.swappiness");
         }

@@ -3,7 +3,8 @@
 use super::arch::Arch;
 use super::decode::{Said, SaidArgument, SaidFilter, SaidRule};
 use crate::error::{Error, Result};
-use crate::launch::{capability, release};
+use crate::kernel::probe::release;
+use crate::launch::capability;
 
 /// `SECCOMP_RET_*` with its data.
 pub(super) type Action = u32;
@@ -178,7 +179,7 @@ fn disagrees(filter: &SaidFilter, wanted: bool, native: Arch, caps: u64) -> std:
         "" => Ok(false),
         text => {
             let least = version(text).ok_or_else(|| format!("minKernel: invalid kernel version {text:?}"))?;
-            Ok((release::kernel() >= least) != wanted)
+            Ok((release() >= least) != wanted)
         }
     }
 }
