@@ -537,6 +537,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_takes_no_answers_is_not_listened_to() {
+        let mut j = joined(&[Channel::Stdout], Frames::WebSocket, None, b"");
+        j.client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let pings = b"\x89\x80\0\0\0\0".repeat(1 << 12);
+        let taken = (0..1000).take_while(|_| j.client.write_all(&pings).is_ok()).count();
+        assert!(taken < 200, "{taken} times {} bytes were taken", pings.len());
+        // What it sends in the middle of a frame does not count any more.
+        drop(j.client);
+        j.outputs.clear();
+        j.thread.join().unwrap();
+    }
+
+    #[test]
     fn much_goes_both_ways_at_once() {
         let mut j = joined(&[Channel::Stdout], Frames::Raw, None, b"");
         let data: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
