@@ -180,7 +180,7 @@ fn bridges_and_interfaces_that_somebody_removed() {
         let body = ConnectNetwork { container: id.into(), endpoint_config: None };
         world.root.engine.network_connect("bridge", &body, None).expect("connect");
     });
-    assert!(reached(), "connected again");
+    wait_for("the container to be reached again", reached);
     sh("for link in $(ip -br link | grep -o '^veth[^@ ]*'); do ip link del $link; done");
     world.root.engine.container_restart(&id, Some(1000), None).expect("restart");
     wait_for("the server", reached);
