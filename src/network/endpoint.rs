@@ -346,8 +346,12 @@ impl Networks {
     pub(crate) fn move_ports(&self, container: &str, slot: u32, gone: Vec<Published>) -> Result<()> {
         let waiting = self.waiting_ports(container);
         let joined = self.recall(container)?;
-        let mut ports: Vec<Published> =
-            std::fs::read(&waiting).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let mut ports: Vec<Published> = match std::fs::read(&waiting) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|e| Error::new(crate::ErrorKind::Internal, format!("{}: {e}", waiting.display())))?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(Error::io(format_args!("read {}", waiting.display()), &e)),
+        };
         ports.extend(gone);
         ports.extend(joined.ports());
         if ports.is_empty() {
@@ -568,8 +572,8 @@ impl Networks {
             v4: docs[at].v4,
             v6: docs[at].v6,
         };
+        let all = self.ports_in_use(tx)?;
         let ours = |port: &Published| {
-            let all = self.ports_in_use(tx).unwrap_or_default();
             all.iter().any(|other| other.protocol == port.protocol && other.host_port == port.host_port)
         };
         let taken = self.ports.take(&asked, &ours).map_err(|error| {
