@@ -448,6 +448,12 @@ static void images(coracle *engine, const char *archive, char **name) {
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_auth(engine, "{\"serveraddress\":\"127.0.0.1:1\"}", NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_search(engine, "{\"term\":\"127.0.0.1:1/x\"}", NULL, NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(OK(coracle_images_prune(engine, NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_verify(engine, NULL, NULL, &json, &err)));
+    FREE(json);
     HOLDS(OK(coracle_image_save(engine, "\"again:1\"", NULL, &stream, &err)));
     LEAVES(coracle_stream_fd(stream));
     HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
@@ -455,6 +461,37 @@ static void images(coracle *engine, const char *archive, char **name) {
     HOLDS(coracle_stream_free(stream));
     LEAVES(OK(coracle_image_remove(engine, "again:1", 0, &json, &err)));
     FREE(json);
+}
+
+/* A running container's files, and volumes. */
+static void files(coracle *engine, const char *id) {
+    char piece[65536], *json = NULL;
+    coracle_stream *stream = NULL;
+    LEAVES(OK(coracle_container_stat_path(engine, id, "/bin", NULL, &json, &err)));
+    FREE(json);
+    HOLDS(OK(coracle_container_get_archive(engine, id, "/etc", NULL, &json, &stream, &err)));
+    FREE(json);
+    HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
+    HOLDS(coracle_stream_free(stream));
+    int left = 1024;
+    LEAVES(OK(coracle_container_put_archive(engine, id, "/tmp", NULL, read_zeros, &left, NULL, &err)));
+    HOLDS(OK(coracle_container_export(engine, id, &stream, &err)));
+    HOLDS(CHECK(coracle_stream_read(stream, piece, sizeof piece, NULL, &err) > 0, ""));
+    HOLDS(coracle_stream_free(stream));
+    LEAVES(OK(coracle_container_changes(engine, id, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_container_commit(engine, id, "{\"pause\":false}", NULL, NULL, &json, &err)));
+    char *removed = NULL;
+    OK(coracle_image_remove(engine, json, 0, &removed, &err));
+    FREE(removed);
+    FREE(json);
+    LEAVES(OK(coracle_volume_create(engine, "{\"Name\":\"clean\"}", &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_volume_inspect(engine, "clean", &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_volume_list(engine, NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_volume_remove(engine, "clean", &err)));
 }
 
 static void containers(coracle *engine, const char *image) {
@@ -489,6 +526,7 @@ static void containers(coracle *engine, const char *image) {
     close(fd);
     HOLDS(coracle_session_free(session));
     LEAVES(coracle_container_start(engine, id, NULL, NULL, NULL, NULL));
+    files(engine, id);
     HOLDS(OK(coracle_container_attach(engine, id, NULL, "{\"stdout\":true}", NULL, &session, &err)));
     HOLDS(coracle_session_free(session));
 
