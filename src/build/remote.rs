@@ -7,7 +7,7 @@ use crate::image::{Reference, progress_bar};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
 use crate::op::Op;
-use crate::registry::Download;
+use crate::registry::{Download, auth_for, without_secrets};
 use crate::time::parse_rfc3339;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,12 +26,8 @@ impl Build<'_> {
     /// Pulls an image.
     pub(super) fn pull(&mut self, name: &str) -> Result<()> {
         let reference = Reference::parse(name)?;
-        let auth = self.request.auths.iter().find(|(host, _)| is_host(host, reference.domain()));
-        let pull = PullImage {
-            name: reference.or_latest().to_string(),
-            tag: String::new(),
-            auth: auth.map(|(_, auth)| auth.clone()).unwrap_or_default(),
-        };
+        let auth = auth_for(&self.request.auths, reference.domain());
+        let pull = PullImage { name: reference.or_latest().to_string(), tag: String::new(), auth };
         let mut events = Vec::new();
         let (out, shop) = (&mut self.out, self.shop);
         let pulled = shop.images.pull(
@@ -55,7 +51,7 @@ impl Build<'_> {
         }
         let named = name(url, download.header("content-disposition"));
         if named.is_none() && destination.ends_with('/') {
-            return Err(Error::invalid(format!("cannot determine filename for source {url}")));
+            return Err(Error::invalid(format!("cannot determine filename for source {}", without_secrets(url))));
         }
         let named = named.unwrap_or_else(|| UNNAMED.into());
         let (_, stage) = self.building.directory()?;
@@ -101,11 +97,12 @@ impl Build<'_> {
 pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
     if is_git(url) {
         return Err(Error::unsupported(format!(
-            "remote: {url} is a git repository, and this engine has no git: clone it, and send the tree as the context"
+            "remote: {} is a git repository, and this engine has no git: clone it, and send the tree as the context",
+            without_secrets(url)
         )));
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(Error::internal(format!("remoteURL ({url}) could not be recognized as URL")));
+        return Err(Error::internal(format!("remoteURL ({}) could not be recognized as URL", without_secrets(url))));
     }
     let mut download = Download::start(url, &build.shop.options.registry)?;
     if download.status >= 400 {
@@ -124,7 +121,7 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
             build.take(
                 &mut download,
                 &mut bytes,
-                &format!("Downloading build context from remote url: {url}"),
+                &format!("Downloading build context from remote url: {}", without_secrets(url)),
                 MAX_FILE,
             )?;
             Ok((None, "Dockerfile".into(), bytes))
@@ -163,7 +160,7 @@ fn http_date(text: &str) -> Option<i64> {
 }
 
 fn failed(url: &str, status: u16) -> Error {
-    let text = format!("failed to GET {url} with status {status}");
+    let text = format!("failed to GET {} with status {status}", without_secrets(url));
     Error::new(ErrorKind::Internal, text)
 }
 
@@ -181,12 +178,6 @@ fn name(url: &str, disposition: Option<&str>) -> Option<String> {
     let name = named.next()?.1.trim_matches('"');
     let name = name.rsplit('/').next().unwrap_or_default();
     fits(name).then(|| name.to_owned())
-}
-
-/// Whether credentials given for one mean the other.
-fn is_host(given: &str, domain: &str) -> bool {
-    let host = given.split_once("://").map_or(given, |(_, rest)| rest).split('/').next().unwrap_or_default();
-    host == domain || domain == "docker.io" && host == "index.docker.io"
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use super::digest::Digest;
 use super::layer::{Gate, Room, Stage};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;
 use std::fs::DirBuilder;
@@ -59,7 +59,19 @@ impl Layers {
 
     /// Opens a layer's directory.
     pub(crate) fn open_layer(&self, diff_id: &Digest) -> Result<OwnedFd> {
-        tree::open_dir_at(self.layers.as_fd(), diff_id.hex()).map_err(|e| e.context(format_args!("layer {diff_id}")))
+        tree::open_dir_at(self.layers.as_fd(), diff_id.hex()).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT) => lost(diff_id),
+            _ => error.context(format_args!("layer {diff_id}")),
+        })
+    }
+
+    /// The unpacked tree of a layer that has to be there. A row without its directory is what a damaged file system or a
+    /// foreign hand leaves.
+    pub(crate) fn present(&self, diff_id: &Digest) -> Result<PathBuf> {
+        match tree::stat_at(self.layers.as_fd(), diff_id.hex())? {
+            Some(stat) if stat.is_dir() => Ok(self.diff_path(diff_id)),
+            _ => Err(lost(diff_id)),
+        }
     }
 
     /// The directory for what is not whole yet.
@@ -130,13 +142,13 @@ impl Layers {
 }
 
 impl Moving<'_> {
-    /// Makes a staged layer the layer `diff_id`. A directory without a row that stands there gives way.
+    /// Makes a staged layer the layer `diff_id`. What stands there takes its place in the staging in the same moment:
+    /// whoever ends in between, a row never stands without its directory.
     pub(crate) fn publish(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
         let (layers, hex) = (&self.layers.layers, diff_id.hex());
         match tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                tree::rename_at(layers.as_fd(), &hex, staging.dir.as_fd(), staging.next())?;
-                tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex)
+                tree::exchange_at(staging.dir.as_fd(), name, layers.as_fd(), &hex)
             }
             other => other,
         }
@@ -177,6 +189,13 @@ impl Moving<'_> {
         drop(self);
         staging.clear()
     }
+}
+
+fn lost(diff_id: &Digest) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("layer {diff_id}: its directory is missing; `coracle verify --repair` may bring it back"),
+    )
 }
 
 /// A directory of ours for what is not visible yet; removed with what is left in it when dropped.

@@ -156,7 +156,7 @@ impl Images {
             Some(_) => rows::layers(tx, image_id),
             None => Err(no_such(image_id)),
         })?;
-        let paths = layers.iter().map(|diff_id| Ok(self.layers.diff_path(&stored_digest(diff_id)?)));
+        let paths = layers.iter().map(|diff_id| self.layers.present(&stored_digest(diff_id)?));
         Ok(topmost_first(paths.collect::<Result<_>>()?))
     }
 

@@ -54,43 +54,63 @@ impl Images {
             report.damage.push(damage(DamagedPart::Database, "coracle.db", reason));
         }
         for diff_id in self.db.read(rows::all_layers)? {
-            let diff_id = stored_digest(&diff_id)?;
-            let staging = self.layers.stage()?;
-            let looked = self.look(&staging, &diff_id, op)?;
-            let (reason, staged) = match looked {
-                Looked::Gone => continue,
-                Looked::Whole => {
-                    report.layers += 1;
-                    tell(progress::said("ok", &diff_id.short()))?;
-                    continue;
-                }
-                Looked::Tree(reason, name) => (reason, Some(name)),
-                Looked::Content(reason) => (reason, None),
-            };
-            report.layers += 1;
-            tell(progress::said(&format!("damaged: {reason}"), &diff_id.short()))?;
-            let mut found = damage(DamagedPart::Layer, &diff_id.to_string(), reason);
-            found.images = self.names_with(&diff_id)?;
-            if request.repair {
-                let done = self.repair_layer(&repair, &staging, &diff_id, staged.as_deref(), usage);
-                settle(&mut found, done, op, &mut *tell, &diff_id)?;
-            }
-            report.damage.push(found);
+            self.verify_layer(&repair, &stored_digest(&diff_id)?, usage, &mut *tell, &mut report)?;
         }
         for image in self.db.read(rows::all_with_hidden)? {
-            report.images += 1;
-            let id = stored_digest(&image.id)?;
-            let Some(reason) = wrong_config(&image) else { continue };
-            tell(progress::said(&format!("damaged: {reason}"), &id.short()))?;
-            let mut found = damage(DamagedPart::Image, &image.id, reason);
-            found.images = self.shown_names(&image.id)?;
-            if request.repair {
-                let done = self.repair_config(&repair, &id);
-                settle(&mut found, done, op, &mut *tell, &id)?;
-            }
-            report.damage.push(found);
+            self.verify_config(&repair, &image, &mut *tell, &mut report)?;
         }
         Ok(report)
+    }
+
+    fn verify_layer(
+        &self,
+        repair: &Repair<'_>,
+        diff_id: &Digest,
+        usage: Usage<'_>,
+        tell: Tell<'_>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        let staging = self.layers.stage()?;
+        let (reason, staged) = match self.look(&staging, diff_id, repair.op)? {
+            Looked::Gone => return Ok(()),
+            Looked::Whole => {
+                report.layers += 1;
+                return tell(progress::said("ok", &diff_id.short()));
+            }
+            Looked::Tree(reason, name) => (reason, Some(name)),
+            Looked::Content(reason) => (reason, None),
+        };
+        report.layers += 1;
+        tell(progress::said(&format!("damaged: {reason}"), &diff_id.short()))?;
+        let mut found = damage(DamagedPart::Layer, &diff_id.to_string(), reason);
+        found.images = self.names_with(diff_id)?;
+        if repair.request.repair {
+            let done = self.repair_layer(repair, &staging, diff_id, staged.as_deref(), usage);
+            settle(&mut found, done, repair.op, tell, diff_id)?;
+        }
+        report.damage.push(found);
+        Ok(())
+    }
+
+    fn verify_config(
+        &self,
+        repair: &Repair<'_>,
+        image: &ImageRow,
+        tell: Tell<'_>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        report.images += 1;
+        let id = stored_digest(&image.id)?;
+        let Some(reason) = wrong_config(image) else { return Ok(()) };
+        tell(progress::said(&format!("damaged: {reason}"), &id.short()))?;
+        let mut found = damage(DamagedPart::Image, &image.id, reason);
+        found.images = self.shown_names(&image.id)?;
+        if repair.request.repair {
+            let done = self.repair_config(repair, &id);
+            settle(&mut found, done, repair.op, tell, &id)?;
+        }
+        report.damage.push(found);
+        Ok(())
     }
 
     /// Looks at one layer.
@@ -129,12 +149,18 @@ impl Images {
             return Ok(Looked::Content(format!("its content has the digest {found}")));
         }
         let open = |layer: &OwnedFd| tree::open_dir_at(layer.as_fd(), recipe::DIFF);
-        match differ(&open(&layer)?, &open(&staging.open(&name)?)?, begun, op)? {
-            Some(reason) => Ok(Looked::Tree(reason, name)),
-            None => {
+        let want = open(&staging.open(&name)?)?;
+        match open(&layer).and_then(|have| differ(&have, &want, begun, op)) {
+            Ok(Some(reason)) => Ok(Looked::Tree(reason, name)),
+            Ok(None) => {
                 staging.forget(&name)?;
                 Ok(Looked::Whole)
             }
+            // A directory that cannot be read, say: the second copy is right all the same.
+            Err(error) => Ok(match self.unreadable(diff_id, error)? {
+                Looked::Content(reason) => Looked::Tree(reason, name),
+                other => other,
+            }),
         }
     }
 

@@ -122,17 +122,28 @@ pub(crate) fn rename_at(
     dir: BorrowedFd<'_>,
     name: impl AsRef<[u8]>,
 ) -> Result<()> {
+    rename_how((old_dir, old_name.as_ref()), (dir, name.as_ref()), libc::RENAME_NOREPLACE)
+}
+
+/// renameat2(2) that puts each in the other's place at once: at no time does one of the names not exist.
+pub(crate) fn exchange_at(
+    old_dir: BorrowedFd<'_>,
+    old_name: impl AsRef<[u8]>,
+    dir: BorrowedFd<'_>,
+    name: impl AsRef<[u8]>,
+) -> Result<()> {
+    rename_how((old_dir, old_name.as_ref()), (dir, name.as_ref()), libc::RENAME_EXCHANGE)
+}
+
+fn rename_how(
+    (old_dir, old_name): (BorrowedFd<'_>, &[u8]),
+    (dir, name): (BorrowedFd<'_>, &[u8]),
+    flags: libc::c_uint,
+) -> Result<()> {
     let (old, name) = (single(old_name)?, single(name)?);
     // SAFETY: both are NUL-terminated strings that live over the call.
     let got = unsafe {
-        libc::syscall(
-            libc::SYS_renameat2,
-            old_dir.as_raw_fd(),
-            old.as_ptr(),
-            dir.as_raw_fd(),
-            name.as_ptr(),
-            libc::RENAME_NOREPLACE,
-        )
+        libc::syscall(libc::SYS_renameat2, old_dir.as_raw_fd(), old.as_ptr(), dir.as_raw_fd(), name.as_ptr(), flags)
     };
     done(got as i32, "rename", &old)
 }

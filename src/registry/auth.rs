@@ -7,11 +7,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{RegistryAuth, to_base64};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Least time that a token is good for, and what is kept off its end.
+/// Least and longest time that a token is taken to be good for in seconds, and what is kept off its end.
 const LEAST_LIFE: u64 = 60;
+const LONGEST_LIFE: u64 = 86_400;
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// What a 401 asked for.
@@ -123,8 +124,7 @@ impl Access {
                     return Ok(Some(format!("Bearer {token}")));
                 }
                 let (answer, _) = self.token(transport, registry, realm, service, scope)?;
-                let life = Duration::from_secs(answer.1.max(LEAST_LIFE));
-                let end = Instant::now() + life.saturating_sub(MARGIN);
+                let end = Instant::now() + life(answer.1);
                 self.tokens.lock().insert(scope.to_owned(), (answer.0.clone(), end));
                 Ok(Some(format!("Bearer {}", answer.0)))
             }
@@ -201,13 +201,47 @@ impl Access {
     }
 }
 
-fn basic(name: &str, password: &str) -> String {
+/// How long a token is used that is said to be good for so many seconds: whatever the server says.
+fn life(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.clamp(LEAST_LIFE, LONGEST_LIFE)).saturating_sub(MARGIN)
+}
+
+/// The credentials that are meant for the registry `domain`. Those of docker's own are also kept under an address.
+pub(crate) fn auth_for(auths: &BTreeMap<String, RegistryAuth>, domain: &str) -> RegistryAuth {
+    auths.iter().find(|(given, _)| is_host(given, domain)).map(|(_, auth)| auth.clone()).unwrap_or_default()
+}
+
+fn is_host(given: &str, domain: &str) -> bool {
+    let host = given.split_once("://").map_or(given, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    host == domain || domain == "docker.io" && host == "index.docker.io"
+}
+
+pub(super) fn basic(name: &str, password: &str) -> String {
     format!("Basic {}", to_base64(format!("{name}:{password}").as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_life_a_server_names_is_one() {
+        let lives = [0, 300, u64::MAX].map(|seconds| life(seconds).as_secs());
+        assert_eq!(lives, [50, 290, 86_390]);
+        assert!(Instant::now().checked_add(life(u64::MAX)).is_some());
+    }
+
+    #[test]
+    fn credentials_are_found_by_host() {
+        let auth = |name: &str| RegistryAuth { username: name.into(), ..RegistryAuth::default() };
+        let auths = BTreeMap::from([
+            ("https://index.docker.io/v1/".to_owned(), auth("hub")),
+            ("https://r.example:5000".to_owned(), auth("own")),
+        ]);
+        for (domain, want) in [("docker.io", "hub"), ("r.example:5000", "own"), ("r.example", "")] {
+            assert_eq!(auth_for(&auths, domain).username, want, "{domain}");
+        }
+    }
 
     #[test]
     fn challenges_are_read() {

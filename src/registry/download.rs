@@ -1,7 +1,8 @@
 //! Downloads of files from any server: what builds add and take as their context.
 
+use super::auth::basic;
 use super::transport::{Answer, Ask, Payload, Transport};
-use super::url::Url;
+use super::url::{Url, split_user, unescape, without_secrets};
 use crate::error::{Error, Result};
 use crate::model::RegistryOptions;
 use std::io::{Cursor, Read};
@@ -21,15 +22,22 @@ pub(crate) struct Download {
 const HEADERS: [&str; 3] = ["content-disposition", "content-type", "last-modified"];
 
 impl Download {
-    /// Asks for a file. Errors: the address is none, or nobody answers there.
+    /// Asks for a file. A user and a password in the address go to its server, and stand in no error. Errors: the
+    /// address is none, or nobody answers there.
     pub(crate) fn start(url: &str, options: &RegistryOptions) -> Result<Download> {
-        let address = Url::parse(url).map_err(|_| Error::invalid(format!("{url} is not an http or https URL")))?;
-        let transport = Transport::for_files(options.clone());
+        let (address, user) = split_user(url);
+        let address = Url::parse(&address)
+            .map_err(|_| Error::invalid(format!("{} is not an http or https URL", without_secrets(url))))?;
+        let authorization = user.map(|user| {
+            let (name, password) = user.split_once(':').unwrap_or((user, ""));
+            basic(&unescape(name), &unescape(password))
+        });
+        let transport = Transport::for_files(options);
         let ask = Ask {
             method: "GET",
             url: address,
             headers: vec![("accept-encoding", "identity".into())],
-            authorization: None,
+            authorization,
             body: Payload::None,
         };
         let answer: Answer = transport.send(ask).map_err(|e| e.with_kind(crate::error::ErrorKind::Internal))?;

@@ -11,9 +11,10 @@ mod transport;
 mod trust;
 mod url;
 
+pub(crate) use auth::auth_for;
 pub(crate) use download::Download;
 pub(crate) use transport::Transport;
-pub(crate) use url::Url;
+pub(crate) use url::{Url, without_secrets};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::RegistryAuth;

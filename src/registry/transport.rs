@@ -26,8 +26,8 @@ const AGENT: &str = concat!("coracle/", env!("CARGO_PKG_VERSION"));
 /// The connections of one pull or push.
 pub(crate) struct Transport {
     options: RegistryOptions,
-    /// Plain HTTP to anybody: for files that are no secrets.
-    plain: bool,
+    /// Any server may be asked, with or without TLS; none has the trust that registries were given.
+    files: bool,
     stopped: AtomicBool,
     /// What failed may be tried elsewhere.
     halted: AtomicBool,
@@ -96,12 +96,15 @@ impl Answer {
 impl Transport {
     pub(crate) fn new(options: RegistryOptions) -> Transport {
         let (stopped, halted) = (AtomicBool::new(false), AtomicBool::new(false));
-        Transport { options, plain: false, stopped, halted, agents: Mutex::default() }
+        Transport { options, files: false, stopped, halted, agents: Mutex::default() }
     }
 
-    /// For any server, not only registries.
-    pub(super) fn for_files(options: RegistryOptions) -> Transport {
-        Transport { plain: true, ..Transport::new(options) }
+    /// For files of any server: what was said about registries (client certificates, authorities, insecure ones,
+    /// mirrors) does not hold for it, whatever its name.
+    pub(super) fn for_files(options: &RegistryOptions) -> Transport {
+        let (insecure, certs_dirs, mirrors) = Default::default();
+        let options = RegistryOptions { insecure, certs_dirs, mirrors, ..options.clone() };
+        Transport { files: true, ..Transport::new(options) }
     }
 
     /// Ends every call, now and later.
@@ -151,7 +154,7 @@ impl Transport {
     }
 
     fn is_insecure(&self, authority: &str) -> bool {
-        is_insecure(authority, &self.options)
+        !self.files && is_insecure(authority, &self.options)
     }
 
     /// The mirrors of a registry, in the order they are to be asked.
@@ -188,7 +191,7 @@ impl Transport {
     fn once(&self, ask: &mut Ask<'_>) -> Result<Answer> {
         self.check()?;
         let url = ask.url.clone();
-        if !url.https && !self.plain && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
+        if !url.https && !self.files && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
             let who = &url.authority;
             return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
         }
@@ -229,7 +232,7 @@ impl Transport {
             .timeout_per_write(Some(silence))
             .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
             .user_agent(AGENT)
-            .proxy(proxy(url)?);
+            .proxy(proxy(url, self.files)?);
         let config = if url.https { config.tls_config(self.tls(&url.authority)?) } else { config };
         let agent = config.build().new_agent();
         let mut agents = self.agents.lock();
@@ -282,20 +285,26 @@ fn system_roots() -> &'static [Certificate<'static>] {
     })
 }
 
-/// The proxy that the environment names for a TLS address. Plain HTTP goes straight: it is for this machine and for
-/// registries that were listed.
-fn proxy(url: &Url) -> Result<Option<ureq::Proxy>> {
+/// The proxy that the environment names for an address: of TLS, or of a file (which it is asked to tunnel to as well).
+/// Registries without TLS are asked straight: they are on this machine or were listed.
+fn proxy(url: &Url, files: bool) -> Result<Option<ureq::Proxy>> {
+    let name = match (url.https, files) {
+        (true, _) => "HTTPS_PROXY",
+        (false, true) => "HTTP_PROXY",
+        (false, false) => return Ok(None),
+    };
     let variable = |name: &str| {
         let value = std::env::var(name).or_else(|_| std::env::var(name.to_ascii_lowercase()));
         value.ok().filter(|value| !value.is_empty())
     };
-    if !url.https || variable("NO_PROXY").is_some_and(|list| exempt(url, &list)) {
+    // This machine needs none.
+    if exempt(url, &variable("NO_PROXY").unwrap_or_default()) {
         return Ok(None);
     }
-    let Some(proxy) = variable("HTTPS_PROXY") else { return Ok(None) };
+    let Some(proxy) = variable(name) else { return Ok(None) };
     let proxy = ureq::Proxy::new(&proxy);
     // The variable may hold a password.
-    proxy.map(Some).map_err(|_| Error::invalid("HTTPS_PROXY is not the address of a proxy"))
+    proxy.map(Some).map_err(|_| Error::invalid(format!("{name} is not the address of a proxy")))
 }
 
 fn exempt(url: &Url, list: &str) -> bool {
@@ -322,4 +331,36 @@ fn failed(method: &str, url: &Url, error: &ureq::Error) -> Error {
 /// The error of a connection that failed: trying again may help.
 fn lost(message: String) -> Error {
     Error::new(ErrorKind::Unavailable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_no_trust_of_registries() {
+        let dir = std::env::temp_dir().join(format!("coracle-transport-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("reg.lan")).unwrap();
+        std::fs::write(dir.join("reg.lan/ca.crt"), "an authority").unwrap();
+        let mirror = Mirror { registry: "docker.io".into(), url: "http://reg.lan".into() };
+        let options = RegistryOptions {
+            insecure: vec!["reg.lan".into()],
+            certs_dirs: vec![dir.clone()],
+            mirrors: vec![mirror],
+            ..RegistryOptions::default()
+        };
+        let (files, registries) = (Transport::for_files(&options), Transport::new(options));
+        let trust = |transport: &Transport| {
+            let own = certificates("reg.lan", &transport.options).unwrap().authorities.len();
+            (
+                transport.is_insecure("reg.lan"),
+                transport.is_insecure("127.0.0.1"),
+                own,
+                transport.mirrors("docker.io").len(),
+            )
+        };
+        let found = (trust(&registries), trust(&files));
+        std::fs::remove_dir_all(dir).unwrap();
+        assert_eq!(found, ((true, true, 1, 1), (false, false, 0, 0)));
+    }
 }

@@ -97,6 +97,48 @@ pub(crate) fn host_of(authority: &str) -> &str {
     }
 }
 
+/// Splits `user:password` off an address that somebody gave.
+pub(crate) fn split_user(text: &str) -> (String, Option<&str>) {
+    let Some((scheme, rest)) = text.split_once("://") else { return (text.to_owned(), None) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => (format!("{scheme}://{}", &rest[at + 1..]), Some(&rest[..at])),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// An address that somebody gave, for messages: without user and password, and without the query, where signed ones have
+/// their secrets.
+pub(crate) fn without_secrets(text: &str) -> String {
+    let (address, _) = split_user(text);
+    // Who knows what stands before the `@` of what is no address.
+    let whole = |url: Url| url.port().is_none_or(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    if text.contains('@') && !Url::parse(&address).is_ok_and(whole) {
+        return text.split("://").next().filter(|scheme| !scheme.contains('@')).unwrap_or_default().to_owned()
+            + "://...";
+    }
+    address.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// What percent-encoded text means; what is no such code stays as it is.
+pub(crate) fn unescape(text: &str) -> String {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|b| char::from(*b).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                rest = &after[2..];
+            }
+            _ => {
+                out.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 fn is_host_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']')
 }
@@ -142,6 +184,23 @@ mod tests {
         assert!(!url("https://h/x").same_origin(&url("http://h/x")));
         assert!(!url("https://h/x").same_origin(&url("https://h:444/x")));
         assert_eq!(url("http://[::1]:5000/").host(), "[::1]");
+    }
+
+    #[test]
+    fn addresses_are_shown_without_secrets() {
+        for (given, user, shown) in [
+            ("http://h/@types/x", None, "http://h/@types/x"),
+            ("https://me:p%40ss@h:1/a?sig=secret#x", Some("me:p%40ss"), "https://h:1/a"),
+            ("https://me:a@b@h", Some("me:a@b"), "https://h"),
+            ("https://me:sec/ret@h/x", None, "https://..."),
+            ("https://me:sec?ret@h/x", None, "https://..."),
+            ("https://me:sec ret@h/ x", Some("me:sec ret"), "https://..."),
+            ("foo?x", None, "foo"),
+        ] {
+            assert_eq!(split_user(given).1, user, "{given}");
+            assert_eq!(without_secrets(given), shown, "{given}");
+        }
+        assert_eq!(unescape("p%40ss%2fx%zz%4"), "p@ss/x%zz%4");
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(crate) fn of(tx: &Transaction<'_>, diff_id: &str, domain: &str) -> Result<Ve
     tx.prepare_cached(sql).and_then(|mut s| s.query_map([diff_id, domain], row)?.collect()).map_err(failed)
 }
 
+/// Whether a blob is known to be the layer `diff_id`: what it is somewhere, it is everywhere.
+pub(crate) fn is_known(tx: &Transaction<'_>, diff_id: &str, digest: &str) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM layer_blobs WHERE diff_id = ?1 AND digest = ?2)";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_row([diff_id, digest], |r| r.get(0))).map_err(failed)
+}
+
 /// Forgets one that is not there any more.
 pub(crate) fn remove(tx: &Transaction<'_>, diff_id: &str, domain: &str, repository: &str) -> Result<()> {
     let sql = "DELETE FROM layer_blobs WHERE diff_id = ?1 AND domain = ?2 AND repository = ?3";

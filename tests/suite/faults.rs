@@ -9,6 +9,7 @@ use coracle::Engine;
 use coracle::model::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -113,6 +114,26 @@ const UNTAG: Operation = Operation {
     finish: |root| root.load(&busybox_archive()),
 };
 
+const REPAIR: Operation = Operation {
+    words: &["verify", "--repair", "-q"],
+    prepare: |root| {
+        for layer in names(&root.dir.join("root/layers")) {
+            let tree = root.dir.join("root/layers").join(layer).join("diff");
+            std::fs::set_permissions(tree, std::fs::Permissions::from_mode(0o711)).expect("chmod");
+        }
+    },
+    finish: |root| {
+        let verify = |repair: bool| {
+            let request = VerifyImages { repair, ..VerifyImages::default() };
+            root.engine.verify(&request, &mut |_| Ok(()), Some(&soon())).expect("verify").damage
+        };
+        let left = verify(true);
+        // What is whole but for a mode needs no registry: it is never lost on the way.
+        assert!(left.iter().all(|damage| damage.repaired), "{left:?}");
+        assert_eq!(verify(false), []);
+    },
+};
+
 fn create(root: &Root) {
     let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
     root.create("target", body(&["sh", "-c", script], json!({})));
@@ -156,6 +177,20 @@ fn killed_while_it_stops() {
 #[test]
 fn killed_while_it_removes() {
     killed(&REMOVE);
+}
+
+/// At the moments when layers move.
+#[test]
+fn killed_while_it_repairs() {
+    let root = Root::new();
+    let moves: Vec<Point> = points(&root, &REPAIR).into_iter().filter(|point| point.call == "renameat2").collect();
+    assert!(!moves.is_empty());
+    for point in moves {
+        let when = format!("inject=renameat2:signal=KILL:when={}", point.count);
+        let output = run(&root, &REPAIR, &point.call, &when);
+        assert_eq!(output.status.signal(), Some(9), "{point:?}");
+        after(&root, &REPAIR, &format!("killed at {point:?}"));
+    }
 }
 
 #[test]

@@ -451,6 +451,26 @@ fn searches_by_the_old_protocol_and_by_the_catalog() {
     assert_eq!(text, "box\nteam/box\n");
 }
 
+/// A repository says of a layer that one has already that it is another blob: nothing that one pushes gets that blob.
+#[test]
+fn a_repository_that_lies_about_its_blobs_spoils_no_push() {
+    let root = Root::empty();
+    let layer = Tar::new().file("f", b"ours").end();
+    load(&root.engine, &archive::image("ours:1", &[&layer]));
+    let kind = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+    let stock = stocked(kind, &Tar::new().file("f", b"theirs").end(), &layer);
+    let lie = stock.layer.clone();
+    let evil = Scripted::start(move |asked| stock.answer(asked));
+    pull(&root.engine, &format!("{}/made/hand:1", evil.host())).expect("pull");
+    let target = format!("{}/team/ours:1", evil.host());
+    root.engine.image_tag("ours:1", &target).expect("tag");
+    // It takes no uploads: that it was asked to is what counts.
+    push(&root.engine, &target).expect_err("it takes no uploads");
+    let asked = evil.asked_for("/v2/team/ours/blobs/");
+    assert!(asked.iter().all(|asked| !asked.target.contains(&lie)), "{asked:?}");
+    assert!(asked.iter().any(|asked| asked.method == "POST"), "{asked:?}");
+}
+
 /// How much memory a command takes at most, in bytes.
 fn peak(root: &Root, words: &[&str]) -> u64 {
     let mut command = Command::new(built("coracle"));

@@ -3,6 +3,7 @@
 
 use super::save::{Tar, Wanted, to_json, wanted};
 use crate::error::Result;
+use crate::image::config::ImageConfig;
 use crate::image::digest::Digest;
 use crate::image::reference::Reference;
 use crate::image::{Emit, Images, host_architecture, labels, stored_digest};
@@ -66,9 +67,12 @@ fn manifest(image: &Wanted) -> Result<Value> {
 
 /// The entries of the index: one for each tag, or one without a name.
 fn listed(image: &Wanted, digest: &Digest, size: usize) -> Vec<Value> {
+    let config = ImageConfig::parse(&image.row.config).ok();
+    let architecture = config.and_then(|config| config.architecture).filter(|name| !name.is_empty());
+    let architecture = architecture.unwrap_or_else(|| host_architecture().into());
     let entry = |name: Option<&Reference>| {
         let mut entry = json!({ "mediaType": MANIFEST, "digest": digest.to_string(), "size": size,
-            "platform": { "architecture": host_architecture(), "os": "linux" } });
+            "platform": { "architecture": architecture, "os": "linux" } });
         if let Some(name) = name {
             entry["annotations"] = json!({ "io.containerd.image.name": name.full(),
                 "org.opencontainers.image.ref.name": name.tag().unwrap_or_default() });

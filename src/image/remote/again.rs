@@ -8,7 +8,7 @@ use crate::image::layers::Staging;
 use crate::image::reference::Reference;
 use crate::image::verify::Repair;
 use crate::image::{Images, stored_digest};
-use crate::registry::{Client, Transport};
+use crate::registry::{Client, Transport, auth_for};
 use crate::store::images as rows;
 
 impl Images {
@@ -61,7 +61,7 @@ impl Images {
             stored_digest(image)?;
             for name in self.db.read(|tx| rows::names(tx, image))?.iter().filter(|name| name.is_digest) {
                 let reference = Reference::parse(&name.name)?;
-                let auth = repair.request.auths.get(reference.domain()).cloned().unwrap_or_default();
+                let auth = auth_for(&repair.request.auths, reference.domain());
                 let transport = Transport::new(repair.options.clone());
                 let result = beside(&transport, &mut |_| Ok(()), repair.op, |say: Say| {
                     let client = Client::connect(&transport, reference.domain(), auth)?;

@@ -176,7 +176,7 @@ impl Pull<'_> {
         fetched.parts.into_iter().for_each(Part::discard);
         self.images.commit(&fetched.staging, &fetched.layers, &[NewImage { names, ..image }])?;
         if let Described::Image(manifest) = &described {
-            self.note(manifest, &diff_ids)?;
+            self.note(manifest, &diff_ids, &fetched.unpacked)?;
         }
         self.say.tell(progress::line(format!("Digest: {digest}"), ""));
         events.push(Event::image("pull", &stored, &reference.repository(), &labels));
@@ -242,7 +242,7 @@ impl Pull<'_> {
         for (layer, diff_id) in manifest.layers.iter().zip(&diff_ids) {
             layers.push(Layer { digest: layer.digest()?, size: layer.size, diff_id: Some(*diff_id) });
         }
-        let (fetched, _) = self.fetch(&layers)?;
+        let fetched = self.fetch(&layers)?;
         let created = parsed.created_ns();
         Ok((NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() }, fetched))
     }
@@ -256,9 +256,9 @@ impl Pull<'_> {
                 size.ok_or_else(|| Error::not_found(format!("layer {digest}: the registry has no such blob")))?;
             layers.push(Layer { digest, size, diff_id: None });
         }
-        let (fetched, unpacked) = self.fetch(&layers)?;
+        let fetched = self.fetch(&layers)?;
         let missing = || Error::internal("pull: a layer was lost");
-        let diff_ids = layers.iter().map(|layer| unpacked.get(&layer.digest).copied().ok_or_else(missing));
+        let diff_ids = layers.iter().map(|layer| fetched.unpacked.get(&layer.digest).copied().ok_or_else(missing));
         let diff_ids = diff_ids.collect::<Result<Vec<Digest>>>()?;
         let config = old.config(&diff_ids)?;
         let (parsed, diff_ids) = ImageConfig::read(&config)?;
@@ -266,8 +266,8 @@ impl Pull<'_> {
         Ok((NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() }, fetched))
     }
 
-    /// Fetches the layers that the store lacks; answers them, and the diff ids of those that were fetched by their blobs.
-    fn fetch(&self, layers: &[Layer]) -> Result<(Fetched<'_>, HashMap<Digest, Digest>)> {
+    /// Fetches the layers that the store lacks.
+    fn fetch(&self, layers: &[Layer]) -> Result<Fetched<'_>> {
         let has = |layer: &Layer| layer.diff_id.map_or(Ok(false), |diff_id| self.images.has_layer(&diff_id));
         for layer in layers {
             let status = if has(layer)? { "Already exists" } else { "Pulling fs layer" };
@@ -301,7 +301,7 @@ impl Pull<'_> {
             staged.insert(layer.diff_id, (name, layer));
         }
         let parts = parts.into_iter().map(|(_, part)| part.into_inner()).collect();
-        Ok((Fetched { staging, layers: staged, parts, _claims: claims }, unpacked))
+        Ok(Fetched { staging, layers: staged, unpacked, parts, _claims: claims })
     }
 
     /// The rights to download blobs, each once, waiting where other programs download them. What they bring meanwhile is
@@ -385,16 +385,21 @@ impl Pull<'_> {
         Ok((layer.digest, name, staged))
     }
 
-    /// Remembers which blobs the repository has, for a push. What we did not see is taken for what it says it is.
-    fn note(&self, manifest: &Manifest, diff_ids: &[Digest]) -> Result<()> {
+    /// Remembers which blobs the repository has, for a push: those that were unpacked here, now (`unpacked`, diff ids by
+    /// blobs) or once. Of a layer that the store had already, the manifest alone says so, and may lie.
+    fn note(&self, manifest: &Manifest, diff_ids: &[Digest], unpacked: &HashMap<Digest, Digest>) -> Result<()> {
         let (domain, repository) = (self.repository.domain(), &self.repository.path);
         self.images.db.write(Flush::Lazy, |tx| {
             for (layer, diff_id) in manifest.layers.iter().zip(diff_ids) {
                 if !layer.media_type.ends_with("gzip") {
                     continue;
                 }
-                let blob = BlobRow { repository: repository.clone(), digest: layer.digest.clone(), size: layer.size };
-                blobs::put(tx, &diff_id.to_string(), domain, &blob)?;
+                let (size, known) = (layer.size, diff_id.to_string());
+                let seen = unpacked.get(&layer.digest()?) == Some(diff_id);
+                if seen || blobs::is_known(tx, &known, &layer.digest)? {
+                    let blob = BlobRow { repository: repository.clone(), digest: layer.digest.clone(), size };
+                    blobs::put(tx, &known, domain, &blob)?;
+                }
             }
             Ok(())
         })
@@ -405,6 +410,8 @@ impl Pull<'_> {
 struct Fetched<'a> {
     staging: Staging<'a>,
     layers: StagedLayers,
+    /// The diff ids of what was fetched, by blobs.
+    unpacked: HashMap<Digest, Digest>,
     parts: Vec<Part<'a>>,
     _claims: Claims<'a>,
 }
