@@ -78,6 +78,7 @@ impl Walk<'_> {
             let ignored = self.patterns.ignores(path);
             if stat.is_dir() {
                 if !ignored || self.patterns.has_exceptions() {
+                    tree::check_depth(path.as_bytes())?;
                     let dir = tree::open_dir_at(from, &name)?;
                     let copy = Lazy::Wanted { above: to, name: &name, made: OnceCell::new() };
                     if !ignored {

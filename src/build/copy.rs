@@ -2,13 +2,13 @@
 
 use super::Build;
 use super::files::{Copier, Owner, make_dirs, open_dir, open_file, resolve, split, stat};
-use super::sources::{self, Found, From, hash_of, owner};
+use super::sources::{Found, From, hash_of, owner};
 use super::stage::State;
 use crate::buildfile::{Copy, Heredoc};
 use crate::container::extract;
 use crate::error::{Error, Result};
-use crate::image::Digest;
 use crate::image::archive_reader::{TarReader, Unrecorded, decompressed};
+use crate::image::{Digest, Hasher};
 use crate::kernel::tree::{self, Stat};
 use crate::model::PutArchive;
 use std::io::{BufReader, Write};
@@ -134,6 +134,7 @@ impl Build<'_> {
             Some(stage) => stage.image.clone(),
             None => Some(self.base_image(name).map_err(wrong)?.0),
         };
+        image.as_deref().map_or(Ok(()), |image| self.building.hold(image))?;
         self.shop.containers.build_root(image.as_deref()).map(Rc::new)
     }
 
@@ -145,15 +146,17 @@ impl Build<'_> {
         file.write_all(doc.content.as_bytes()).map_err(|e| Error::io("write a document", &e))?;
         tree::chmod_fd(file.as_fd(), 0o644)?;
         tree::utime_fd(file.as_fd(), tree::Time::default())?;
-        self.found(stage.dir, &doc.name)
+        self.found(stage.dir, &doc.name, "document")
     }
 
-    /// A file of the build's own as a source.
-    pub(super) fn found(&mut self, root: OwnedFd, name: &str) -> Result<Found> {
+    /// A file of the build's own as a source; `kind`: where it is from.
+    pub(super) fn found(&mut self, root: OwnedFd, name: &str, kind: &str) -> Result<Found> {
         let from = From { root: Rc::new(root), is_context: false, owners: false, op: self.op };
-        let mut found = from.find(&sources::literal(name))?;
-        let mut one = found.pop().ok_or_else(|| Error::internal("a file of the build's own is gone"))?;
-        (one.may_unpack, one.path) = (false, name.to_owned());
+        let mut one = from.one(name)?;
+        // ADD unpacks the same file where the context has it: that is another step.
+        let mut hasher = Hasher::new();
+        hasher.update(format!("{kind}\0{}", one.hash).as_bytes());
+        (one.may_unpack, one.hash) = (false, format!("file:{}", hasher.finish().hex()));
         Ok(one)
     }
 }

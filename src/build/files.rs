@@ -31,11 +31,17 @@ pub(super) fn stat(root: &OwnedFd, path: &str) -> Result<Option<Stat>> {
 
 /// Opens a file for reading; nothing that would block or act.
 pub(super) fn open_file(root: &OwnedFd, path: &str) -> Result<File> {
+    let not_a_file = || Error::invalid(format!("{path}: not a regular file"));
+    // Before it is opened: to open a device may act already.
+    let there = openat2(root.as_fd(), inside(path), libc::O_PATH, 0, IN_ROOT)?;
+    if !tree::stat_fd(there.as_fd())?.is_file() {
+        return Err(not_a_file());
+    }
     let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::from(openat2(root.as_fd(), inside(path), flags, 0, IN_ROOT)?);
     match tree::stat_fd(file.as_fd())?.is_file() {
         true => Ok(file),
-        false => Err(Error::invalid(format!("{path}: not a regular file"))),
+        false => Err(not_a_file()),
     }
 }
 
@@ -108,6 +114,7 @@ impl Copier<'_> {
             }
             path.extend_from_slice(&name);
             if stat.is_dir() {
+                tree::check_depth(path)?;
                 make_way(to, &name, true)?;
                 match tree::mkdir_at(to, &name, 0o700) {
                     Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
@@ -175,7 +182,7 @@ impl Copier<'_> {
         if self.owner.is_none() {
             tree::chown_fd(copy, stat.uid, stat.gid)?;
         }
-        tree::chmod_fd(copy, self.mode.unwrap_or(stat.mode & 0o7777))?;
+        tree::chmod_fd(copy, stat.mode & 0o7777)?;
         for key in tree::xattrs_fd(original)? {
             if (key == "security.capability" || key.starts_with("user."))
                 && let Some(value) = tree::get_xattr_fd(original, &key)?
@@ -185,6 +192,10 @@ impl Copier<'_> {
         }
         if let Some((user, group)) = self.owner {
             tree::chown_fd(copy, user, group)?;
+        }
+        // After the owner, which would take the rights of programs from it: these were asked for.
+        if let Some(mode) = self.mode {
+            tree::chmod_fd(copy, mode)?;
         }
         tree::utime_fd(copy, seconds(stat))
     }

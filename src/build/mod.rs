@@ -18,7 +18,7 @@ use crate::buildfile::{Instruction, Source, Stage, Step, parse_stages};
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
-use crate::image::{Building, Images, Reference};
+use crate::image::{Building, Images, Reference, host_architecture};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{BuildImage, Progress};
@@ -106,8 +106,12 @@ pub(crate) fn build<'a>(
     build.escape = source.escape;
     let (before, mut stages) = parse_stages(&source)?;
     build.plan(&mut stages)?;
-    match build.work(&source, &before, &stages) {
-        Ok(image) => build.succeed(image, &names),
+    let done = build.work(&source, &before, &stages).and_then(|image| {
+        build.succeed(&image, &names)?;
+        Ok(image)
+    });
+    match done {
+        Ok(image) => build.tell_end(image, &names),
         Err(error) => Err(build.fail(error)),
     }
 }
@@ -121,6 +125,7 @@ fn check(request: &BuildImage) -> Result<Vec<Reference>> {
     if !matches!(os, "" | "linux") {
         return Err(Error::invalid(format!("operating system is not supported: {os:?}")));
     }
+    check_architecture(&request.platform)?;
     let mut names: Vec<Reference> = Vec::new();
     for text in request.t.iter().filter(|text| !text.is_empty()) {
         let name = Reference::parse(text).map_err(|e| e.with_kind(ErrorKind::Internal))?;
@@ -133,6 +138,21 @@ fn check(request: &BuildImage) -> Result<Vec<Reference>> {
         }
     }
     Ok(names)
+}
+
+/// Steps run on this machine: a platform (`os[/architecture[/variant]]`) of another architecture is refused.
+fn check_architecture(platform: &str) -> Result<()> {
+    let host = host_architecture();
+    let asked = platform.split('/').nth(1).unwrap_or_default().to_ascii_lowercase();
+    let known = match asked.as_str() {
+        "x86_64" | "x86-64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    match known.is_empty() || known == host {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("platform {platform}: this machine builds for linux/{host} only"))),
+    }
 }
 
 impl Build<'_> {
@@ -255,12 +275,17 @@ impl Build<'_> {
         image.ok_or_else(|| Error::internal("No image was generated. Is your Dockerfile empty?"))
     }
 
-    fn succeed(mut self, image: String, names: &[Reference]) -> Result<String> {
-        let events = self.building.finish(Some(&image), names)?;
+    /// Everything becomes visible. The containers that stay are other ones' before the build's directory goes: an open
+    /// that finds them without it would remove them.
+    fn succeed(&mut self, image: &str, names: &[Reference]) -> Result<()> {
+        let events = self.building.finish(Some(image), names)?;
         for event in &events {
             self.shop.journal.append(event)?;
         }
-        self.shop.containers.keep_build_steps(&real(&self.containers))?;
+        self.shop.containers.keep_build_steps(&real(&self.containers))
+    }
+
+    fn tell_end(mut self, image: String, names: &[Reference]) -> Result<String> {
         self.out.line(format!("Successfully built {}\n", short(&image)))?;
         for name in names {
             self.out.line(format!("Successfully tagged {name}\n"))?;

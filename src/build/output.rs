@@ -4,28 +4,51 @@ use super::{Tell, short};
 use crate::error::Result;
 use crate::model::Progress;
 use serde_json::json;
+use std::collections::VecDeque;
 
 /// Most messages of a quiet build that are kept for the case that it fails.
 const MAX_KEPT: usize = 100_000;
+/// Most bytes of them.
+const MAX_KEPT_BYTES: usize = 8 << 20;
 
 pub(super) struct Output<'a> {
     tell: Tell<'a>,
     /// Of a quiet build: what it would have said.
-    kept: Option<Vec<Progress>>,
+    kept: Option<Kept>,
+}
+
+/// The last messages, the oldest first.
+#[derive(Default)]
+struct Kept {
+    messages: VecDeque<Progress>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn push(&mut self, message: Progress) {
+        self.bytes += size(&message);
+        self.messages.push_back(message);
+        while self.messages.len() > MAX_KEPT || self.bytes > MAX_KEPT_BYTES {
+            let Some(oldest) = self.messages.pop_front() else { break };
+            self.bytes -= size(&oldest);
+        }
+    }
+}
+
+fn size(message: &Progress) -> usize {
+    message.stream.len() + message.status.len() + message.id.len()
 }
 
 impl<'a> Output<'a> {
     pub(super) fn new(tell: Tell<'a>, quiet: bool) -> Output<'a> {
-        Output { tell, kept: quiet.then(Vec::new) }
+        Output { tell, kept: quiet.then(Kept::default) }
     }
 
     pub(super) fn message(&mut self, message: Progress) -> Result<()> {
         match &mut self.kept {
             None => (self.tell)(message),
             Some(kept) => {
-                if kept.len() < MAX_KEPT {
-                    kept.push(message);
-                }
+                kept.push(message);
                 Ok(())
             }
         }
@@ -65,7 +88,7 @@ impl<'a> Output<'a> {
 
     /// The end of one that failed.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        for message in self.kept.take().unwrap_or_default() {
+        for message in self.kept.take().unwrap_or_default().messages {
             self.message(message)?;
         }
         Ok(())

@@ -63,7 +63,7 @@ impl Build<'_> {
         tree::chmod_fd(file.as_fd(), 0o600)?;
         tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
         drop(file);
-        self.found(stage.dir, &named)
+        self.found(stage.dir, &named, "url")
     }
 
     /// Takes a body in, telling how far it is.
@@ -112,8 +112,8 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
     let mut kind = kind.to_ascii_lowercase();
     let head = download.peek(512)?;
     if matches!(kind.as_str(), "" | "application/octet-stream") {
-        let is_text = std::str::from_utf8(head).is_ok_and(|text| !text.contains('\0'));
-        kind = if is_text { "text/plain" } else { "application/x-tar" }.into();
+        let as_text = is_text(head);
+        kind = if as_text { "text/plain" } else { "application/x-tar" }.into();
     }
     match kind.as_str() {
         "text/plain" => {
@@ -141,6 +141,11 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
         }
         other => Err(Error::invalid(format!("unsupported Content-Type {other:?}"))),
     }
+}
+
+/// Whether the beginning of a file is text; it may end within a character.
+fn is_text(head: &[u8]) -> bool {
+    !head.contains(&0) && std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none())
 }
 
 fn is_git(url: &str) -> bool {

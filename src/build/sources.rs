@@ -65,6 +65,7 @@ impl From<'_> {
             }
             // A star takes no slash: deeper than the pattern nothing matches.
             if is_dir && path.matches('/').count() < depth {
+                tree::check_depth(path.as_bytes())?;
                 self.matching(tree::open_dir_at(dir, &name)?.as_fd(), pattern, path, matches)?;
             }
             path.truncate(length);
@@ -72,7 +73,8 @@ impl From<'_> {
         Ok(())
     }
 
-    fn one(&self, path: &str) -> Result<Found> {
+    /// What stands at a path.
+    pub(super) fn one(&self, path: &str) -> Result<Found> {
         let real = resolve(&self.root, path)?;
         let Some(there) = stat(&self.root, &real)? else {
             let missing = Error::not_found(format!("stat {path}: file does not exist"));
@@ -105,6 +107,7 @@ impl From<'_> {
             path.extend_from_slice(&name);
             self.object(dir, &name, path, &stat, hasher)?;
             if stat.is_dir() {
+                tree::check_depth(path)?;
                 self.tree(tree::open_dir_at(dir, &name)?.as_fd(), path, hasher)?;
             }
             path.truncate(length);
@@ -171,12 +174,6 @@ fn leaves(path: &str) -> bool {
         };
         depth < 0
     })
-}
-
-/// A name as a source that means nothing but that name.
-pub(super) fn literal(name: &str) -> String {
-    let special = |c: char| matches!(c, '*' | '?' | '[' | '\\');
-    name.chars().flat_map(|c| if special(c) { vec!['\\', c] } else { vec![c] }).collect()
 }
 
 fn has_wildcards(path: &str) -> bool {

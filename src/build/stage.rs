@@ -1,7 +1,7 @@
 //! A stage: its state, and what each instruction does to it.
 
 use super::args::Args;
-use super::{Build, Temporary, short};
+use super::{Build, Temporary, check_architecture, short};
 use crate::buildfile::{
     Command, Expander, Instruction, Stage, Step, parse_one, quoted, quoted_list, shown_duration, shown_list,
 };
@@ -99,6 +99,7 @@ impl Build<'_> {
         if !matches!(platform.split('/').next(), Some("" | "linux")) {
             return Err(Error::invalid(format!("operating system is not supported: {}", quoted(&platform))));
         }
+        check_architecture(&platform)?;
         let earlier = self.finished.iter().find(|stage| stage.name == base.to_lowercase());
         if let Some(earlier) = earlier {
             (state.image, state.config) = (earlier.image.clone(), earlier.config.clone());
@@ -146,16 +147,28 @@ impl Build<'_> {
             matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback)
         });
         if self.request.forcerm || self.request.rm && done.is_ok() || cancelled {
-            for container in std::mem::take(&mut self.containers) {
-                if container.is_real {
-                    self.shop.containers.remove_build_step(&container.id)?;
-                }
-                if !cancelled {
-                    self.out.line(format!("Removing intermediate container {}\n", short(&container.id)))?;
-                }
-            }
+            return done.and(self.clear(!cancelled));
         }
         done
+    }
+
+    /// Removes the containers of the steps so far. One that cannot go stays the build's; the others go all the same.
+    fn clear(&mut self, tell: bool) -> Result<()> {
+        let mut result = Ok(());
+        let mut stay = Vec::new();
+        for container in std::mem::take(&mut self.containers) {
+            let gone = if container.is_real { self.shop.containers.remove_build_step(&container.id) } else { Ok(()) };
+            let told = match (&gone, tell) {
+                (Ok(()), true) => self.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
+                _ => Ok(()),
+            };
+            if gone.is_err() {
+                stay.push(container);
+            }
+            result = result.and(gone).and(told);
+        }
+        self.containers = stay;
+        result
     }
 
     fn instruction(&mut self, state: &mut State<'_>, instruction: &Instruction) -> Result<()> {
@@ -326,10 +339,11 @@ impl Build<'_> {
 
     /// Whether the step is here already; then it is done.
     pub(super) fn probe(&mut self, state: &mut State<'_>, config: &ContainerConfig) -> Result<bool> {
-        if state.anew || self.request.nocache {
-            return Ok(false);
-        }
-        match self.building.cached(state.image.as_deref(), config)? {
+        let known = match state.anew || self.request.nocache {
+            true => None,
+            false => self.building.cached(state.image.as_deref(), config, &state.config)?,
+        };
+        match known {
             Some(id) => {
                 self.out.line(" ---> Using cache\n")?;
                 state.image = Some(id);
@@ -337,6 +351,8 @@ impl Build<'_> {
             }
             None => {
                 state.anew = true;
+                // From here on the build stands on it.
+                state.image.as_deref().map_or(Ok(()), |image| self.building.hold(image))?;
                 Ok(false)
             }
         }

@@ -194,13 +194,17 @@ impl Reader<'_> {
         }
     }
 
-    /// A name: letters, digits and `_`; one that begins with a digit is that digit.
+    /// A name: letters, digits and `_`; one that begins with a digit is of digits alone; a parameter of the shell's is
+    /// one character.
     fn name(&mut self) -> String {
         let mut name = String::new();
         while let Some(&c) = self.chars.peek() {
-            if name.is_empty() && c.is_numeric() {
+            if name.is_empty() && matches!(c, '@' | '*' | '#' | '?' | '-' | '$' | '!' | '0') {
                 self.chars.next();
                 return c.into();
+            }
+            if name.starts_with(char::is_numeric) && !c.is_numeric() {
+                break;
             }
             if !c.is_alphanumeric() && c != '_' {
                 break;
@@ -283,7 +287,11 @@ mod tests {
             ("${x}y", "oney"),
             ("$xy", ""),
             ("$x-y", "one-y"),
-            ("$12", "digit2"),
+            ("$12", ""),
+            ("$1a", "digita"),
+            ("$01", "1"),
+            ("$$x", "x"),
+            ("${@}", ""),
             ("${no:-d}", "d"),
             ("${empty:-d}", "d"),
             ("${x:-d}", "one"),

@@ -22,9 +22,10 @@ impl Patterns {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut patterns = Vec::new();
         for line in String::from_utf8_lossy(bytes).lines() {
-            let line = line.trim();
             // A comment begins its line; a blank before it makes it a name.
-            if line.is_empty() || line.starts_with('#') {
+            let is_comment = line.starts_with('#');
+            let line = line.trim();
+            if line.is_empty() || is_comment {
                 continue;
             }
             patterns.push(Pattern::parse(line)?);
@@ -86,13 +87,15 @@ fn matches_path(pattern: &[String], path: &[&str]) -> bool {
     // Where each beginning of the pattern may have come to in the path: no going back, so no pattern is slow.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
-    for part in pattern {
+    for (index, part) in pattern.iter().enumerate() {
         let mut next = vec![false; path.len() + 1];
         if part == "**" {
+            // At the end it means what lies in a directory, not the directory itself.
+            let inside = index > 0 && index + 1 == pattern.len();
             let mut any = false;
             for at in 0..=path.len() {
+                next[at] = any || !inside && reached[at];
                 any |= reached[at];
-                next[at] = any;
             }
         } else {
             for at in 0..path.len() {
@@ -208,6 +211,10 @@ mod tests {
     fn all_but_some() {
         let patterns = Patterns::read(b"**\n!src\n!*.md\nsrc/secret\n").unwrap();
         for (path, want) in [("a", true), ("src", false), ("src/m.rs", false), ("src/secret", true), ("r.md", false)] {
+            assert_eq!(patterns.ignores(path), want, "{path}");
+        }
+        let patterns = Patterns::read(b"a/**\n #b\n#c\n").unwrap();
+        for (path, want) in [("a", false), ("a/b", true), ("a/b/c", true), ("#b", true), ("#c", false)] {
             assert_eq!(patterns.ignores(path), want, "{path}");
         }
         assert!(Patterns::read(b"!").is_err() && Patterns::read(b"[a").is_err());

@@ -2,7 +2,7 @@
 
 use super::expand::split_words;
 use crate::error::{Error, Result};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Longest line that is taken, as docker's parser has it.
 const MAX_LINE: usize = 64 << 10;
@@ -48,6 +48,7 @@ impl Source {
         }
         let mut source = Source { lines: Vec::new(), escape: '\\', warnings: Vec::new() };
         let mut directives = Directives::default();
+        let mut ends = None;
         let mut at = 0;
         while at < all.len() {
             let line = all[at].trim_start();
@@ -78,7 +79,7 @@ impl Source {
             if blank {
                 source.warnings.push(format!("[WARNING]: Empty continuation line found in:\n    {line}"));
             }
-            let heredocs = heredocs(&line, source.escape, &all, &mut at);
+            let heredocs = heredocs(&line, source.escape, &all, &mut ends, &mut at);
             source.lines.push(Line { text: line, number, heredocs });
         }
         if source.lines.is_empty() {
@@ -135,29 +136,65 @@ impl Directives {
 
 /// The documents that a line names; `at` is moved behind them. Where one has no end, the line has none: to older
 /// builders it is a line as any other.
-fn heredocs(line: &str, escape: char, all: &[&str], at: &mut usize) -> Vec<Heredoc> {
+fn heredocs<'a>(
+    line: &str,
+    escape: char,
+    all: &[&'a str],
+    ends: &mut Option<Ends<'a>>,
+    at: &mut usize,
+) -> Vec<Heredoc> {
     let word = line.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
     if !matches!(word.as_str(), "RUN" | "COPY" | "ADD") || !line.contains("<<") {
         return Vec::new();
     }
     let (mut found, mut next) = (Vec::new(), *at);
     for word in split_words(line, escape) {
-        let Some(mut doc) = opening(&word) else { continue };
-        let end = all[next..].iter().position(|line| {
-            let line = line.trim_end_matches('\r');
-            let line = if doc.chomp { line.trim_start_matches('\t') } else { line };
-            line == doc.name
-        });
-        let Some(end) = end else { return Vec::new() };
-        for line in &all[next..next + end] {
+        let Some(doc) = opening(&word) else { continue };
+        let ends = ends.get_or_insert_with(|| Ends::of(all));
+        let Some(end) = ends.behind(next, &doc) else { return Vec::new() };
+        found.push((doc, next..end));
+        next = end + 1;
+    }
+    *at = next;
+    let filled = found.into_iter().map(|(mut doc, lines)| {
+        for line in &all[lines] {
             doc.content.push_str(if doc.chomp { line.trim_start_matches('\t') } else { line });
             doc.content.push('\n');
         }
-        next += end + 1;
-        found.push(doc);
+        doc
+    });
+    filled.collect()
+}
+
+/// Where lines stand that may end documents, by what they say: no file is slow, whatever its documents are called.
+struct Ends<'a> {
+    plain: HashMap<&'a str, Vec<usize>>,
+    /// Of lines that begin with tabs: without them.
+    chomped: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(all: &[&'a str]) -> Ends<'a> {
+        let mut ends = Ends { plain: HashMap::new(), chomped: HashMap::new() };
+        for (index, line) in all.iter().enumerate() {
+            let line = line.trim_end_matches('\r');
+            ends.plain.entry(line).or_default().push(index);
+            if line.starts_with('\t') {
+                ends.chomped.entry(line.trim_start_matches('\t')).or_default().push(index);
+            }
+        }
+        ends
     }
-    *at = next;
-    found
+
+    /// The line that ends a document which begins at line `from`.
+    fn behind(&self, from: usize, doc: &Heredoc) -> Option<usize> {
+        let first = |lines: &HashMap<&str, Vec<usize>>| {
+            let lines = lines.get(doc.name.as_str())?;
+            lines.get(lines.partition_point(|&line| line < from)).copied()
+        };
+        let chomped = first(&self.chomped).filter(|_| doc.chomp);
+        [first(&self.plain), chomped].into_iter().flatten().min()
+    }
 }
 
 /// `<<NAME`, `<<-NAME`, `3<<"NAME"`.

@@ -80,14 +80,16 @@ impl Containers {
 
     /// Makes containers that their build leaves, once it is on disk, ones as any other: they can be started again.
     pub(crate) fn keep_build_steps(&self, ids: &[String]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        // What the steps wrote was flushed by nobody.
+        tree::sync_fs(tree::open_dir(&self.root)?.as_fd())?;
         for id in ids {
             // The mark that nothing was flushed, which would keep the overlay from being mounted again.
             dirs::remove(&self.dir(id).join("work/work/incompat"))?;
         }
-        match ids.is_empty() {
-            true => Ok(()),
-            false => self.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id))),
-        }
+        self.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id)))
     }
 
     /// Removes the containers of builds whose program was killed.

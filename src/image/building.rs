@@ -10,12 +10,14 @@ use super::layer::{Stage, describe, recipe};
 use super::layers::Staging;
 use super::reference::Reference;
 use super::{Images, NewImage, Pending, StagedLayers, host_architecture, no_such, stored_digest};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree;
 use crate::model::{ContainerConfig, Event};
 use crate::op::Op;
+use crate::store::Flush;
 use crate::store::images as rows;
 use crate::time::{now_ns, rfc3339_nano};
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -29,8 +31,11 @@ pub(crate) struct Building<'a> {
     made: Vec<NewImage>,
     /// Images whose parent is found out to be another.
     adopted: Vec<(String, String)>,
-    /// What the cache may be taken from; empty: from everything that is here.
+    /// The cache is only taken from `sources`; else from everything that is here.
+    restricted: bool,
     sources: Vec<Sourced>,
+    /// Images of the store that stay as long as the build does.
+    held: HashSet<String>,
 }
 
 /// An image to take steps from.
@@ -62,10 +67,15 @@ impl Images {
             staged: StagedLayers::new(),
             made: Vec::new(),
             adopted: Vec::new(),
+            restricted: !sources.is_empty(),
             sources: Vec::new(),
+            held: HashSet::new(),
         };
         for name in sources {
-            let Ok(id) = self.resolve(name) else { continue };
+            let id = match self.resolve(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                other => other?,
+            };
             let (config, layers) = building.read(&id)?;
             building.sources.push(Sourced { id, config, layers });
         }
@@ -77,6 +87,24 @@ impl Building<'_> {
     /// The build's own directory, and its name: it is there as long as the build lives.
     pub(crate) fn place(&self) -> (PathBuf, &str) {
         (self.staging.path(), self.staging.name())
+    }
+
+    /// Keeps an image, and so its layers, until the build is over. Errors: it is gone.
+    pub(crate) fn hold(&mut self, id: &str) -> Result<()> {
+        if self.held.contains(id) || self.is_own(id) {
+            return Ok(());
+        }
+        let builder = self.staging.name();
+        self.images.db.write(Flush::Lazy, |tx| match rows::any(tx, id)? {
+            Some(_) => rows::lease(tx, builder, id),
+            None => Err(no_such(id)),
+        })?;
+        self.held.insert(id.to_owned());
+        Ok(())
+    }
+
+    fn is_own(&self, id: &str) -> bool {
+        self.made.iter().any(|made| made.id.to_string() == id)
     }
 
     /// A new directory of the build's.
@@ -128,10 +156,7 @@ impl Building<'_> {
 
     /// Makes an image; answers its id.
     pub(crate) fn image(&mut self, step: &Step<'_>, layer: Option<Digest>) -> Result<String> {
-        let (below, mut layers) = match step.parent {
-            Some(parent) => self.read(parent)?,
-            None => (ImageConfig::default(), Vec::new()),
-        };
+        let (below, mut layers) = self.below(step.parent)?;
         layers.extend(layer);
         let created_ns = now_ns();
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -185,9 +210,16 @@ impl Building<'_> {
     }
 
     /// An image that is this step on this parent, where there is one: of this build, or of an earlier one.
-    pub(crate) fn cached(&mut self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
+    ///
+    /// `config`: what containers of it are made from, for an image that tells only of its last step's.
+    pub(crate) fn cached(
+        &mut self,
+        parent: Option<&str>,
+        wanted: &ContainerConfig,
+        config: &ContainerConfig,
+    ) -> Result<Option<String>> {
         let local = self.local(parent, wanted)?;
-        if self.sources.is_empty() {
+        if !self.restricted {
             return Ok(local);
         }
         if let Some(id) = local
@@ -195,25 +227,42 @@ impl Building<'_> {
         {
             return Ok(Some(id));
         }
-        self.restored(parent, wanted)
+        self.restored(parent, wanted, config)
     }
 
     fn local(&self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
-        let is_it = |config: &[u8]| -> Result<bool> {
-            let have = ImageConfig::parse(config)?.container_config;
-            Ok(have.is_some_and(|have| is_same(&have, wanted)))
+        // What cannot be read is no match.
+        let looks_it = |config: &[u8]| {
+            ImageConfig::parse(config)
+                .ok()
+                .filter(|have| have.container_config.as_ref().is_some_and(|have| is_same(have, wanted)))
         };
         for image in self.made.iter().rev() {
-            if image.parent.map(|id| id.to_string()).as_deref() == parent && is_it(&image.config)? {
+            if image.parent.map(|id| id.to_string()).as_deref() == parent
+                && let Some(config) = looks_it(&image.config)
+                && self.is_next(parent, &config, &image.layers)?
+            {
                 return Ok(Some(image.id.to_string()));
             }
         }
         for row in self.images.db.read(|tx| rows::children(tx, parent))? {
-            if is_it(&row.config)? {
+            let Some(config) = looks_it(&row.config) else { continue };
+            let layers = self.images.db.read(|tx| rows::layers(tx, &row.id))?;
+            let layers = layers.iter().map(|id| stored_digest(id)).collect::<Result<Vec<_>>>()?;
+            if self.is_next(parent, &config, &layers)? {
                 return Ok(Some(row.id));
             }
         }
         Ok(None)
+    }
+
+    /// Whether an image is one step on `parent`. One that came from elsewhere has no parent here, and is any number of
+    /// steps on nothing.
+    fn is_next(&self, parent: Option<&str>, config: &ImageConfig, layers: &[Digest]) -> Result<bool> {
+        let (below, below_layers) = self.below(parent)?;
+        Ok(config.steps().count() == below.steps().count() + 1
+            && layers.starts_with(&below_layers)
+            && layers.len() <= below_layers.len() + 1)
     }
 
     /// Whether an image is a source, or one is made of it.
@@ -234,11 +283,13 @@ impl Building<'_> {
 
     /// The step as an image from elsewhere has it: its last step is that image, any other is made again from what it
     /// says and holds.
-    fn restored(&mut self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
-        let (below, below_layers) = match parent {
-            Some(parent) => self.read(parent)?,
-            None => (ImageConfig::default(), Vec::new()),
-        };
+    fn restored(
+        &mut self,
+        parent: Option<&str>,
+        wanted: &ContainerConfig,
+        config: &ContainerConfig,
+    ) -> Result<Option<String>> {
+        let (below, below_layers) = self.below(parent)?;
         let before: Vec<History> = below.steps().cloned().collect();
         let text = created_by(wanted);
         for index in 0..self.sources.len() {
@@ -269,17 +320,20 @@ impl Building<'_> {
             }
             let created = step.created.as_deref().and_then(|text| crate::time::parse_rfc3339(text.as_bytes()));
             let author = step.author.clone().unwrap_or_default();
-            let mut config = wanted.clone();
-            // What the step's comment stands for is not known: what is run is what the image below says.
-            config.cmd = below.config.as_ref().and_then(|config| config.cmd.clone());
             let history = steps[..=before.len()].to_vec();
             let architecture = source.config.architecture.clone();
             self.sources.swap(0, index);
             self.sources.truncate(1);
-            let step = Step { parent, config: &config, container_config: wanted, container: "", author: &author };
+            self.hold(&id)?;
+            let step = Step { parent, config, container_config: wanted, container: "", author: &author };
             return self.add(&step, architecture, created.unwrap_or_default(), history, layers).map(Some);
         }
         Ok(None)
+    }
+
+    /// What a step stands on.
+    fn below(&self, parent: Option<&str>) -> Result<(ImageConfig, Vec<Digest>)> {
+        parent.map_or_else(|| Ok(Default::default()), |parent| self.read(parent))
     }
 
     fn read(&self, id: &str) -> Result<(ImageConfig, Vec<Digest>)> {
@@ -294,10 +348,13 @@ impl Building<'_> {
         Ok((ImageConfig::parse(&row.config)?, layers))
     }
 
-    /// Makes everything visible, and gives `image` its names. Answers the events.
-    pub(crate) fn finish(mut self, image: Option<&str>, names: &[Reference]) -> Result<Vec<Event>> {
+    /// Makes everything visible, and gives `image` its names. Answers the events. The build's directory stays until
+    /// this is dropped.
+    pub(crate) fn finish(&mut self, image: Option<&str>, names: &[Reference]) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         let mut labels = Default::default();
+        // Of an attempt that failed.
+        self.made.iter_mut().for_each(|made| made.names.clear());
         if let Some(id) = image {
             let (config, layers) = self.read(id)?;
             labels = config.config.map(|config| config.labels).unwrap_or_default();
@@ -323,7 +380,7 @@ impl Building<'_> {
             self.images.commit(&self.staging, &self.staged, &self.made)?;
         }
         if !self.adopted.is_empty() {
-            self.images.db.write(crate::store::Flush::Lazy, |tx| {
+            self.images.db.write(Flush::Lazy, |tx| {
                 self.adopted.iter().try_for_each(|(id, parent)| rows::set_parent(tx, id, parent))
             })?;
         }
@@ -350,6 +407,13 @@ impl Drop for Building<'_> {
         let mut pending = self.images.pending.lock();
         for image in &self.made {
             pending.remove(&image.id.to_string());
+        }
+        drop(pending);
+        if !self.held.is_empty() {
+            // What fails here the next open does.
+            let builder = self.staging.name();
+            let ended = self.images.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
+            let _ = ended.and_then(|()| self.images.collect());
         }
     }
 }

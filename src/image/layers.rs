@@ -91,6 +91,11 @@ impl Layers {
         Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
+    /// Whether a staging directory of that name is there.
+    pub(crate) fn is_staging(&self, name: &str) -> bool {
+        self.root.join(TMP).join(name).exists()
+    }
+
     /// Takes the exclusive right to move layers.
     pub(crate) fn moving(&self) -> Result<Moving<'_>> {
         let lock = self.reopen(LAYERS)?;

@@ -125,6 +125,7 @@ impl Images {
         images.collect()?;
         let known = |diff_id: &Digest| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()));
         images.layers.sweep(known, options.registry.parts_limit)?;
+        images.end_lost_leases()?;
         Ok(images)
     }
 
@@ -187,6 +188,17 @@ impl Images {
             false => Ok(Vec::new()),
         })?;
         self.free(&gone)
+    }
+
+    /// Ends the leases of builds whose program was killed: the sweep took their directories.
+    fn end_lost_leases(&self) -> Result<()> {
+        let holders = self.db.read(rows::lease_holders)?;
+        let lost: Vec<String> = holders.into_iter().filter(|builder| !self.layers.is_staging(builder)).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.db.write(Flush::Lazy, |tx| lost.iter().try_for_each(|builder| rows::end_leases(tx, builder)))?;
+        self.collect()
     }
 
     /// Removes the files of layers whose rows are gone, unless they came back.
@@ -369,7 +381,7 @@ fn labels(config: &[u8]) -> StringMap {
 }
 
 /// This machine's architecture in the names of images.
-fn host_architecture() -> &'static str {
+pub(crate) fn host_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -17,7 +17,8 @@ impl Images {
         let ((done, events, freed), gone) = self.db.write_to_free(Flush::Durable, |tx| {
             let mut removal = Removal::new(tx, usage, RemoveImage::default());
             for image in rows::all(tx)? {
-                if usage(&image.id)?.is_empty() && filter.takes(tx, &image)? {
+                let free = usage(&image.id)?.is_empty() && !rows::is_leased(tx, &image.id)?;
+                if free && filter.takes(tx, &image)? {
                     remove(&mut removal, tx, &image)?;
                 }
             }

@@ -200,6 +200,9 @@ impl Removal<'_> {
         if rows::has_children(self.tx, &image.id)? {
             return conflict(HARD, "image has dependent child images".into(), false);
         }
+        if rows::is_leased(self.tx, &image.id)? {
+            return conflict(HARD, "image is being used by a running build".into(), true);
+        }
         let users = (self.usage)(&image.id)?;
         if let Some(user) = users.iter().find(|user| user.running) {
             return conflict(HARD, format!("image is being used by running container {}", short(&user.id)), true);

@@ -193,6 +193,9 @@ impl Images {
         };
         let moving = self.layers.moving()?;
         for image in self.db.read(|tx| rows::images_of_layer(tx, &diff_id.to_string()))? {
+            if self.db.read(|tx| rows::is_leased(tx, &image))? {
+                return Err(Error::conflict("a running build stands on it: try again when it is over"));
+            }
             if let Some(user) = usage(&image)?.iter().find(|user| user.running) {
                 let id = user.id.get(..12).unwrap_or(&user.id);
                 return Err(Error::conflict(format!("the running container {id} stands on it: stop it first")));

@@ -408,6 +408,19 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
 
 const REMOVE_DEPTH: usize = 32;
 
+/// Directories in directories that are gone into with a descriptor (or two) for each.
+const MAX_DEPTH: usize = 300;
+
+/// To be asked before going into the directory `path` of a tree. Errors: it lies too deep.
+pub(crate) fn check_depth(path: &[u8]) -> Result<()> {
+    let depth = path.split(|&b| b == b'/').filter(|part| !part.is_empty()).count();
+    if depth <= MAX_DEPTH {
+        return Ok(());
+    }
+    let start = String::from_utf8_lossy(&path[..path.len().min(60)]).into_owned();
+    Err(Error::invalid(format!("{start}...: more than {MAX_DEPTH} directories in one another")))
+}
+
 fn clear(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: usize, lifted: &mut u64) -> Result<()> {
     for (name, is_dir) in entries(dir)? {
         if !is_dir {

@@ -41,6 +41,15 @@ CREATE TABLE image_names (
 CREATE INDEX image_names_image ON image_names (image_id);
 ";
 
+/// Images that builds stand on (by the name of the build's directory in `tmp/`): what they make of them has no row yet.
+pub(crate) const SCHEMA_LEASES: &str = "
+CREATE TABLE build_images (
+    builder  TEXT NOT NULL,
+    image_id TEXT NOT NULL REFERENCES images ON DELETE CASCADE,
+    PRIMARY KEY (image_id, builder)
+) STRICT, WITHOUT ROWID;
+";
+
 /// One image row.
 #[derive(Debug, Clone)]
 pub(crate) struct ImageRow {
@@ -286,5 +295,29 @@ pub(crate) fn any_hidden(tx: &Transaction<'_>) -> Result<bool> {
 }
 
 fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
-    tx.prepare_cached("SELECT 1 FROM containers WHERE image_id = ?1").and_then(|mut s| s.exists([id])).map_err(failed)
+    let sql = "SELECT 1 FROM containers WHERE image_id = ?1";
+    Ok(is_leased(tx, id)? || tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed)?)
+}
+
+/// Whether a build that is not over stands on an image.
+pub(crate) fn is_leased(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM build_images WHERE image_id = ?1";
+    tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed)
+}
+
+/// Lets a build stand on an image, which must be there.
+pub(crate) fn lease(tx: &Transaction<'_>, builder: &str, id: &str) -> Result<()> {
+    let sql = "INSERT OR IGNORE INTO build_images (builder, image_id) VALUES (?1, ?2)";
+    tx.execute(sql, [builder, id]).map(drop).map_err(failed)
+}
+
+/// Ends a build's leases.
+pub(crate) fn end_leases(tx: &Transaction<'_>, builder: &str) -> Result<()> {
+    tx.execute("DELETE FROM build_images WHERE builder = ?1", [builder]).map(drop).map_err(failed)
+}
+
+/// The builds that stand on images.
+pub(crate) fn lease_holders(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT builder FROM build_images";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([], |r| r.get(0))?.collect()).map_err(failed)
 }

@@ -31,6 +31,7 @@ const STEPS: &[&[&str]] = &[
     &[networks::SCHEMA],
     &[links::SCHEMA],
     &[containers::SCHEMA_BUILDS],
+    &[images::SCHEMA_LEASES],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 

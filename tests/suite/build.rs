@@ -180,6 +180,76 @@ fn the_cache_knows_what_changed() {
 }
 
 #[test]
+fn an_image_from_elsewhere_is_taken_for_what_it_is() {
+    let root = Root::new();
+    let file = "FROM busybox\nENTRYPOINT [\"/bin/x\"]\nCMD [\"y\"]\nRUN touch /a\n";
+    let (whole, _) = build(&root, context(&format!("{file}RUN touch /b\n")));
+    let (scratch, _) = build(&root, context("FROM scratch\nCOPY f /a\nCOPY f /b\n").file("f", b"1"));
+    root.engine.image_tag(&whole, "mine").expect("tag");
+    root.engine.image_tag(&scratch, "files").expect("tag");
+    let mut saved = Vec::new();
+    root.engine.image_save(&["mine".into(), "files".into()], &mut saved, None).expect("save");
+    let other = Root::new();
+    other.engine.image_load(&mut &saved[..], &mut |_| Ok(()), None).expect("load");
+
+    // A step of its middle has the configuration that the build file gives it.
+    let how = BuildImage { cachefrom: vec!["mine".into()], ..plain() };
+    let (id, said) = build_with(&other, &how, context(file));
+    assert_eq!(said.matches("Using cache").count(), 3, "{said}");
+    let config = config(&other, &id);
+    assert_eq!((config.entrypoint, config.cmd), (Some(vec!["/bin/x".into()]), Some(vec!["y".into()])));
+    // Two steps on nothing are no cache for the second of them alone.
+    let (_, said) = build(&other, context("FROM scratch\nCOPY f /b\n").file("f", b"1"));
+    assert!(!said.contains("Using cache"), "{said}");
+    // A cache that is not here is no licence to take from all others.
+    let how = BuildImage { cachefrom: vec!["nosuch".into()], ..plain() };
+    let (_, said) = build_with(&other, &how, context("FROM scratch\nCOPY f /b\n").file("f", b"1"));
+    assert!(!said.contains("Using cache"), "{said}");
+}
+
+#[test]
+fn what_a_build_stands_on_stays() {
+    let root = Root::new();
+    let id = root.engine.image_inspect("busybox").expect("inspect").id;
+    let bytes = context("FROM busybox\nENV a=b\nRUN sleep 0.2; ls /bin > /list\n").end();
+    let mut tried = false;
+    let mut tell = |message: Progress| {
+        if message.stream.starts_with("Step 3/3") {
+            tried = true;
+            let filters = [("dangling".to_owned(), vec!["false".to_owned()])].into();
+            assert_eq!(root.engine.image_prune(&filters).expect("prune").images_deleted, None);
+            let how = RemoveImage { force: true, ..RemoveImage::default() };
+            fails(root.engine.image_remove(&id, how), ErrorKind::Conflict, "being used by a running build");
+            // Its name may go.
+            root.engine.image_remove("busybox", RemoveImage::default()).expect("untag");
+        }
+        Ok(())
+    };
+    let built = root.engine.image_build(&plain(), Context::Tar(&mut &bytes[..]), &mut tell, Some(&soon()));
+    let built = built.expect("build");
+    assert!(tried);
+    assert!(sh(&root, &built, "cat /list").contains("busybox"));
+    // Afterwards nothing is kept for it.
+    let how = RemoveImage { force: true, ..RemoveImage::default() };
+    root.engine.image_remove(&built, how).expect("remove");
+    let layers = std::fs::read_dir(root.dir.join("root/layers")).expect("layers").count();
+    assert_eq!(layers, 0);
+}
+
+#[test]
+fn what_is_asked_in_vain_is_refused() {
+    let root = Root::new();
+    let how = BuildImage { platform: "linux/s390x".into(), ..plain() };
+    refused(&root, &how, context("FROM busybox\n"), ErrorKind::Unsupported, "platform linux/s390x");
+    let deep = "FROM busybox\nRUN i=0; while [ $i -lt 400 ]; do mkdir d; cd d; i=$((i+1)); done\n";
+    refused(&root, &plain(), context(deep), ErrorKind::Invalid, "directories in one another");
+    // Rights of programs that are asked for are kept, whoever the owner is.
+    let file = "FROM busybox\nCOPY --chmod=4755 --chown=1:1 f /f\n";
+    let (id, _) = build(&root, context(file).file("f", b"1"));
+    assert_eq!(sh(&root, &id, "stat -c %a:%u /f"), "4755:1\n");
+}
+
+#[test]
 fn what_fails_says_why_and_leaves_what_was_done() {
     let root = Root::new();
     let file = "FROM busybox\nRUN touch /one\nRUN echo last words; exit 3\n";

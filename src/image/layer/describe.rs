@@ -71,6 +71,7 @@ fn below(tar: &mut TarWriter<'_>, dir: BorrowedFd<'_>, path: &mut Vec<u8>) -> Re
         if whiteout {
             tar.whiteout(path)?;
         } else if stat.is_dir() {
+            tree::check_depth(path)?;
             let opened = tree::open_dir_at(dir, &name)?;
             tar.directory(opened.as_fd(), path)?;
             path.push(b'/');
