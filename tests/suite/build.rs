@@ -217,7 +217,7 @@ fn what_a_build_stands_on_stays() {
         if message.stream.starts_with("Step 3/3") {
             tried = true;
             let filters = [("dangling".to_owned(), vec!["false".to_owned()])].into();
-            assert_eq!(root.engine.image_prune(&filters).expect("prune").images_deleted, None);
+            assert_eq!(root.engine.images_prune(&filters).expect("prune").images_deleted, None);
             let how = RemoveImage { force: true, ..RemoveImage::default() };
             fails(root.engine.image_remove(&id, how), ErrorKind::Conflict, "being used by a running build");
             // Its name may go.
@@ -246,7 +246,7 @@ fn what_is_asked_in_vain_is_refused() {
     // Rights of programs that are asked for are kept, whoever the owner is.
     let file = "FROM busybox\nCOPY --chmod=4755 --chown=1:1 f /f\n";
     let (id, _) = build(&root, context(file).file("f", b"1"));
-    assert_eq!(sh(&root, &id, "stat -c %a:%u /f"), "4755:1\n");
+    assert_eq!(sh(&root, &id, "stat -c %a:%u /f"), "4755:1");
 }
 
 #[test]
