@@ -207,13 +207,12 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
     for (asked, what) in [
         (host.resources.cpu_count > 0, "CPU count. Count discarded."),
         (host.resources.disk_quota > 0, "a disk quota. DiskQuota discarded."),
-        (host.console_size != [0, 0], "a console size. ConsoleSize discarded."),
     ] {
         if asked {
             warnings.push(format!("linux does not support {what}"));
         }
     }
-    (host.resources.cpu_count, host.resources.disk_quota, host.console_size) = (0, 0, [0, 0]);
+    (host.resources.cpu_count, host.resources.disk_quota) = (0, 0);
     if !host.lxc_conf.is_empty() {
         host.lxc_conf.clear();
         warnings.push("The lxc execution driver is not supported. LxcConf discarded.".into());

@@ -336,7 +336,6 @@ fn fields_of_other_systems_are_taken_and_warned_about() {
         "linux does not support CPU percent. Percent discarded.",
         "linux does not support CPU count. Count discarded.",
         "linux does not support a disk quota. DiskQuota discarded.",
-        "linux does not support a console size. ConsoleSize discarded.",
         "The lxc execution driver is not supported. LxcConf discarded.",
     ] {
         assert!(created.warnings.iter().any(|warning| warning == text), "{:?} lacks {text}", created.warnings);
@@ -346,6 +345,9 @@ fn fields_of_other_systems_are_taken_and_warned_about() {
     assert!(root.logs(&created.id).out().contains(" /t tmpfs "), "the rest of the request counts");
     let kept = root.inspect(&created.id).host_config;
     assert_eq!((kept.resources.cpu_percent, kept.resources.cpu_count, kept.resources.disk_quota), (0, 0, 0));
+    // Every client that has a terminal sends it; dockerd keeps it and says nothing.
+    assert_eq!(kept.console_size, [25, 80]);
+    assert!(!created.warnings.iter().any(|warning| warning.contains("ConsoleSize")), "{:?}", created.warnings);
     assert_eq!(kept.container_id_file, "/no/where", "the file is the client's own to write");
     assert!(!std::path::Path::new("/no/where").exists());
 }
