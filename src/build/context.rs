@@ -124,9 +124,9 @@ pub(super) fn build_file(root: &OwnedFd, asked: &str) -> Result<(String, Vec<u8>
 }
 
 /// Takes away from a context what only served the build, where the ignore file names it: the client had to send it.
-pub(super) fn take_away(root: &OwnedFd, build_file: &str) -> Result<()> {
+pub(super) fn take_away(root: &OwnedFd, build_file: Option<&str>) -> Result<()> {
     let patterns = ignored(root)?;
-    for own in [".dockerignore", build_file] {
+    for own in [Some(".dockerignore"), build_file].into_iter().flatten() {
         let path = resolve(root, own)?;
         if patterns.ignores(path.trim_start_matches('/')) {
             let (above, last) = split(&path);

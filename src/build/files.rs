@@ -8,7 +8,11 @@ use crate::kernel::tree::{self, Stat, Time};
 use crate::op::Op;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Files are copied in pieces of so many bytes.
+const PIECE: u64 = 64 << 20;
 
 /// An owner: user and group.
 pub(super) type Owner = (u32, u32);
@@ -154,7 +158,7 @@ impl Copier<'_> {
                 let mut original = File::from(tree::open_at(from, name, flags, 0)?);
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
                 let mut copy = File::from(tree::open_at(to, new, flags, 0o600)?);
-                std::io::copy(&mut original, &mut copy).map_err(|e| Error::io("copy a file", &e))?;
+                self.bytes(&mut original, &mut copy)?;
                 self.finish(copy.as_fd(), original.as_fd(), stat)
             }
             libc::S_IFLNK => {
@@ -176,6 +180,17 @@ impl Copier<'_> {
         }
     }
 
+    /// A piece at a time: a large file does not keep the operation from ending.
+    fn bytes(&self, from: &mut File, to: &mut File) -> Result<()> {
+        loop {
+            self.op.map_or(Ok(()), Op::check)?;
+            match std::io::copy(&mut from.take(PIECE), to).map_err(|e| Error::io("copy a file", &e))? {
+                0 => return Ok(()),
+                _ => continue,
+            }
+        }
+    }
+
     /// Gives a copy what its original has. Where the owner is another's, rights of programs are lost as a chown loses
     /// them: nobody gets a program that runs as another user by copying it.
     pub(super) fn finish(&self, copy: BorrowedFd<'_>, original: BorrowedFd<'_>, stat: &Stat) -> Result<()> {
@@ -183,12 +198,8 @@ impl Copier<'_> {
             tree::chown_fd(copy, stat.uid, stat.gid)?;
         }
         tree::chmod_fd(copy, stat.mode & 0o7777)?;
-        for key in tree::xattrs_fd(original)? {
-            if (key == "security.capability" || key.starts_with("user."))
-                && let Some(value) = tree::get_xattr_fd(original, &key)?
-            {
-                tree::set_xattr_fd(copy, &key, &value)?;
-            }
+        for (key, value) in attributes(original)? {
+            tree::set_xattr_fd(copy, &key, &value)?;
         }
         if let Some((user, group)) = self.owner {
             tree::chown_fd(copy, user, group)?;
@@ -199,6 +210,19 @@ impl Copier<'_> {
         }
         tree::utime_fd(copy, seconds(stat))
     }
+}
+
+/// The attributes of a file or directory that its copy gets.
+pub(super) fn attributes(fd: BorrowedFd<'_>) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut all = Vec::new();
+    for key in tree::xattrs_fd(fd)? {
+        if (key == "security.capability" || key.starts_with("user."))
+            && let Some(value) = tree::get_xattr_fd(fd, &key)?
+        {
+            all.push((key, value));
+        }
+    }
+    Ok(all)
 }
 
 /// Archives in which files go from place to place have whole seconds.

@@ -118,6 +118,9 @@ pub(crate) fn build<'a>(
 
 /// What can be wrong with a request by itself; answers the image's names.
 fn check(request: &BuildImage) -> Result<Vec<Reference>> {
+    if request.file.is_some() && !matches!(request.remote.as_str(), "" | "-") {
+        return Err(Error::invalid("file and remote: both say what is built, and only one can"));
+    }
     if request.squash {
         return Err(Error::invalid("squash is only supported with experimental mode"));
     }
@@ -165,8 +168,16 @@ impl Build<'_> {
             (Some(url), _) => self.fetched(url)?,
             (None, Context::Tar(input)) => {
                 let root = context::stage(&self.building, input, self.op)?;
-                let file = own.map_or_else(|| context::build_file(&root, asked), Ok)?;
-                context::take_away(&root, &file.0)?;
+                let (file, name) = match own {
+                    // What the context has of that name is no build file.
+                    Some(own) => (own, None),
+                    None => {
+                        let file = context::build_file(&root, asked)?;
+                        let name = file.0.clone();
+                        (file, Some(name))
+                    }
+                };
+                context::take_away(&root, name.as_deref())?;
                 self.context = Some(root);
                 file
             }

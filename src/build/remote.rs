@@ -3,14 +3,13 @@
 use super::sources::Found;
 use super::{Build, context};
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::{Reference, progress_bar};
+use crate::image::{Reference, Say, beside, progress_bar};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
-use crate::op::Op;
-use crate::registry::{Download, auth_for, without_secrets};
+use crate::registry::{Download, Transport, auth_for, unescape, without_secrets};
 use crate::time::parse_rfc3339;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -45,10 +44,8 @@ impl Build<'_> {
 
     /// Downloads a source of ADD.
     pub(super) fn download(&mut self, url: &str, destination: &str) -> Result<Found> {
-        let mut download = Download::start(url, &self.shop.options.registry)?;
-        if download.status >= 400 {
-            return Err(failed(url, download.status));
-        }
+        let transport = Download::transport(&self.shop.options.registry);
+        let mut download = self.started(url, &transport)?;
         let named = name(url, download.header("content-disposition"));
         if named.is_none() && destination.ends_with('/') {
             return Err(Error::invalid(format!("cannot determine filename for source {}", without_secrets(url))));
@@ -58,7 +55,7 @@ impl Build<'_> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let mut file = File::from(tree::open_at(stage.dir.as_fd(), &named, flags, 0o600)?);
         let seconds = download.header("last-modified").and_then(http_date).unwrap_or(0);
-        self.take(&mut download, &mut file, "Downloading", u64::MAX)?;
+        self.take(&transport, &mut download, &mut file, "Downloading", u64::MAX)?;
         self.out.line("\n")?;
         tree::chmod_fd(file.as_fd(), 0o600)?;
         tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
@@ -66,29 +63,50 @@ impl Build<'_> {
         self.found(stage.dir, &named, "url")
     }
 
+    /// Asks a server. It may be slow: the operation's end is heard meanwhile.
+    fn started(&mut self, url: &str, transport: &Transport) -> Result<Download> {
+        let download = beside(transport, &mut |_| Ok(()), self.op, |_| Download::start(url, transport))?;
+        match download.status >= 400 {
+            true => Err(failed(url, download.status)),
+            false => Ok(download),
+        }
+    }
+
     /// Takes a body in, telling how far it is.
-    fn take(&mut self, download: &mut Download, to: &mut dyn Write, what: &str, limit: u64) -> Result<u64> {
-        let total = download.length.unwrap_or(0);
-        let (mut buffer, mut taken, mut told) = (vec![0; 128 << 10], 0u64, Instant::now());
-        loop {
-            self.op.map_or(Ok(()), Op::check)?;
-            let read = download.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
-            if read == 0 {
-                if total > 0 && taken < total {
-                    return Err(Error::internal(format!("{what}: unexpected EOF")));
-                }
-                self.out.message(progress_bar(what, "", taken, total))?;
-                return Ok(taken);
+    fn take(
+        &mut self,
+        transport: &Transport,
+        download: &mut Download,
+        to: &mut (dyn Write + Send),
+        what: &str,
+        limit: u64,
+    ) -> Result<()> {
+        let out = &mut self.out;
+        let tell = &mut |message| out.message(message);
+        beside(transport, tell, self.op, |say| pass_on(download, to, what, limit, &say))
+    }
+}
+
+fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, say: &Say) -> Result<()> {
+    let total = download.length.unwrap_or(0);
+    let (mut buffer, mut taken, mut told) = (vec![0; 128 << 10], 0u64, Instant::now());
+    loop {
+        let read = download.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
+        if read == 0 {
+            if total > 0 && taken < total {
+                return Err(Error::internal(format!("{what}: unexpected EOF")));
             }
-            taken += read as u64;
-            if taken > limit {
-                return Err(Error::invalid(format!("{what}: more than {limit} bytes")));
-            }
-            to.write_all(&buffer[..read]).map_err(|e| Error::io("write a download", &e))?;
-            if told.elapsed() > OFTEN {
-                told = Instant::now();
-                self.out.message(progress_bar(what, "", taken, total))?;
-            }
+            say.tell(progress_bar(what, "", taken, total));
+            return Ok(());
+        }
+        taken += read as u64;
+        if taken > limit {
+            return Err(Error::invalid(format!("{what}: more than {limit} bytes")));
+        }
+        to.write_all(&buffer[..read]).map_err(|e| Error::io("write a download", &e))?;
+        if told.elapsed() > OFTEN {
+            told = Instant::now();
+            say.tell(progress_bar(what, "", taken, total));
         }
     }
 }
@@ -104,26 +122,20 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(Error::internal(format!("remoteURL ({}) could not be recognized as URL", without_secrets(url))));
     }
-    let mut download = Download::start(url, &build.shop.options.registry)?;
-    if download.status >= 400 {
-        return Err(failed(url, download.status));
-    }
+    let transport = Download::transport(&build.shop.options.registry);
+    let mut download = build.started(url, &transport)?;
     let kind = download.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let mut kind = kind.to_ascii_lowercase();
-    let head = download.peek(512)?;
+    let head = beside(&transport, &mut |_| Ok(()), build.op, |_| download.peek(512).map(<[u8]>::to_vec))?;
     if matches!(kind.as_str(), "" | "application/octet-stream") {
-        let as_text = is_text(head);
+        let as_text = is_text(&head);
         kind = if as_text { "text/plain" } else { "application/x-tar" }.into();
     }
+    let what = format!("Downloading build context from remote url: {}", without_secrets(url));
     match kind.as_str() {
         "text/plain" => {
             let mut bytes = Vec::new();
-            build.take(
-                &mut download,
-                &mut bytes,
-                &format!("Downloading build context from remote url: {}", without_secrets(url)),
-                MAX_FILE,
-            )?;
+            build.take(&transport, &mut download, &mut bytes, &what, MAX_FILE)?;
             Ok((None, "Dockerfile".into(), bytes))
         }
         "application/x-tar"
@@ -134,9 +146,16 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
         | "application/x-xz"
         | "application/zstd"
         | "application/x-tgz" => {
-            let root = context::stage(&build.building, &mut download, build.op)?;
+            // As a file first: unpacking what comes in would not hear that the operation ended.
+            let (place, stage) = build.building.directory()?;
+            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+            let mut file = File::from(tree::open_at(stage.dir.as_fd(), "context", flags, 0o600)?);
+            build.take(&transport, &mut download, &mut file, &what, u64::MAX)?;
+            file.rewind().map_err(|e| Error::io("read a context", &e))?;
+            let root = context::stage(&build.building, &mut file, build.op)?;
+            build.building.discard(&place)?;
             let (name, bytes) = context::build_file(&root, &build.request.dockerfile)?;
-            context::take_away(&root, &name)?;
+            context::take_away(&root, Some(&name))?;
             Ok((Some(root), name, bytes))
         }
         other => Err(Error::invalid(format!("unsupported Content-Type {other:?}"))),
@@ -172,7 +191,10 @@ fn failed(url: &str, status: u16) -> Error {
 /// What a file is called: by its URL's path, else as the server says.
 fn name(url: &str, disposition: Option<&str>) -> Option<String> {
     let path = url.split(['?', '#']).next().unwrap_or_default();
-    let path = path.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    let path = path
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('/'))
+        .map_or(String::new(), |(_, path)| unescape(path));
     let fits = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
     let last = path.rsplit('/').next().unwrap_or_default();
     if fits(last) {
@@ -194,6 +216,8 @@ mod tests {
         assert_eq!(name("http://h/a/b.txt?x=/y", None).as_deref(), Some("b.txt"));
         assert_eq!(name("http://h/", Some("attachment; filename=\"c d\"")).as_deref(), Some("c d"));
         assert_eq!(name("http://h", None), None);
+        assert_eq!(name("http://h/a%20b", None).as_deref(), Some("a b"));
+        assert_eq!(name("http://h/a%2Fb", None).as_deref(), Some("b"));
         assert_eq!(name("http://h/..", Some("x; filename=../../e")).as_deref(), Some("e"));
     }
 

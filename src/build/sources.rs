@@ -1,6 +1,6 @@
 //! Sources of COPY and ADD: what they mean, and the digest of what is there.
 
-use super::files::{Owner, open_dir, open_file, resolve, split, stat};
+use super::files::{Owner, attributes, open_dir, open_file, resolve, split, stat};
 use crate::buildfile::glob;
 use crate::error::{Error, Result};
 use crate::image::Hasher;
@@ -128,28 +128,31 @@ impl From<'_> {
             libc::S_IFREG => {
                 let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
                 let mut file = std::fs::File::from(openat2(dir, name, flags, 0, BENEATH_NO_LINKS)?);
-                for key in tree::xattrs_fd(file.as_fd())? {
-                    if (key == "security.capability" || key.starts_with("user."))
-                        && let Some(value) = tree::get_xattr_fd(file.as_fd(), &key)?
-                    {
-                        hasher.update(format!("{key}={}:", value.len()).as_bytes());
-                        hasher.update(&value);
-                    }
-                }
+                hash_attributes(file.as_fd(), hasher)?;
                 let mut buffer = vec![0; 128 << 10];
                 loop {
                     let read = file.read(&mut buffer).map_err(|e| Error::io("read a source", &e))?;
                     if read == 0 {
                         break;
                     }
+                    self.op.map_or(Ok(()), Op::check)?;
                     hasher.update(&buffer[..read]);
                 }
             }
+            libc::S_IFDIR => hash_attributes(tree::open_dir_at(dir, name)?.as_fd(), hasher)?,
             _ => {}
         }
         hasher.update(b"\0");
         Ok(())
     }
+}
+
+fn hash_attributes(fd: BorrowedFd<'_>, hasher: &mut Hasher) -> Result<()> {
+    for (key, value) in attributes(fd)? {
+        hasher.update(format!("{key}={}:", value.len()).as_bytes());
+        hasher.update(&value);
+    }
+    Ok(())
 }
 
 /// One digest of all sources.

@@ -350,7 +350,9 @@ impl Node<'_> {
             for doc in &self.line.heredocs {
                 // The word that names it is its source.
                 let at = self.args.iter().position(|word| {
-                    word.strip_prefix("<<").is_some_and(|word| word.trim_matches(['-', '"', '\'']) == doc.name)
+                    word.strip_prefix("<<").is_some_and(|word| {
+                        word.strip_prefix('-').unwrap_or(word).trim_matches(['"', '\'']) == doc.name
+                    })
                 });
                 if let Some(at) = at {
                     self.args.remove(at);

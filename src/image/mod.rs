@@ -66,6 +66,8 @@ pub(crate) mod archive_reader {
     }
 }
 pub(crate) use reference::Reference;
+#[cfg(feature = "registry")]
+pub(crate) use remote::{Say, beside};
 pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};

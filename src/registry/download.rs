@@ -22,9 +22,14 @@ pub(crate) struct Download {
 const HEADERS: [&str; 3] = ["content-disposition", "content-type", "last-modified"];
 
 impl Download {
+    /// What downloads go through; stopping it ends them.
+    pub(crate) fn transport(options: &RegistryOptions) -> Transport {
+        Transport::for_files(options)
+    }
+
     /// Asks for a file. A user and a password in the address go to its server, and stand in no error. Errors: the
     /// address is none, or nobody answers there.
-    pub(crate) fn start(url: &str, options: &RegistryOptions) -> Result<Download> {
+    pub(crate) fn start(url: &str, transport: &Transport) -> Result<Download> {
         let (address, user) = split_user(url);
         let address = Url::parse(&address)
             .map_err(|_| Error::invalid(format!("{} is not an http or https URL", without_secrets(url))))?;
@@ -32,7 +37,6 @@ impl Download {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
             basic(&unescape(name), &unescape(password))
         });
-        let transport = Transport::for_files(options);
         let ask = Ask {
             method: "GET",
             url: address,

@@ -14,7 +14,7 @@ mod url;
 pub(crate) use auth::auth_for;
 pub(crate) use download::Download;
 pub(crate) use transport::Transport;
-pub(crate) use url::{Url, without_secrets};
+pub(crate) use url::{Url, unescape, without_secrets};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::RegistryAuth;

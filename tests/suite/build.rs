@@ -236,11 +236,40 @@ fn what_a_build_stands_on_stays() {
     assert_eq!(layers, 0);
 }
 
+/// A server that takes connections and says nothing.
+#[test]
+fn a_silent_server_does_not_keep_a_build() {
+    let root = Root::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address");
+    let url = format!("http://{address}/file");
+    let added = BuildImage::default();
+    let remote = BuildImage { remote: url.clone(), ..plain() };
+    let file = format!("FROM busybox\nADD {url} /file\n");
+    for how in [added, remote] {
+        let op = Op::new().expect("an operation");
+        let bytes = context(&file).end();
+        let begun = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                op.cancel();
+            });
+            let built = root.engine.image_build(&how, Context::Tar(&mut &bytes[..]), &mut |_| Ok(()), Some(&op));
+            fails(built, ErrorKind::Cancelled, "");
+        });
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+    nothing_left(&root);
+}
+
 #[test]
 fn what_is_asked_in_vain_is_refused() {
     let root = Root::new();
     let how = BuildImage { platform: "linux/s390x".into(), ..plain() };
     refused(&root, &how, context("FROM busybox\n"), ErrorKind::Unsupported, "platform linux/s390x");
+    let how = BuildImage { file: Some("FROM busybox".into()), remote: "http://host/file".into(), ..plain() };
+    refused(&root, &how, context(""), ErrorKind::Invalid, "file and remote");
     let deep = "FROM busybox\nRUN i=0; while [ $i -lt 400 ]; do mkdir d; cd d; i=$((i+1)); done\n";
     refused(&root, &plain(), context(deep), ErrorKind::Invalid, "directories in one another");
     // Rights of programs that are asked for are kept, whoever the owner is.

@@ -31,10 +31,10 @@ const ATTEMPTS: u32 = 5;
 
 /// Takes messages from any thread.
 #[derive(Clone)]
-struct Say(Sender<Progress>);
+pub(crate) struct Say(Sender<Progress>);
 
 impl Say {
-    fn tell(&self, message: Progress) {
+    pub(crate) fn tell(&self, message: Progress) {
         // Whoever does not listen any more has ended the operation.
         let _ = self.0.send(message);
     }
@@ -66,7 +66,7 @@ fn login_domain(address: &str) -> Result<String> {
 }
 
 /// Runs `work` on a thread of its own while this one hands its messages on and watches `op`.
-fn beside<T: Send>(
+pub(crate) fn beside<T: Send>(
     transport: &Transport,
     tell: Tell<'_>,
     op: Option<&Op>,
