@@ -48,10 +48,10 @@ fn various() -> Vec<u8> {
 
 #[test]
 fn damage_is_found_and_what_the_recipe_knows_is_repaired() {
-    let root = Root::new();
+    let root = Root::empty();
     load(&root.engine, &archive::image("various:1", &[&various()]));
     let report = verify(&root.engine, false);
-    assert_eq!((report.layers, report.images, report.damage), (2, 2, vec![]));
+    assert_eq!((report.layers, report.images, report.damage), (1, 1, vec![]));
     let at = |name: &str| layer_with(&root, "dir/empty").join("diff").join(name);
     let chmod = |path: PathBuf, mode: u32| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
@@ -86,12 +86,11 @@ fn damage_is_found_and_what_the_recipe_knows_is_repaired() {
         assert!(layer.join("diff/dir/empty").exists());
     }
     assert_eq!(std::fs::read_dir(root.dir.join("root/tmp")).expect("read").count(), 0);
-    assert_eq!(root.sh("echo fine").ok(), "fine");
 }
 
 #[test]
 fn content_that_is_damaged_is_fetched_again() {
-    let root = Root::new();
+    let root = Root::empty();
     let registry = Registry::plain(&root.dir.join("registry"));
     let name = format!("{}/team/various:1", registry.host());
     load(&root.engine, &archive::image(&name, &[&various()]));
@@ -130,6 +129,7 @@ fn content_that_is_damaged_is_fetched_again() {
     let report = verify(&root.engine, true);
     assert!(report.damage[0].unrepaired.contains("no registry is known to have it"), "{report:?}");
     root.engine.image_remove("local:1", RemoveImage::default()).expect("remove");
+    root.load(&busybox_archive());
     let busybox = layer_with(&root, "bin/busybox");
     let id = root.sleeper("stands-on-it");
     std::fs::set_permissions(busybox.join("diff/bin"), std::fs::Permissions::from_mode(0o700)).expect("chmod");
