@@ -113,6 +113,14 @@ fn content_that_is_damaged_is_fetched_again() {
         assert_eq!(damage(&root.engine, false), []);
         assert_eq!(std::fs::read(layer.join("diff/dir/file")).expect("read"), b"content");
     }
+    // Who needs what is missing is told which layer it is, and what helps.
+    let aside = layer.with_extension("aside");
+    std::fs::rename(&layer, &aside).expect("rename");
+    let error = root.engine.image_save(&[name.clone()], &mut Vec::new(), Some(&soon())).expect_err("it is missing");
+    let hex = layer.file_name().expect("its name").to_string_lossy();
+    assert!(error.message().contains(&format!("sha256:{hex}: its directory is missing")), "{error}");
+    assert!(error.message().contains("coracle verify --repair"), "{error}");
+    std::fs::rename(&aside, &layer).expect("rename");
     // A configuration.
     let id = root.engine.image_inspect(&name).expect("inspect").id;
     let sql = format!("UPDATE images SET config = x'7b7d' WHERE id = '{id}'");
