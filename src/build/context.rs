@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// Where a build file is looked for when none is named.
 const NAMES: [&str; 3] = ["Dockerfile", "dockerfile", "Buildfile"];
 /// Largest build file and ignore file.
-const MAX_FILE: u64 = 16 << 20;
+pub(super) const MAX_FILE: u64 = 16 << 20;
 
 /// Unpacks a context, plain or compressed, into a directory of the build's.
 pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Rc<OwnedFd>> {

@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// What a file is called whose URL does not say, while it is in the build's hands.
 const UNNAMED: &str = "__unnamed__";
-/// Largest build file from elsewhere.
-const MAX_FILE: u64 = 16 << 20;
 /// How often a download tells how far it is.
 const OFTEN: Duration = Duration::from_millis(100);
 
@@ -135,7 +133,7 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
     match kind.as_str() {
         "text/plain" => {
             let mut bytes = Vec::new();
-            build.take(&transport, &mut download, &mut bytes, &what, MAX_FILE)?;
+            build.take(&transport, &mut download, &mut bytes, &what, context::MAX_FILE)?;
             Ok((None, "Dockerfile".into(), bytes))
         }
         "application/x-tar"

@@ -361,7 +361,7 @@ impl Build<'_> {
     /// The container of a step that runs nothing. It is made only where it is to stay: nobody could see it else.
     fn spoken_of(&mut self, config: &ContainerConfig) -> Result<String> {
         let stays = !self.request.rm && !self.request.forcerm;
-        let id = if stays { self.container(config)?.0 } else { new_id()? };
+        let id = if stays { self.container(config)? } else { new_id()? };
         if !stays {
             self.containers.push(Temporary { id: id.clone(), is_real: false });
             self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
@@ -370,7 +370,7 @@ impl Build<'_> {
     }
 
     /// Makes a container, and tells of it.
-    fn container(&mut self, config: &ContainerConfig) -> Result<(String, ())> {
+    fn container(&mut self, config: &ContainerConfig) -> Result<String> {
         let body = CreateBody { config: config.clone(), host_config: self.host_config(), ..CreateBody::default() };
         let (step, warnings) = self.shop.containers.build_step(&body, &self.building)?;
         let id = step.id.clone();
@@ -379,7 +379,7 @@ impl Build<'_> {
             self.out.line(format!(" ---> [Warning] {warning}\n"))?;
         }
         self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
-        Ok((id, ()))
+        Ok(id)
     }
 
     /// The step becomes an image.
@@ -427,7 +427,7 @@ impl Build<'_> {
         config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
         let env = config.env.get_or_insert_default();
         env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));
-        let (id, ()) = self.container(&config)?;
+        let id = self.container(&config)?;
         let step = self.shop.containers.known_build_step(&id);
         let out = &mut self.out;
         let code = step.run(
