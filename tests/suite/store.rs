@@ -116,7 +116,8 @@ fn content_that_is_damaged_is_fetched_again() {
     // Who needs what is missing is told which layer it is, and what helps.
     let aside = layer.with_extension("aside");
     std::fs::rename(&layer, &aside).expect("rename");
-    let error = root.engine.image_save(&[name.clone()], &mut Vec::new(), Some(&soon())).expect_err("it is missing");
+    let error =
+        root.engine.image_save(std::slice::from_ref(&name), &mut Vec::new(), Some(&soon())).expect_err("it is missing");
     let hex = layer.file_name().expect("its name").to_string_lossy();
     assert!(error.message().contains(&format!("sha256:{hex}: its directory is missing")), "{error}");
     assert!(error.message().contains("coracle verify --repair"), "{error}");
