@@ -31,6 +31,7 @@ from .errors import (
 )
 from .images import Images
 from .streams import Body, Events, LogLine, Logs, Session
+from .volumes import Volumes
 
 __version__: str = _raw("version_string").decode()
 
@@ -56,5 +57,6 @@ __all__ = [
     "Session",
     "Timeout",
     "Unsupported",
+    "Volumes",
     "open",
 ]

@@ -8,7 +8,8 @@ from ctypes import byref, c_int32, c_void_p, sizeof
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
-from ._library import UNCHANGED, Io, Op, call, call_json, call_text, document, text
+from ._library import UNCHANGED, Io, Op, Source, call, call_json, call_text, document, text
+from .images import Archive, opened
 from .streams import Body, Logs, Session
 
 if TYPE_CHECKING:
@@ -140,6 +141,46 @@ class Container:
         call("container_stats", *self._me, document({"stream": False, "one-shot": True}), byref(stream))
         with Body(stream) as body:
             return json.loads(body.read())  # type: ignore[no-any-return]
+
+    def stat(self, path: str) -> dict[str, Any]:
+        """What stands at a path of it: {"name", "size", "mode", "mtime", "linkTarget"}."""
+        with Op() as op:
+            return json.loads(op.call_text("container_stat_path", *self._me, text(path), op.handle))  # type: ignore[no-any-return]
+
+    def get_archive(self, path: str) -> Body:
+        """Its files at `path` as a tar, a file to read to its end."""
+        stream = c_void_p()
+        with Op() as op:
+            op.call("container_get_archive", *self._me, text(path), op.handle, None, byref(stream))
+            return Body(stream)
+
+    def put_archive(self, path: str, archive: Archive, *, timeout: Optional[float] = None) -> None:
+        """Extracts a tar, plain or compressed, into a directory of it."""
+        with opened(archive) as file, Op(timeout) as op:
+            source = Source(file)
+            arguments = (*self._me, text(path), None, source.function, None, op.handle)
+            try:
+                op.aside(lambda: op.call("container_put_archive", *arguments))
+            except Exception:
+                if source.raised is not None:
+                    raise source.raised from None
+                raise
+
+    def export(self) -> Body:
+        """Its whole file system as a tar, without binds and volumes."""
+        stream = c_void_p()
+        call("container_export", *self._me, byref(stream))
+        return Body(stream)
+
+    def changes(self) -> "list[dict[str, Any]]":
+        """What it changed of its image: `Path` and `Kind` (0 modified, 1 added, 2 deleted)."""
+        return call_json("container_changes", *self._me)  # type: ignore[no-any-return]
+
+    def commit(self, repo: str = "", tag: str = "", *, timeout: Optional[float] = None, **query: Any) -> str:
+        """Makes an image of it: its id; query: comment, author, pause, changes."""
+        with Op(timeout) as op:
+            which = document({"repo": repo, "tag": tag, **query})
+            return op.aside(lambda: op.call_text("container_commit", *self._me, which, None, op.handle))
 
     def logs(
         self,

@@ -12,6 +12,7 @@ from ._library import Handle, Op, OpenOptions, call, call_json, document, text
 from .containers import Containers
 from .images import Images
 from .streams import Body, Events
+from .volumes import Volumes
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Engine:
         self._handle = Handle(pointer, "close")
         self.containers = Containers(self)
         self.images = Images(self)
+        self.volumes = Volumes(self)
 
     @property
     def pointer(self) -> c_void_p:

@@ -47,6 +47,29 @@ class Images:
         query = document({"repo": repo, "tag": tag, "message": message, "changes": list(changes)})
         return self._take("image_import", (query,), archive, progress, timeout)
 
+    def build(
+        self,
+        context: "Union[str, os.PathLike[str], IO[bytes]]",
+        *,
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+        **query: Any,
+    ) -> str:
+        """Builds an image of a directory, or of a file that gives it as a tar: its id.
+
+        query: the parameters of POST /build by their names, so `t=["name:tag"]`, `dockerfile="path"`,
+        `buildargs={"VERSION": "1"}`; progress: a record's "stream" is what the builder says.
+        """
+        if not isinstance(context, (str, os.PathLike)):
+            return self._take("image_build", (document(query),), context, progress, timeout)
+        directory = os.open(context, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with Op(timeout, progress) as op:
+                arguments = (self._engine.pointer, document(query), directory, op.handle)
+                return op.aside(lambda: op.call_text("image_build_dir", *arguments))
+        finally:
+            os.close(directory)
+
     def save(self, *names: str, layout: str = "docker") -> Body:
         """The images as an archive, a file to read to its end: docker save's, or an OCI layout (`oci`)."""
         stream = c_void_p()
@@ -131,7 +154,7 @@ class Images:
         progress: Optional[Progress],
         timeout: Optional[float],
     ) -> str:
-        with _opened(archive) as file, Op(timeout, progress) as op:
+        with opened(archive) as file, Op(timeout, progress) as op:
             source = Source(file)
             arguments = (self._engine.pointer, *before, source.function, None, op.handle)
             try:
@@ -143,7 +166,8 @@ class Images:
 
 
 @contextlib.contextmanager
-def _opened(archive: Archive) -> "Iterator[IO[bytes]]":
+def opened(archive: Archive) -> "Iterator[IO[bytes]]":
+    """The archive as a file; one that was opened here is closed at the end."""
     if isinstance(archive, (str, os.PathLike)):
         with open(archive, "rb") as file:
             yield file

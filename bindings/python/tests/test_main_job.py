@@ -271,6 +271,59 @@ class Python(Case):
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
 
+class Files(Case):
+    def test_files_and_what_becomes_of_them(self) -> None:
+        container = self.running()
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            entry = tarfile.TarInfo("note")
+            entry.size = 5
+            tar.addfile(entry, io.BytesIO(b"hello"))
+        packed.seek(0)
+        container.put_archive("/tmp", packed)
+        self.assertEqual(container.stat("/tmp/note")["size"], 5)
+        self.assertEqual(container.exec_run(["cat", "/tmp/note"]).stdout, b"hello")
+        with container.get_archive("/tmp/note") as body, tarfile.open(fileobj=io.BytesIO(body.read())) as tar:
+            self.assertEqual(tar.getnames(), ["note"])
+        self.assertIn({"Path": "/tmp/note", "Kind": 1}, container.changes())
+        with container.export() as body, tarfile.open(fileobj=io.BytesIO(body.read())) as tar:
+            self.assertIn("tmp/note", tar.getnames())
+        id = container.commit("kept", changes=["ENV kept=yes"])
+        self.assertIn("kept=yes", self.engine.images.inspect(id)["Config"]["Env"])
+        with self.assertRaises(coracle.NotFound):
+            container.stat("/nowhere")
+
+    def test_builds(self) -> None:
+        context = self.dir / "context"
+        context.mkdir()
+        (context / "Dockerfile").write_text(f"FROM {self.image}\nARG WORD\nCOPY said /said\nRUN echo $WORD >> /said\n")
+        (context / "said").write_text("one\n")
+        told: "list[str]" = []
+        id = self.engine.images.build(
+            context,
+            t=["said:1"],
+            buildargs={"WORD": "two"},
+            networkmode="none",
+            progress=lambda record: told.append(record.get("stream", "")),
+        )
+        self.assertEqual(self.engine.images.inspect("said:1")["Id"], id)
+        self.assertIn("Step 1/4", "".join(told))
+        container = self.engine.containers.create("said:1", ["cat", "/said"])
+        container.start()
+        self.assertEqual(container.wait(), 0)
+        self.assertEqual([line.text for line in container.logs()], ["one", "two"])
+        (context / "Dockerfile").write_text("FROM x\nWHAT")
+        with self.assertRaisesRegex(coracle.Invalid, "line 2: unknown instruction: WHAT"):
+            self.engine.images.build(context)
+
+    def test_volumes(self) -> None:
+        self.assertEqual(self.engine.volumes.create("kept", {"a": "b"})["Labels"], {"a": "b"})
+        self.assertEqual([volume["Name"] for volume in self.engine.volumes.list(label=["a"])], ["kept"])
+        self.assertEqual(self.engine.volumes.inspect("kept")["Driver"], "local")
+        self.engine.volumes.remove("kept")
+        self.assertEqual(self.engine.volumes.list(), [])
+
+
 class Table(unittest.TestCase):
     def test_the_table_of_functions_is_the_headers(self) -> None:
         header = (Path(__file__).parents[3] / "include/coracle.h").read_text()

@@ -1,0 +1,40 @@
+"""Volumes: directories that outlive containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+from ._library import call, call_json, document, text
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+class Volumes:
+    """The volumes of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def create(
+        self,
+        name: Optional[str] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        driver_opts: Optional[Mapping[str, str]] = None,
+    ) -> dict[str, Any]:
+        """Makes one, with a name of the engine's choice where none is given; one that is there is answered as it is."""
+        body = {"Name": name or "", "Labels": dict(labels or {}), "DriverOpts": dict(driver_opts or {})}
+        return call_json("volume_create", self._engine.pointer, document(body))  # type: ignore[no-any-return]
+
+    def list(self, **filters: "list[str]") -> "list[dict[str, Any]]":
+        """All by name, or those that pass the filters: dangling, driver, label, name."""
+        answer = call_json("volume_list", self._engine.pointer, document({"filters": filters}))
+        return answer.get("Volumes") or []
+
+    def inspect(self, name: str) -> dict[str, Any]:
+        """Everything about one."""
+        return call_json("volume_inspect", self._engine.pointer, text(name))  # type: ignore[no-any-return]
+
+    def remove(self, name: str) -> None:
+        """Removes it and what is in it; refused as long as a container uses it."""
+        call("volume_remove", self._engine.pointer, text(name))
