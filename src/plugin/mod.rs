@@ -153,7 +153,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("coracle-plugins-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("two")).unwrap();
         let address = server(vec![
-            "HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n{\"Implements\": [\"NetworkDriver\"]}",
+            "HTTP/1.1 200 OK\r\nContent-Length: 33\r\n\r\n{\"Implements\": [\"NetworkDriver\"]}",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"A\"\r\n3;x\r\n:1}\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\n\r\n{\"Err\":\"no room\"}",
             "HTTP/1.1 500 Bad\r\nContent-Length: 4\r\n\r\noops",

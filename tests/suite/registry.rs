@@ -212,7 +212,7 @@ fn a_blob_that_is_not_what_it_should_be() {
 fn a_registry_that_is_killed_midway_and_comes_back() {
     let root = Root::empty();
     let mut registry = Registry::plain(&root.dir.join("registry"));
-    let layer = Tar::new().file("big", &noise(24 << 20)).end();
+    let layer = Tar::new().file("big", &noise(32 << 20)).end();
     let name = format!("{}/big/one:1", registry.host());
     load(&root.engine, &archive::image(&name, &[&layer]));
     // Killed in the push: it is begun anew.

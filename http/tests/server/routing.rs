@@ -123,7 +123,7 @@ fn options_and_cross_origin() {
 #[test]
 fn what_is_not_built_says_so() {
     let server = serve();
-    for (method, path) in [("POST", "/build"), ("POST", "/swarm/init"), ("GET", "/plugins")] {
+    for (method, path) in [("POST", "/swarm/init"), ("GET", "/plugins")] {
         let answer = server.get(method, &format!("/v1.24{path}"));
         assert_eq!(answer.status, 501, "{method} {path}");
         assert!(answer.body.ends_with("not supported yet\"}\n"), "{}", answer.body);

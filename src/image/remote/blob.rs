@@ -28,7 +28,7 @@ pub(super) struct BlobReader<'a, 'p> {
     hasher: Option<Hasher>,
     /// Tries in a row that brought nothing.
     failures: u32,
-    told: Instant,
+    told: Option<Instant>,
     failed: Option<Error>,
 }
 
@@ -52,7 +52,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
             at: 0,
             hasher: Some(Hasher::new()),
             failures: 0,
-            told: Instant::now(),
+            told: None,
             failed: None,
         }
     }
@@ -157,9 +157,9 @@ impl<'a, 'p> BlobReader<'a, 'p> {
 
     fn tell(&mut self) {
         if let Some((say, id)) = &self.say
-            && (self.told.elapsed() >= EVERY || self.at == self.size)
+            && (self.told.is_none_or(|at| at.elapsed() >= EVERY) || self.at == self.size)
         {
-            self.told = Instant::now();
+            self.told = Some(Instant::now());
             say.tell(progress::bar("Downloading", id, self.at, self.size));
         }
     }
