@@ -206,12 +206,7 @@ fn bind_propagation() {
 /// As init systems set hosts up.
 #[test]
 fn bind_propagation_on_a_host_whose_mounts_are_shared() {
-    let status = std::process::Command::new("unshare")
-        .args(["--mount", "--propagation", "shared"])
-        .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", "config::bind_propagation", "--test-threads=1"])
-        .status();
-    assert!(status.expect("run unshare").success(), "see above");
+    in_a_mount_namespace("shared", "config::bind_propagation", &[]);
 }
 
 // field: HostConfig.Binds

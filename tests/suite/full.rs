@@ -7,24 +7,15 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
-use std::process::Command;
 
 /// How a process of this test program is told to be the machine whose disk is full.
 const MACHINE: &str = "CORACLE_SUITE_FULL";
 
 #[test]
 fn a_full_disk_can_be_freed() {
-    // In a mount namespace of its own, with which the mount goes.
     let dir = temp_dir();
-    let status = Command::new("unshare")
-        .args(["--mount", "--propagation", "private"])
-        .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", "full::machine", "--nocapture", "--test-threads=1"])
-        .env(MACHINE, &dir)
-        .status()
-        .expect("run unshare");
+    in_a_mount_namespace("private", "full::machine", &[(MACHINE, &dir)]);
     std::fs::remove_dir_all(&dir).expect("clean up");
-    assert!(status.success(), "see above");
 }
 
 /// Not a test of its own: the machine.

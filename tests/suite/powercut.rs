@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// How a process of this test program is told to be the machine whose power goes.
 const MACHINE: &str = "CORACLE_SUITE_POWER";
@@ -21,17 +20,9 @@ const DISK: usize = 96 << 20;
 
 #[test]
 fn nothing_acknowledged_is_lost() {
-    // In a mount namespace of its own: no container of another test sees these mounts, and they end with it.
     let dir = temp_dir();
-    let status = Command::new("unshare")
-        .args(["--mount", "--propagation", "private"])
-        .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", "powercut::machine", "--nocapture", "--test-threads=1"])
-        .env(MACHINE, &dir)
-        .status()
-        .expect("run unshare");
+    in_a_mount_namespace("private", "powercut::machine", &[(MACHINE, &dir)]);
     std::fs::remove_dir_all(&dir).expect("clean up");
-    assert!(status.success(), "see above");
 }
 
 /// Not a test of its own: the machine.

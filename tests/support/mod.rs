@@ -359,6 +359,18 @@ pub fn options_at(dir: &Path) -> Options {
     options
 }
 
+/// Runs a test of this program alone, in a process with a mount namespace of its own (`propagation` as of `unshare`):
+/// no container of another test sees its mounts, and they end with it.
+pub fn in_a_mount_namespace(propagation: &str, test: &str, variables: &[(&str, &Path)]) {
+    let status = Command::new("unshare")
+        .args(["--mount", "--propagation", propagation])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .envs(variables.iter().copied())
+        .status();
+    assert!(status.expect("run unshare").success(), "see above");
+}
+
 /// A new directory `coracle-suite-…` for a test. The caller removes it.
 pub fn temp_dir() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
