@@ -192,42 +192,23 @@ pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool)
 /// Sets `MOUNT_ATTR_*` on a mount and, where `recursive`, those below it, and makes them private.
 pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
     let how = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
-    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the empty name and the attributes live over the call, and the size is theirs.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            mount.as_raw_fd(),
-            c"".as_ptr(),
-            flags,
-            &raw const how,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if got < 0 { Err(Error::os("set the attributes of a mount", errno())) } else { Ok(()) }
+    set_attributes(mount, &how, recursive).map_err(|number| Error::os("set the attributes of a mount", number))
 }
 
 /// Shows a detached mount, and those below it, with the owners that a user namespace gives them.
 pub(crate) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<()> {
-    let how = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: namespace.as_raw_fd() as u64,
-    };
-    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    let userns_fd = namespace.as_raw_fd() as u64;
+    let how = libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
+    set_attributes(mount, &how, true).map_err(|number| Error::os("map the owners of a mount", number))
+}
+
+/// The error is the system's number.
+fn set_attributes(mount: BorrowedFd<'_>, how: &libc::mount_attr, recursive: bool) -> std::result::Result<(), i32> {
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    let (fd, size) = (mount.as_raw_fd(), size_of::<libc::mount_attr>());
     // SAFETY: the empty name and the attributes live over the call, and the size is theirs.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            mount.as_raw_fd(),
-            c"".as_ptr(),
-            flags,
-            &raw const how,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if got < 0 { Err(Error::os("map the owners of a mount", errno())) } else { Ok(()) }
+    let got = unsafe { libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), flags, &raw const *how, size) };
+    if got < 0 { Err(errno()) } else { Ok(()) }
 }
 
 /// Puts a detached mount at a place of the calling thread's mount namespace.
