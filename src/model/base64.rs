@@ -1,7 +1,7 @@
 //! Base64, as credentials and keys come in it.
 
-/// Base64 of `bytes`, standard alphabet, padded.
-pub(crate) fn to_base64(bytes: &[u8]) -> String {
+/// Base64 of `bytes`: standard alphabet, padded.
+pub fn to_base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -21,7 +21,8 @@ mod volume;
 
 pub use archive::*;
 #[cfg(feature = "registry")]
-pub(crate) use base64::{from_base64, to_base64};
+pub(crate) use base64::from_base64;
+pub use base64::to_base64;
 pub use build::*;
 pub use container::*;
 pub use detach::DetachKeys;
