@@ -101,10 +101,7 @@ pub fn all_credentials(engine: &Engine) -> Result<BTreeMap<String, RegistryAuth>
     let mut all = BTreeMap::new();
     for image in engine.image_list(&ListImages { all: true, ..ListImages::default() })? {
         for name in image.repo_digests.iter().flatten().filter(|name| !name.starts_with('<')) {
-            let host = match name.split_once('/') {
-                Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
-                _ => "docker.io",
-            };
+            let host = split_registry(name).0.unwrap_or("docker.io");
             if !all.contains_key(host) {
                 all.insert(host.to_owned(), credentials(&format!("{host}/x"))?);
             }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::hex::{is_hex, is_hex_id};
+use crate::model::split_registry;
 use std::fmt;
 
 /// The registry that a name without a host means.
@@ -151,12 +152,9 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The first component is a host only where it cannot be a repository's.
 fn split_domain(text: &str) -> (&str, &str) {
-    match text.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
-        _ => (DEFAULT_DOMAIN, text),
-    }
+    let (domain, path) = split_registry(text);
+    (domain.unwrap_or(DEFAULT_DOMAIN), path)
 }
 
 fn valid_domain(domain: &str) -> bool {

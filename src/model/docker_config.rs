@@ -1,6 +1,6 @@
 //! What `docker login` leaves: the file `config.json` with credentials, or with the names of programs that keep them.
 
-use super::RegistryAuth;
+use super::{RegistryAuth, split_registry};
 use crate::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -68,10 +68,7 @@ impl DockerConfig {
     /// The credentials for an image's registry: from the helper for that registry, else from the helper for all, else
     /// from the file itself. None are no error.
     pub fn credentials(&self, image: &str, helper: CredentialHelper<'_>) -> Result<RegistryAuth> {
-        let host = match image.split_once('/') {
-            Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
-            _ => "docker.io",
-        };
+        let host = split_registry(image).0.unwrap_or("docker.io");
         let key = if matches!(host, "docker.io" | "index.docker.io") { DEFAULT_KEY } else { host };
         let own = self.cred_helpers.get(key).or_else(|| self.cred_helpers.get(host));
         if let Some(name) = own.or(Some(&self.creds_store)).filter(|name| !name.is_empty()) {

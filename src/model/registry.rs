@@ -65,6 +65,15 @@ impl Mirror {
     }
 }
 
+/// The registry in front of an image's name, and the rest; `None`: the default registry (`docker.io`). The first part is
+/// a host only where it cannot be a repository's.
+pub fn split_registry(name: &str) -> (Option<&str>, &str) {
+    match name.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
+        _ => (None, name),
+    }
+}
+
 /// Credentials for a registry: name and password, or an identity token, or a registry token. All empty: none.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,7 +3,7 @@
 use super::{beside, login_domain};
 use crate::error::{Error, Result};
 use crate::image::Images;
-use crate::model::{RegistryOptions, SearchImages, SearchResult};
+use crate::model::{RegistryOptions, SearchImages, SearchResult, split_registry};
 use crate::op::Op;
 use crate::registry::{Client, Transport};
 
@@ -40,9 +40,9 @@ fn split(term: &str) -> Result<(String, &str)> {
     if term.contains("://") {
         return Err(bad("it should not have a scheme"));
     }
-    let (domain, words) = match term.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (login_domain(first)?, rest),
-        _ => ("docker.io".to_owned(), term.strip_prefix("library/").unwrap_or(term)),
+    let (domain, words) = match split_registry(term) {
+        (Some(host), rest) => (login_domain(host)?, rest),
+        (None, name) => ("docker.io".to_owned(), name.strip_prefix("library/").unwrap_or(name)),
     };
     match words {
         "" => Err(bad("there is nothing to look for")),
