@@ -373,6 +373,15 @@ class Source:
             self.raised = problem
             return -1
 
+    def told(self, run: "Callable[[], T]") -> T:
+        """Runs what reads it; what the object raised is raised here."""
+        try:
+            return run()
+        except Exception:
+            if self.raised is not None:
+                raise self.raised from None
+            raise
+
 
 class Handle:
     """A handle of the library with the function that ends it."""

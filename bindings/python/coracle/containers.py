@@ -159,12 +159,7 @@ class Container:
         with opened(archive) as file, Op(timeout) as op:
             source = Source(file)
             arguments = (*self._me, text(path), None, source.function, None, op.handle)
-            try:
-                op.aside(lambda: op.call("container_put_archive", *arguments))
-            except Exception:
-                if source.raised is not None:
-                    raise source.raised from None
-                raise
+            source.told(lambda: op.aside(lambda: op.call("container_put_archive", *arguments)))
 
     def export(self) -> Body:
         """Its whole file system as a tar, without binds and volumes."""

@@ -157,12 +157,7 @@ class Images:
         with opened(archive) as file, Op(timeout, progress) as op:
             source = Source(file)
             arguments = (self._engine.pointer, *before, source.function, None, op.handle)
-            try:
-                return op.aside(lambda: op.call_text(function, *arguments))
-            except Exception:
-                if source.raised is not None:
-                    raise source.raised from None
-                raise
+            return source.told(lambda: op.aside(lambda: op.call_text(function, *arguments)))
 
 
 @contextlib.contextmanager
