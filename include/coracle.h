@@ -123,9 +123,10 @@ typedef struct {
   const char *run_dir;
   /**
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-   * "cgroup-parent", "labels" (strings), "insecure-registries", "registry-mirrors" (strings, [REGISTRY=]URL),
-   * "small-memory", "restart-containers" (start, after a reboot, those whose restart policy
-   * asks for it). Unknown keys are refused. NULL: the defaults.
+   * "cgroup-parent", "userns-remap" (CONTAINER:HOST:COUNT of ids, several with commas), "ip" (the host's address for
+   * published ports that name none), "plugin-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
+   * "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls and loads in 16 MB), "restart-containers"
+   * (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused. NULL: the defaults.
    */
   const char *config_json;
   /** 0. */
@@ -1207,8 +1208,9 @@ coracle_status coracle_image_load(coracle *c,
 /**
  * Writes images as an archive: docker save's, or an OCI layout.
  *
- * refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the archive's bytes; read them to their end, where an
- * error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
+ * refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the
+ * archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
+ * coracle_stream_free, which also breaks it off.
  *
  * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
  *

@@ -176,8 +176,9 @@ pub unsafe extern "C" fn coracle_image_load(
 
 /// Writes images as an archive: docker save's, or an OCI layout.
 ///
-/// refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the archive's bytes; read them to their end, where an
-/// error shows that the archive is not whole; end it with coracle_stream_free, which also breaks it off.
+/// refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the
+/// archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
+/// coracle_stream_free, which also breaks it off.
 ///
 /// Errors: EINVALID (refs_json), ENOT_FOUND (an image).
 ///
