@@ -401,6 +401,7 @@ def ends(rounds, driver, docker, work):
     def stop_theirs():
         name = docker.create(willing)
         docker.call("POST", f"/containers/{name}/start")
+        time.sleep(0.02)
         ns = timed(lambda: docker.call("POST", f"/containers/{name}/stop"))
         docker.call("DELETE", f"/containers/{name}")
         return ns
