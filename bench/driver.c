@@ -32,6 +32,12 @@
  *   end WHERE BODY                create, start, wait, remove; NANOSECONDS from the clock that the process left in the file
  *                                 WHERE to wait's return, TEXT those to its die event
  *   stop BODY                     create, start, stop, remove; the time is that of the stop
+ *   make BODY                     create one that stays; TEXT is the id
+ *   put ID FILE DIR               extract the archive FILE into a directory of a container
+ *   get ID PATH, export ID        an archive of a container's files, of all, read to its end; TEXT is how many bytes
+ *   watch SECONDS                 a stream of samples of each that stays, all read once a second; NANOSECONDS of
+ *                                 processor time for a second
+ *   used                          TEXT is the processor time of the driver in ns
  *   open                          open the root once more, and close that
  * BODY is JSON without spaces at its ends, to the end of the line.
  */
@@ -245,17 +251,49 @@ static void push(const char *name) {
     coracle_free(json);
 }
 
-static void save(const char *name) {
-    char json[512], text[32];
-    coracle_stream *stream = NULL;
-    long long sum = 0, started = now();
+/* Answers with how many bytes a stream had, after reading all. */
+static void answer_bytes(long long started, coracle_status status, coracle_stream *stream) {
+    char text[32];
+    long long sum = 0;
     int64_t got = -1;
-    snprintf(json, sizeof json, "\"%s\"", name);
-    coracle_status status = coracle_image_save(engine, json, NULL, &stream, &failure);
     while (!bad(status) && (got = coracle_stream_read(stream, buffer, sizeof buffer, NULL, &failure)) > 0) sum += got;
     coracle_stream_free(stream);
     snprintf(text, sizeof text, "%lld", sum);
     answer(started, bad(status) || got != 0, text);
+}
+
+static void save(const char *name) {
+    char json[512];
+    coracle_stream *stream = NULL;
+    snprintf(json, sizeof json, "\"%s\"", name);
+    long long started = now();
+    coracle_status status = coracle_image_save(engine, json, NULL, &stream, &failure);
+    answer_bytes(started, status, stream);
+}
+
+static void get(char *words) {
+    coracle_stream *stream = NULL;
+    char *container = word(&words);
+    long long started = now();
+    coracle_status status = coracle_container_get_archive(engine, container, words, NULL, NULL, &stream, &failure);
+    answer_bytes(started, status, stream);
+}
+
+static void export(const char *container) {
+    coracle_stream *stream = NULL;
+    long long started = now();
+    coracle_status status = coracle_container_export(engine, container, &stream, &failure);
+    answer_bytes(started, status, stream);
+}
+
+static void put(char *words) {
+    char *container = word(&words), *path = word(&words);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return answer(0, 1, "cannot open the archive");
+    long long started = now();
+    coracle_status status = coracle_container_put_archive(engine, container, words, NULL, read_file, &file, NULL, &failure);
+    answer(started, bad(status), NULL);
+    close(file);
 }
 
 static void tag(char *words) {
@@ -299,6 +337,30 @@ static void stats(char *words) {
     }
     printf("ok %lld\n", (used() - started) / count);
     fflush(stdout);
+}
+
+/* Samples of all that run, once a second as a display would have them. */
+static void watch(int seconds) {
+    static coracle_stream *streams[MOST_KEPT];
+    coracle_frame frame = CORACLE_FRAME_INIT;
+    int count = 0, ok = 1;
+    for (int i = 0; ok && i < kept_count; i++) {
+        char *json = NULL;
+        ok = !bad(coracle_container_inspect(engine, kept[i], 0, &json, &failure));
+        if (ok && strstr(json, "\"Running\":true")) {
+            ok = !bad(coracle_container_stats(engine, kept[i], NULL, &streams[count++], &failure));
+        }
+        coracle_free(json);
+    }
+    long long before = 0;
+    // The first samples are those of the beginning.
+    for (int second = 0; ok && second <= seconds; second++) {
+        if (second == 1) before = used();
+        for (int i = 0; ok && i < count; i++) ok = coracle_stream_next(streams[i], &frame, NULL, &failure) == CORACLE_OK;
+    }
+    long long took = seconds > 0 ? (used() - before) / seconds : 0;
+    for (int i = 0; i < count; i++) coracle_stream_free(streams[i]);
+    answer_took(took, !ok || !count, "nothing runs");
 }
 
 static void list(void) {
@@ -539,6 +601,10 @@ static void order(char *what, char *words) {
     else if (!strcmp(what, "save")) save(words);
     else if (!strcmp(what, "tag")) tag(words);
     else if (!strcmp(what, "commit")) commit(words);
+    else if (!strcmp(what, "put")) put(words);
+    else if (!strcmp(what, "get")) get(words);
+    else if (!strcmp(what, "export")) export(words);
+    else if (!strcmp(what, "watch")) watch(atoi(words));
     else if (!strcmp(what, "list")) list();
     else if (!strcmp(what, "stats")) stats(words);
     else if (!strcmp(what, "open")) open_again();
@@ -558,6 +624,15 @@ static void order(char *what, char *words) {
         long long started = now();
         int ok = remove_it(words, CORACLE_REMOVE_FORCE);
         answer(started, !ok, NULL);
+    } else if (!strcmp(what, "make")) {
+        char id[65] = "";
+        long long started = now();
+        int ok = create(NULL, words, id);
+        answer(started, !ok, ok ? id : NULL);
+    } else if (!strcmp(what, "used")) {
+        char text[32];
+        snprintf(text, sizeof text, "%lld", used());
+        answer_took(0, 0, text);
     } else answer(0, 1, "unknown order");
 }
 

@@ -4,13 +4,13 @@
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compare import Docker, Driver, interleaved, text, timed
+from peers import Docker, Driver, interleaved, text
+from shown import table
 
 # Containers that are started at once, and by how many threads.
 MANY, THREADS = 64, 8
@@ -75,16 +75,8 @@ def pid_of(found):
 
 
 def show(section, taken, lines):
-    own = statistics.median(taken["coracle"])
-    lines.append(f"\n{TITLES[section]}")
-    lines.append(f"  {'':26} {'min ms':>9} {'median ms':>10} {'coracle / it':>13}  goal")
-    for name, times in taken.items():
-        median = statistics.median(times)
-        goal = GOALS.get((section, name))
-        said = "" if goal is None else f"<= {goal:.3g} {'met' if own / median <= goal else 'MISSED'}"
-        shown = "" if name == "coracle" else f"{own / median:.3f}"
-        lines.append(f"  {name:26} {min(times) / 1e6:9.2f} {median / 1e6:10.2f} {shown:>13}  {said}".rstrip())
-    print("\n".join(lines[-len(taken) - 2 :]), flush=True)
+    lines.append(table(section, taken, goals=GOALS, titles=TITLES))
+    print(lines[-1], flush=True)
 
 
 def lives(rounds, driver, docker):
