@@ -57,6 +57,9 @@ pub struct Monitor {
     pub execs: [crate::exec::Exec; MAX_EXECS + 1],
     pub health: crate::health::Health,
     pub dns: crate::dns::Dns,
+    pub relay: crate::relay::Relay,
+    /// Keeps published ports from other programs; -1: there are none.
+    pub hold: i32,
     pub id: &'static [u8],
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
@@ -92,6 +95,7 @@ pub extern "C" fn main() -> ! {
         Streams::init(&raw mut (*place).streams);
         crate::jsonlog::Log::init(&raw mut (*place).log);
         crate::dns::init(&raw mut (*place).dns);
+        crate::relay::init(&raw mut (*place).relay);
         crate::exec::init(&raw mut (*place).execs);
         &mut *place
     };
@@ -225,6 +229,7 @@ impl Monitor {
         (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
         self.root = -1;
         self.direct = [-1; 3];
+        self.hold = -1;
     }
 
     fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {
@@ -280,6 +285,7 @@ impl Monitor {
         self.signals = sys::child_signals().map_err(broken)?;
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         self.listener = sys::listen_at(b"ctl").map_err(broken)?;
+        self.take_ports();
         sys::epoll_ctl(self.epoll, ADD, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
         sys::epoll_ctl(self.epoll, ADD, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)
     }

@@ -53,6 +53,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
         }
         monitor.health_due(now);
         monitor.dns_tick();
+        monitor.relay_tick();
     }
 }
 
@@ -84,6 +85,9 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
+        if self.relay_is_busy() {
+            return 0;
+        }
         let due = [self.restart_at, self.health.due(), self.dns_due()].into_iter().filter(|&at| at > 0).min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
@@ -100,6 +104,7 @@ impl Monitor {
             REPORT => drop(self.exec_report(index)),
             OOM => self.check_oom(),
             crate::dns::DNS => self.dns_ready(index),
+            crate::relay::PORT | crate::relay::SIDE | crate::relay::BACK => self.relay_ready(kind, index),
             _ => {}
         }
     }
@@ -282,6 +287,7 @@ impl Monitor {
 
     fn stop_streams(&mut self) {
         self.end_dns();
+        self.end_relayed();
         self.drain_container();
         self.drop_inputs(CONTAINER);
         self.master = -1;

@@ -29,6 +29,7 @@ mod net;
 mod oom;
 mod overlay;
 mod record;
+mod relay;
 mod streams;
 mod text;
 mod user;

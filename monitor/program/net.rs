@@ -92,12 +92,12 @@ impl Monitor {
     /// Has a process of the container's network namespace take some steps; then another plan holds, for restarts and the
     /// end.
     pub fn change_network(&mut self, fds: &[i32]) -> Step {
-        let [steps, plan] = fds else { return Err(errno(EINVAL)) };
+        let (&[steps, plan], more) = fds.split_first_chunk().ok_or(errno(EINVAL))?;
         if self.init == 0 {
             return Err(errno(ESRCH));
         }
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
-        let (steps, plan) = (os(map(*steps))?, os(map(*plan))?);
+        let (steps, plan) = (os(map(steps))?, os(map(plan))?);
         let taken = match (Ops::of(steps), Ops::of(plan)) {
             (Some((_, ops)), Some(_)) => self.take_steps(ops),
             _ => Err(errno(EINVAL)),
@@ -113,7 +113,32 @@ impl Monitor {
         }
         (self.plan, self.plan_is_second) = (plan, true);
         self.read_resolver();
+        // What was on its way went to where the ports led before.
+        self.end_relayed();
+        if let &[hold, relays] = more {
+            crate::life::replace(&mut self.hold, sys::dup_from(hold, 0).unwrap_or(-1));
+            if let Ok(queue) = sys::dup_from(relays, 0) {
+                self.take_relays(queue);
+            }
+        }
         Ok(())
+    }
+
+    /// Takes what keeps the published ports out of the descriptors that the start brought.
+    pub fn take_ports(&mut self) {
+        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        for mut op in ops {
+            if op.code != OP_HOLD && op.code != OP_RELAY_QUEUE {
+                continue;
+            }
+            let place = &mut self.namespaces[op.payload.u32() as usize % MAX_FDS];
+            let fd = core::mem::replace(place, -1);
+            match op.code {
+                OP_HOLD => self.hold = fd,
+                _ if fd >= 0 => self.take_relays(fd),
+                _ => {}
+            }
+        }
     }
 
     fn take_steps(&mut self, ops: Ops) -> Step {
@@ -153,22 +178,15 @@ impl Monitor {
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release_network(&mut self) {
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for mut op in ops {
-            match op.code {
-                OP_FIREWALL_END => {
-                    if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
-                        let _ = sys::write(socket, op.payload.bytes());
-                        sys::close(socket);
-                    }
+        self.end_relays();
+        if let Some((_, ops)) = Ops::of(self.plan) {
+            for mut op in ops.filter(|op| op.code == OP_FIREWALL_END) {
+                if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
+                    let _ = sys::write(socket, op.payload.bytes());
+                    sys::close(socket);
                 }
-                OP_HOLD => {
-                    let place = &mut self.namespaces[op.payload.u32() as usize % MAX_FDS];
-                    sys::close(*place);
-                    *place = -1;
-                }
-                _ => {}
             }
         }
+        crate::life::replace(&mut self.hold, -1);
     }
 }

@@ -53,7 +53,7 @@ numbers! {
     OPEN_TREE 428 428; MOVE_MOUNT 429 429; FSOPEN 430 430; FSCONFIG 431 431; FSMOUNT 432 432; CLONE3 435 435;
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
-    EVENTFD2 290 19; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
+    EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160;
 }
 
@@ -97,6 +97,7 @@ pub const EPERM: i32 = 1;
 pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
 pub const EPIPE: i32 = 32;
+pub const ECONNABORTED: i32 = 103;
 
 pub const AT_FDCWD: i32 = -100;
 pub const AT_EMPTY_PATH: u32 = 0x1000;
@@ -427,6 +428,53 @@ pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8]) -> Result<usize> {
     sys!(RECVFROM, fd, data.as_mut_ptr(), data.len(), 0x40, from.as_mut_ptr(), &raw mut length)
 }
 
+/// One datagram with its sender's `sockaddr_in6` and a control message about where it came to (`in6_pktinfo`); answers both
+/// lengths.
+pub fn recv_asked(fd: i32, data: &mut [u8], from: &mut [u8; 28], control: &mut Asked) -> Result<(usize, usize)> {
+    let mut iov = IoVec { base: data.as_mut_ptr(), length: data.len() };
+    let mut message = MsgHdr {
+        name: from.as_mut_ptr() as usize,
+        name_length: from.len() as u32,
+        iov: &raw mut iov,
+        iov_length: 1,
+        control: control.0.as_mut_ptr(),
+        control_length: control.0.len(),
+        flags: 0,
+    };
+    let length = sys!(RECVMSG, fd, &raw mut message, 0x40)?;
+    Ok((length, message.control_length.min(control.0.len())))
+}
+
+/// One datagram to a `sockaddr_in6`, with such a control message.
+pub fn send_asked(fd: i32, data: &[u8], to: &[u8; 28], control: &Asked, control_length: usize) -> Result<usize> {
+    let mut iov = IoVec { base: data.as_ptr().cast_mut(), length: data.len() };
+    let message = MsgHdr {
+        name: to.as_ptr() as usize,
+        name_length: to.len() as u32,
+        iov: &raw mut iov,
+        iov_length: 1,
+        control: control.0.as_ptr().cast_mut(),
+        control_length,
+        flags: 0,
+    };
+    sys!(SENDMSG, fd, &raw const message, 0x4000 | 0x40)
+}
+
+/// Room for one control message with an `in6_pktinfo`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct Asked(pub [u8; 40]);
+
+/// Sets a socket option that is a number; one that the kernel does not know changes nothing.
+pub fn set_option(fd: i32, level: i32, option: i32, value: i32) {
+    let _ = sys!(SETSOCKOPT, fd, level, option, &raw const value, 4);
+}
+
+/// Ends the writing side of a connection.
+pub fn shut_write(fd: i32) {
+    let _ = sys!(SHUTDOWN, fd, 1);
+}
+
 /// Two bytes that nobody foresees.
 pub fn random_pair() -> [u8; 2] {
     let mut bytes = [0u8; 2];
@@ -610,6 +658,10 @@ pub const EPOLLPRI: u32 = 2;
 pub const EPOLLOUT: u32 = 4;
 pub const EPOLLERR: u32 = 8;
 pub const EPOLLHUP: u32 = 16;
+/// The other side writes no more.
+pub const EPOLLRDHUP: u32 = 0x2000;
+/// Told once for each change.
+pub const EPOLLET: u32 = 1 << 31;
 
 pub fn epoll_create() -> Result<i32> {
     sys!(EPOLL_CREATE1, O_CLOEXEC).map(|fd| fd as i32)

@@ -45,6 +45,12 @@ impl PlanWriter {
         self
     }
 
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut PlanWriter {
+        self.body.extend_from_slice(bytes);
+        self
+    }
+
     /// A string field; it may hold any bytes, but those after a NUL are not seen where it is used as a C string.
     pub fn str(&mut self, text: impl AsRef<[u8]>) -> &mut PlanWriter {
         let text = text.as_ref();

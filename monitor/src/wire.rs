@@ -190,6 +190,14 @@ pub const OP_NETWORK: u16 = 0x120;
 pub const OP_FIREWALL_END: u16 = 0x121;
 /// u32 index of the boot message's namespace descriptors: one that is closed when the container has ended for good.
 pub const OP_HOLD: u16 = 0x122;
+/// u32 n, n × (a [`RELAY_KEY`]; 16 bytes of the container's address, an IPv4 address in its mapped form; u32 port): where
+/// ports of the host lead that the monitor passes on itself.
+pub const OP_RELAY: u16 = 0x128;
+/// u32 index of the boot message's namespace descriptors: a socket in whose queue lie those ports' sockets, and nothing else
+/// to come. Each packet has as many keys as sockets.
+pub const OP_RELAY_QUEUE: u16 = 0x129;
+/// Bytes that name a port that is passed on: u16 port, u8 protocol (6 or 17), u8 zero, sixteen of the host's IPv6 address.
+pub const RELAY_KEY: usize = 20;
 
 /// u32 namespaces (`CLONE_NEW*`) to make in it, u32 index of a namespace descriptor plus one (0: a new one), str uid map, str
 /// gid map: the user namespace, as /proc/PID/uid_map takes it.
@@ -577,7 +585,8 @@ pub const DO_GO: u32 = 12;
 /// directories are the same.
 pub const DO_LIMITS: u32 = 13;
 
-/// Descriptors: steps that a process in the container's network namespace takes now, and the container's plan from now on.
+/// Descriptors: steps that a process in the container's network namespace takes now, and the container's plan from now on;
+/// where ports are published that were not, also those of [`OP_HOLD`] and [`OP_RELAY_QUEUE`].
 pub const DO_NETWORK: u32 = 20;
 
 /// Masks of standard streams.
@@ -735,6 +744,12 @@ impl<'a> Payload<'a> {
     /// The next 64 bits.
     pub fn u64(&mut self) -> u64 {
         u64::from(self.u32()) | u64::from(self.u32()) << 32
+    }
+    /// The next bytes as they are; none where there are fewer.
+    pub fn raw(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(bytes)
     }
     /// The next string, with its closing NUL: so it is a C string.
     pub fn cstr(&mut self) -> &'a [u8] {

@@ -7,7 +7,7 @@ use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
 use crate::launch::plan::{self, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortBinding, PortSummary};
-use crate::network::{EndpointDoc, Joined, Joining, Network, Published, Script, Want, check_settings, key};
+use crate::network::{EndpointDoc, Hold, Joined, Joining, Network, Published, Script, Want, check_settings, key};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_NETWORK, NET_HOST, NET_INSIDE};
@@ -264,6 +264,12 @@ fn request(script: &Script, place: u32, interface: &str, network: &str) -> NetRe
     }
 }
 
+/// Ports that the container's monitor passes on.
+pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
+    let relayed = joined.ports().into_iter().filter(Published::is_relayed);
+    relayed.map(|port| plan::Relay { key: port.relay_key(), to: port.to, port: port.port }).collect()
+}
+
 /// A container's networks as its events tell them: id, and JSON members without braces.
 pub(super) fn event_members(joined: &Joined) -> Vec<(String, String)> {
     let members = |network: &Network| {
@@ -349,17 +355,23 @@ impl Containers {
             publish_all: false,
         };
         self.networks.join_one(&who, &want, &interface)?;
+        let mut late = None;
         let plugged = (|| {
             let joined = self.networks.recall(&found.row.id)?;
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
             self.networks.plug(end, netns.as_fd(), found.now.state.restarts)?;
             self.networks.move_ports(&found.row.id, found.row.slot, Vec::new())?;
+            let host = &found.spec.host_config;
+            let exposed = found.spec.config.exposed_ports.keys().map(String::as_str).collect();
+            let (bindings, publish_all) = (&host.port_bindings, host.publish_all_ports);
+            late = self.networks.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
             let joined = self.networks.recall(&found.row.id)?;
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
-            self.change_network(&found, &joined, &steps, !had_resolver && !network.is_predefined())?;
+            let with_resolver = !had_resolver && !network.is_predefined();
+            self.change_network(&found, &joined, &steps, with_resolver, late.as_ref())?;
             self.write_files(&found, &joined)
         })();
         if plugged.is_err() {
@@ -368,6 +380,8 @@ impl Containers {
                 let _ = self.networks.unplug(doc, found.now.state.restarts);
             }
             let ports = self.networks.endpoints(&found.row.id)?.remove(&network.id).map_or(Vec::new(), |doc| doc.ports);
+            // Those that came with it go with it.
+            let ports = if late.is_some() { Vec::new() } else { ports };
             self.networks.forget(network, &found.row.id)?;
             // They lead over the network that they led over before.
             self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
@@ -396,7 +410,7 @@ impl Containers {
             let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
             let lead = leader.and_then(|end| Some((end, end.lead()?)));
             steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
-            self.change_network(&found, &joined, &steps, false)?;
+            self.change_network(&found, &joined, &steps, false, None)?;
             Ok(joined)
         })();
         if let Some(doc) = gone {
@@ -409,14 +423,24 @@ impl Containers {
     }
 
     /// Has the monitor take steps in the container's network namespace, and gives it the plan that holds from now on.
-    fn change_network(&self, found: &Found, joined: &Joined, steps: &[NetRequest], with_resolver: bool) -> Result<()> {
+    /// `late` keeps ports that are published from now on.
+    fn change_network(
+        &self,
+        found: &Found,
+        joined: &Joined,
+        steps: &[NetRequest],
+        with_resolver: bool,
+        late: Option<&Hold>,
+    ) -> Result<()> {
         let full = self.plan_again(found, joined)?;
         let resolver = if with_resolver { self.resolver(found, joined)? } else { None };
         let steps = plan::compile_network(steps, resolver.as_ref());
         let memfds = [process::sealed_memfd("steps", &steps.bytes)?, process::sealed_memfd("plan", &full.bytes)?];
         let control = self.control(found)?;
         let none = Streams { mask: 0, fds: Vec::new() };
-        control.send_streams(monitor::request(DO_NETWORK), "", &[memfds[0].as_fd(), memfds[1].as_fd()], none)?;
+        let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();
+        fds.extend(late.into_iter().flat_map(|hold| [hold.held.as_fd(), hold.relayed.as_fd()]));
+        control.send_streams(monitor::request(DO_NETWORK), "", &fds, none)?;
         let answer = control.answer(None, None)?;
         match answer.errno {
             0 => Ok(()),

@@ -1,6 +1,6 @@
 //! Starting a container: spec → plan → monitor.
 
-use super::network::{Mode, addresses, event_members, mode, requests, servers};
+use super::network::{Mode, addresses, event_members, mode, relays, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ struct Joined {
     users: Option<u32>,
     /// The container whose network, host name and files are this one's too.
     files_of: Option<Box<Found>>,
-    /// Index of the descriptor that keeps published ports from others.
+    /// Index of the two descriptors that keep published ports from others.
     hold: Option<u32>,
 }
 
@@ -192,9 +192,8 @@ impl Containers {
 
     /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
     pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
-        // It stands for the descriptor that the monitor has: the others are counted behind it.
-        let hold = if !networks.held { None } else { Some(File::open("/dev/null")?.into()) };
-        let joined = self.join(found, hold)?;
+        // What keeps its ports the monitor has taken from among its descriptors: it needs no index any more.
+        let joined = self.join(found, None)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
 
@@ -322,10 +321,10 @@ impl Containers {
     }
 
     /// Opens the namespaces of `container:` modes. Errors: that container does not run.
-    fn join(&self, found: &Found, hold: Option<OwnedFd>) -> Result<Joined> {
+    fn join(&self, found: &Found, hold: Option<network::Hold>) -> Result<Joined> {
         let mut joined = Joined {
-            hold: hold.is_some().then_some(0),
-            fds: hold.into_iter().collect(),
+            hold: None,
+            fds: Vec::new(),
             pid: Namespace::New,
             ipc: Namespace::New,
             net: Namespace::New,
@@ -355,6 +354,10 @@ impl Containers {
         }
         if let Some(own) = self.users(&found.spec) {
             joined.users = self.joined_users(host, own, &mut joined.fds)?;
+        }
+        if let Some(network::Hold { held, relayed }) = hold {
+            joined.hold = Some(joined.fds.len() as u32);
+            joined.fds.extend([held, relayed]);
         }
         Ok(joined)
     }
@@ -460,6 +463,7 @@ impl Containers {
             networks: event_members(networks),
             firewall_end: networks.firewall_end.clone(),
             hold: joined.hold,
+            relays: relays(networks),
             namespace_count: joined.fds.len() as u32,
             cgroups,
             rights: self.rights(spec)?,

@@ -3,14 +3,19 @@
 use super::fd::errno;
 use super::socket;
 use crate::error::{Error, Result};
+use coracle_monitor::wire::RELAY_KEY;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// How many descriptors travel in one packet here.
 const PACKET: usize = 16;
 
-/// Takes a port of the host: a listening (TCP, SCTP) or bound (UDP) socket. Errors carry the kernel's number.
-pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16) -> Result<OwnedFd> {
+/// How many connections may wait at a port that somebody reads.
+const BACKLOG: i32 = 4096;
+
+/// Takes a port of the host: a listening (TCP, SCTP) or bound (UDP) socket, for somebody who reads it (`read`) or to keep
+/// others out. Errors carry the kernel's number.
+pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Result<OwnedFd> {
     let family = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = match protocol {
         libc::IPPROTO_UDP => libc::SOCK_DGRAM,
@@ -30,10 +35,15 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16) -> Result<OwnedFd> {
         // Connections that ended a moment ago do not count; a listening socket keeps everybody else out all the same.
         set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
     }
+    if read && protocol == libc::IPPROTO_UDP {
+        // An answer comes from the address that was asked.
+        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1);
+    }
     let address = nix::sys::socket::SockaddrStorage::from(SocketAddr::new(ip, port));
     nix::sys::socket::bind(socket.as_raw_fd(), &address).map_err(|e| Error::os("bind", e as i32))?;
+    let backlog = if read { BACKLOG } else { 0 };
     // SAFETY: no pointers.
-    if protocol != libc::IPPROTO_UDP && unsafe { libc::listen(fd, 0) } < 0 {
+    if protocol != libc::IPPROTO_UDP && unsafe { libc::listen(fd, backlog) } < 0 {
         return Err(Error::os("listen", errno()));
     }
     Ok(socket)
@@ -45,13 +55,41 @@ fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) };
 }
 
-/// Any number of descriptors as one: they lie in its queue, open until it is closed.
-pub(crate) fn bundle(fds: &[OwnedFd]) -> Result<OwnedFd> {
-    let (sender, queue) = socket::packet_pair()?;
-    set(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 8 << 20);
-    for part in fds.chunks(PACKET) {
-        let raw: Vec<RawFd> = part.iter().map(AsRawFd::as_raw_fd).collect();
-        socket::send_now(sender.as_fd(), b"hold", &raw)?;
+/// Any number of descriptors as one: they lie in its queue, open until it is closed. Each has a key, for who reads them.
+pub(crate) struct Bundle {
+    sender: OwnedFd,
+    queue: OwnedFd,
+    next: Vec<OwnedFd>,
+    keys: Vec<u8>,
+}
+
+impl Bundle {
+    pub(crate) fn new() -> Result<Bundle> {
+        let (sender, queue) = socket::packet_pair()?;
+        set(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 8 << 20);
+        Ok(Bundle { sender, queue, next: Vec::new(), keys: Vec::new() })
     }
-    Ok(queue)
+
+    /// Adds one; few are open at a time, however many it becomes.
+    pub(crate) fn push(&mut self, fd: OwnedFd, key: &[u8; RELAY_KEY]) -> Result<()> {
+        self.next.push(fd);
+        self.keys.extend_from_slice(key);
+        if self.next.len() == PACKET { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let raw: Vec<RawFd> = self.next.iter().map(AsRawFd::as_raw_fd).collect();
+        socket::send_now(self.sender.as_fd(), &self.keys, &raw)?;
+        self.next.clear();
+        self.keys.clear();
+        Ok(())
+    }
+
+    /// The one that stands for all.
+    pub(crate) fn finish(mut self) -> Result<OwnedFd> {
+        if !self.next.is_empty() {
+            self.send()?;
+        }
+        Ok(self.queue)
+    }
 }

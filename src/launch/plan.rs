@@ -159,8 +159,10 @@ pub(crate) struct Container {
     pub networks: Vec<(String, String)>,
     /// Netfilter requests for the monitor to send at the end; empty: none.
     pub firewall_end: Vec<u8>,
-    /// Index of the descriptor that is closed at the end.
+    /// Index of the descriptor that is closed at the end; behind it is the one with the sockets of [`Container::relays`].
     pub hold: Option<u32>,
+    /// Ports that the monitor passes on: their keys, the container's addresses and ports.
+    pub relays: Vec<Relay>,
     pub namespace_count: u32,
     pub cgroups: cgroup::Plan,
     pub rights: Rights,
@@ -264,6 +266,13 @@ pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -
     plan.op(OP_DONE, "end");
     let (bytes, steps) = plan.finish(empty_header());
     Plan { bytes, steps }
+}
+
+/// A port of the host that the monitor passes on.
+pub(crate) struct Relay {
+    pub key: [u8; RELAY_KEY],
+    pub to: std::net::IpAddr,
+    pub port: u16,
 }
 
 /// What an exec needs.
@@ -507,14 +516,7 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
         }
         plan.op(OP_SERVERS, "read the plan").u32(resolver.servers.len() as u32);
         for server in &resolver.servers {
-            let ip = match server.ip {
-                std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-                std::net::IpAddr::V6(ip) => ip,
-            };
-            for part in ip.octets().as_chunks::<4>().0 {
-                plan.u32(u32::from_le_bytes(*part));
-            }
-            plan.u32(u32::from(server.outside)).u32(server.scope);
+            plan.raw(&mapped(server.ip).octets()).u32(u32::from(server.outside)).u32(server.scope);
         }
         if !resolver.aliases.is_empty() {
             plan.op(OP_ALIASES, "read the plan").u32(resolver.aliases.len() as u32);
@@ -528,6 +530,20 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     }
     if let Some(index) = c.hold {
         plan.op(OP_HOLD, "read the plan").u32(index);
+        plan.op(OP_RELAY_QUEUE, "read the plan").u32(index + 1);
+    }
+    if !c.relays.is_empty() {
+        plan.op(OP_RELAY, "read the plan").u32(c.relays.len() as u32);
+        for relay in &c.relays {
+            plan.raw(&relay.key).raw(&mapped(relay.to).octets()).u32(u32::from(relay.port));
+        }
+    }
+}
+
+fn mapped(ip: std::net::IpAddr) -> std::net::Ipv6Addr {
+    match ip {
+        std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        std::net::IpAddr::V6(ip) => ip,
     }
 }
 

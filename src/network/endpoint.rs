@@ -4,12 +4,11 @@ use super::address::{Ask, Pool, Used, give};
 use super::bridge::find_link;
 use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
 use super::netlink::message::Messages;
-use super::ports::{Asked, Published, Taken};
+use super::ports::{Asked, Hold, Published, Taken};
 use super::remote::{Lease, RemoteEnd, leased};
 use super::{Network, Networks, as_500, mode_name, new_id, options};
 use crate::error::{Error, Result};
 use crate::kernel::netlink::{ROUTE, Socket};
-use crate::kernel::port;
 use crate::model::{EndpointSettings, PortBinding};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
@@ -19,7 +18,7 @@ use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How long an address of a container that ended is not given to another, in nanoseconds.
 const REST_NS: i64 = 10_000_000_000;
@@ -93,10 +92,8 @@ pub(crate) struct Endpoint {
 #[derive(Default)]
 pub(crate) struct Joined {
     pub endpoints: Vec<Endpoint>,
-    /// Keeps its ports of the host from other programs as long as it is open.
-    pub hold: Option<OwnedFd>,
-    /// Ports are kept for it, whether or not they lead anywhere now.
-    pub held: bool,
+    /// Keeps its ports of the host from other programs.
+    pub hold: Option<Hold>,
     /// Sent over netfilter netlink when the container has ended for good.
     pub firewall_end: Vec<u8>,
 }
@@ -186,7 +183,7 @@ impl Networks {
             leases.push(got.inspect_err(|_| give_back(&leases))?);
         }
         let given = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready, &leases));
-        let (mut docs, sockets) = given.inspect_err(|_| give_back(&leases))?;
+        let (mut docs, mut taken) = given.inspect_err(|_| give_back(&leases))?;
         if foreign {
             self.join_remotes(who, &ready, &mut docs)?;
         }
@@ -206,8 +203,7 @@ impl Networks {
         }
         let ports = joined.ports();
         if !ports.is_empty() {
-            joined.hold = Some(port::bundle(&sockets)?);
-            joined.held = true;
+            joined.hold = taken.hold()?;
             self.firewall.add_ports(&ports)?;
             joined.firewall_end = self.firewall.removal(&ports);
         }
@@ -258,7 +254,6 @@ impl Networks {
         if !ports.is_empty() {
             joined.firewall_end = self.firewall.removal(&ports);
         }
-        joined.held = !ports.is_empty() || self.waiting_ports(container).exists();
         Ok(joined)
     }
 
@@ -361,7 +356,7 @@ impl Networks {
         let doc = leader.map(|at| &joined.endpoints[at].doc);
         let (mut now, mut idle) = (Vec::new(), Vec::new());
         for port in &ports {
-            let to = doc.and_then(|doc| if port.host.is_ipv4() { doc.v4 } else { doc.v6 });
+            let to = doc.and_then(|doc| Published::target(port.host, port.protocol, doc.v4, doc.v6));
             match to {
                 Some(to) => now.push(Published { to, ..*port }),
                 None => idle.push(*port),
@@ -388,6 +383,28 @@ impl Networks {
         }
         let text = serde_json::to_vec(&idle).map_err(|e| Error::internal(format!("write ports: {e}")))?;
         std::fs::write(&waiting, text).map_err(|e| Error::io(format_args!("write {}", waiting.display()), &e))
+    }
+
+    /// Publishes the ports of a running container that had no way outside until now. What keeps them is the monitor's to
+    /// hold. `None`: they are published, or wait, or there is still no way.
+    pub(crate) fn publish_late(&self, who: &Joining<'_>) -> Result<Option<Hold>> {
+        let joined = self.recall(who.container)?;
+        let bridge = |at: &usize| joined.endpoints[*at].network.spec.driver == "bridge";
+        let Some(at) = joined.leads().filter(bridge) else { return Ok(None) };
+        if !joined.ports().is_empty() || self.waiting_ports(who.container).exists() {
+            return Ok(None);
+        }
+        let network = &joined.endpoints[at].network;
+        let mut doc = joined.endpoints[at].doc.clone();
+        let mut taken = self.db.write(Flush::Lazy, |tx| {
+            let taken = self.publish(tx, who, network, &mut doc)?;
+            if !taken.ports.is_empty() {
+                table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
+            }
+            Ok(taken)
+        })?;
+        self.firewall.add_ports(&taken.ports)?;
+        taken.hold()
     }
 
     fn waiting_ports(&self, container: &str) -> std::path::PathBuf {
@@ -429,7 +446,7 @@ impl Networks {
         who: &Joining<'_>,
         ready: &[(Network, u32, &Want)],
         leases: &[Vec<Lease>],
-    ) -> Result<(Vec<EndpointDoc>, Vec<OwnedFd>)> {
+    ) -> Result<(Vec<EndpointDoc>, Taken)> {
         let sandbox = new_id()?;
         let mut docs = Vec::new();
         for (at, (network, _, want)) in ready.iter().enumerate() {
@@ -440,7 +457,11 @@ impl Networks {
             doc.interface = format!("eth{at}");
             docs.push(doc);
         }
-        let sockets = self.publish(tx, who, ready, &mut docs)?;
+        let outside = |(network, ..): &(Network, u32, &Want)| network.spec.driver == "bridge" && !network.spec.internal;
+        let taken = match default_route(ready).filter(|at| outside(&ready[*at])) {
+            Some(at) => self.publish(tx, who, &ready[at].0, &mut docs[at])?,
+            None => Taken::default(),
+        };
         // What an earlier start had of networks that it is not on any more is forgotten.
         for row in table::of_container(tx, who.container)? {
             table::delete_endpoint(tx, &row.network_id, who.container)?;
@@ -448,7 +469,7 @@ impl Networks {
         for ((network, ..), doc) in ready.iter().zip(&docs) {
             table::put_endpoint(tx, &row(&network.id, who.container, who.slot, doc)?)?;
         }
-        Ok((docs, sockets))
+        Ok((docs, taken))
     }
 
     /// Addresses on one network.
@@ -549,28 +570,24 @@ impl Networks {
         Ok((used, before))
     }
 
-    /// Takes the ports of the host; they are published on the first network that leads outside.
+    /// Takes the ports of the host; they are published on the first network that leads outside, which this is.
     fn publish(
         &self,
         tx: &Transaction<'_>,
         who: &Joining<'_>,
-        ready: &[(Network, u32, &Want)],
-        docs: &mut [EndpointDoc],
-    ) -> Result<Vec<OwnedFd>> {
+        network: &Network,
+        doc: &mut EndpointDoc,
+    ) -> Result<Taken> {
         if who.bindings.is_empty() && !who.publish_all {
-            return Ok(Vec::new());
+            return Ok(Taken::default());
         }
-        let outside =
-            |(network, ..): &&(Network, u32, &Want)| network.spec.driver == "bridge" && !network.spec.internal;
-        let Some(at) = default_route(ready).filter(|at| outside(&&ready[*at])) else { return Ok(Vec::new()) };
-        let network = &ready[at].0;
         let asked = Asked {
             bindings: who.bindings,
             exposed: who.exposed.clone(),
             all: who.publish_all,
             default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
-            v4: docs[at].v4,
-            v6: docs[at].v6,
+            v4: doc.v4,
+            v6: doc.v6,
         };
         let all = self.ports_in_use(tx)?;
         let ours = |port: &Published| {
@@ -578,12 +595,12 @@ impl Networks {
         };
         let taken = self.ports.take(&asked, &ours).map_err(|error| {
             let context =
-                format!("driver failed programming external connectivity on endpoint {} ({})", who.name, docs[at].id);
+                format!("driver failed programming external connectivity on endpoint {} ({})", who.name, doc.id);
             if error.kind() == crate::ErrorKind::Invalid { error } else { error.context(context) }
         });
-        let Taken { ports, sockets } = taken?;
-        docs[at].ports = ports;
-        Ok(sockets)
+        let taken = taken?;
+        doc.ports.clone_from(&taken.ports);
+        Ok(taken)
     }
 
     fn ports_in_use(&self, tx: &Transaction<'_>) -> Result<Vec<Published>> {

@@ -122,7 +122,7 @@ impl Firewall {
 
     /// Publishes ports.
     pub(crate) fn add_ports(&self, ports: &[Published]) -> Result<()> {
-        if ports.is_empty() {
+        if !ports.iter().any(Published::is_translated) {
             return Ok(());
         }
         let mut batch = Batch::new(&self.table);
@@ -132,6 +132,9 @@ impl Firewall {
 
     /// The batch that ends the publishing of ports, for whoever sends it then. It never fails where some are gone.
     pub(crate) fn removal(&self, ports: &[Published]) -> Vec<u8> {
+        if !ports.iter().any(Published::is_translated) {
+            return Vec::new();
+        }
         let mut batch = Batch::new(&self.table);
         write_ports(&mut batch, ports, Batch::add_elements);
         write_ports(&mut batch, ports, Batch::delete_elements);
@@ -140,7 +143,7 @@ impl Firewall {
 
     /// Ends the publishing of ports.
     pub(crate) fn remove_ports(&self, ports: &[Published]) -> Result<()> {
-        if ports.is_empty() || !self.is_there()? {
+        if !ports.iter().any(Published::is_translated) || !self.is_there()? {
             return Ok(());
         }
         let mut batch = Batch::new(&self.table);
@@ -194,6 +197,14 @@ fn rules(batch: &mut Batch) {
             batch
                 .add_rule(chain, v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]).accept());
         }
+        // Nothing is routed from this one: the monitor reads the port's socket.
+        batch.add_rule(
+            chain,
+            v6(Rule::new())
+                .payload(NETWORK_HEADER, 24, 16, R0)
+                .compare(R0, true, &std::net::Ipv6Addr::LOCALHOST.octets())
+                .accept(),
+        );
         for rule in published() {
             batch.add_rule(chain, rule);
         }
@@ -298,7 +309,8 @@ fn write_ports(batch: &mut Batch, ports: &[Published], write: Write) {
     for (set, v6, at) in
         [("ports4", false, false), ("ports4at", false, true), ("ports6", true, false), ("ports6at", true, true)]
     {
-        let fits = |port: &&Published| port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
+        let fits =
+            |port: &&Published| port.is_translated() && port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
         let elements: Vec<Element> = ports.iter().filter(fits).map(|port| element(port, at)).collect();
         if !elements.is_empty() {
             write(batch, set, &elements);

@@ -22,7 +22,7 @@ pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, ke
 pub(crate) use firewall::foreign_drops;
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
-pub(crate) use ports::{Published, check as check_ports, parse as parse_port};
+pub(crate) use ports::{Hold, Published, check as check_ports, parse as parse_port};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;

@@ -1,8 +1,9 @@
 //! Published ports: what a container asks for, the host's ports that it gets, and their reservation.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::port;
+use crate::kernel::port::{self, Bundle};
 use crate::model::PortBinding;
+use coracle_monitor::wire::RELAY_KEY;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -36,7 +37,8 @@ impl Protocol {
     }
 }
 
-/// One port of the host that leads to a container's.
+/// One port of the host that leads to a container's. Where the two addresses are not of one family, the container's monitor
+/// passes on what comes; so it does with what comes to the IPv6 loopback address, which the kernel routes nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     pub host: IpAddr,
@@ -44,6 +46,39 @@ pub(crate) struct Published {
     pub protocol: Protocol,
     pub to: IpAddr,
     pub port: u16,
+}
+
+impl Published {
+    /// Its monitor reads the port's socket.
+    pub(crate) fn is_relayed(&self) -> bool {
+        let IpAddr::V6(host) = self.host else { return false };
+        self.protocol != Protocol::Sctp && (self.to.is_ipv4() || host.is_unspecified() || host.is_loopback())
+    }
+
+    /// The firewall has it.
+    pub(super) fn is_translated(&self) -> bool {
+        self.host.is_ipv4() == self.to.is_ipv4() && self.host != IpAddr::V6(Ipv6Addr::LOCALHOST)
+    }
+
+    /// What the monitor knows its socket by.
+    pub(crate) fn relay_key(&self) -> [u8; RELAY_KEY] {
+        let mut key = [0; RELAY_KEY];
+        key[..2].copy_from_slice(&self.host_port.to_le_bytes());
+        key[2] = self.protocol.number();
+        if let IpAddr::V6(host) = self.host {
+            key[4..].copy_from_slice(&host.octets());
+        }
+        key
+    }
+
+    /// Where it leads on a network: a container without an address of its family has an IPv4 one.
+    pub(super) fn target(host: IpAddr, protocol: Protocol, v4: Option<IpAddr>, v6: Option<IpAddr>) -> Option<IpAddr> {
+        match (host.is_ipv4(), protocol) {
+            (true, _) => v4,
+            (false, Protocol::Sctp) => v6,
+            (false, _) => v6.or(v4),
+        }
+    }
 }
 
 /// Reads a container's port: `80`, `80/tcp`. Errors: in dockerd's words.
@@ -111,7 +146,36 @@ pub(crate) struct Asked<'a> {
 #[derive(Default)]
 pub(crate) struct Taken {
     pub ports: Vec<Published>,
-    pub sockets: Vec<OwnedFd>,
+    /// Sockets that nobody reads, and those that the monitor does.
+    held: Option<(Bundle, Bundle)>,
+}
+
+/// What keeps ports from other programs as long as it is open.
+pub(crate) struct Hold {
+    pub held: OwnedFd,
+    /// See [`Published::is_relayed`].
+    pub relayed: OwnedFd,
+}
+
+impl Taken {
+    fn add(&mut self, ports: Vec<(Published, Option<OwnedFd>)>) -> Result<()> {
+        for (port, socket) in ports {
+            self.ports.push(port);
+            if self.held.is_none() {
+                self.held = Some((Bundle::new()?, Bundle::new()?));
+            }
+            if let (Some((held, relayed)), Some(socket)) = (&mut self.held, socket) {
+                let bundle = if port.is_relayed() { relayed } else { held };
+                bundle.push(socket, &port.relay_key())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn hold(&mut self) -> Result<Option<Hold>> {
+        let Some((held, relayed)) = self.held.take() else { return Ok(None) };
+        Ok(Some(Hold { held: held.finish()?, relayed: relayed.finish()? }))
+    }
 }
 
 /// Gives out the host's ports.
@@ -172,7 +236,7 @@ impl Ports {
                 None => Some(any),
                 Some(address) => (address.is_ipv4() == any.is_ipv4()).then_some(address),
             })
-            .filter_map(|host| Some((host, if host.is_ipv4() { asked.v4? } else { asked.v6? })))
+            .filter_map(|host| Some((host, Published::target(host, protocol, asked.v4, asked.v6)?)))
             .collect();
         if addresses.is_empty() {
             return Err(Error::new(
@@ -188,17 +252,14 @@ impl Ports {
             let one = |&(host, to): &(IpAddr, IpAddr)| Published { host, host_port, protocol, to, port };
             addresses.iter().map(one).collect()
         };
-        let (ports, sockets) = match wanted {
+        taken.add(match wanted {
             Wanted::Any => self.ephemeral(at)?,
             Wanted::Range(first, last) => first_free(first, last, at, ours)?,
-        };
-        taken.ports.extend(ports);
-        taken.sockets.extend(sockets);
-        Ok(())
+        })
     }
 
     /// The next free port of the kernel's ephemeral range.
-    fn ephemeral(&self, at: impl Fn(u16) -> Vec<Published>) -> Result<(Vec<Published>, Vec<OwnedFd>)> {
+    fn ephemeral(&self, at: impl Fn(u16) -> Vec<Published>) -> Result<Reserved> {
         let (first, last) = ephemeral_range();
         for _ in first..=last {
             let before = self.next.fetch_add(1, Ordering::Relaxed);
@@ -206,9 +267,8 @@ impl Ports {
             if port != before {
                 self.next.store(port.wrapping_add(1), Ordering::Relaxed);
             }
-            let ports = at(port);
-            match reserve(&ports) {
-                Ok(sockets) => return Ok((ports, sockets)),
+            match reserve(&at(port)) {
+                Ok(reserved) => return Ok(reserved),
                 Err((_, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
                 Err((port, error)) => return Err(refused(&port, &error)),
             }
@@ -222,12 +282,11 @@ fn first_free(
     last: u16,
     at: impl Fn(u16) -> Vec<Published>,
     ours: &dyn Fn(&Published) -> bool,
-) -> Result<(Vec<Published>, Vec<OwnedFd>)> {
+) -> Result<Reserved> {
     let mut failed = None;
     for port in first..=last {
-        let ports = at(port);
-        match reserve(&ports) {
-            Ok(sockets) => return Ok((ports, sockets)),
+        match reserve(&at(port)) {
+            Ok(reserved) => return Ok(reserved),
             Err((port, error)) => failed = Some((port, error)),
         }
     }
@@ -241,17 +300,22 @@ fn first_free(
     })
 }
 
-fn reserve(ports: &[Published]) -> std::result::Result<Vec<OwnedFd>, (Published, Error)> {
-    let mut sockets = Vec::new();
+/// Ports, each with the socket that keeps others out.
+type Reserved = Vec<(Published, Option<OwnedFd>)>;
+
+fn reserve(ports: &[Published]) -> std::result::Result<Reserved, (Published, Error)> {
+    let mut reserved = Vec::new();
     for port in ports {
-        match port::reserve(i32::from(port.protocol.number()), port.host, port.host_port) {
-            Ok(socket) => sockets.push(socket),
+        match port::reserve(i32::from(port.protocol.number()), port.host, port.host_port, port.is_relayed()) {
+            Ok(socket) => reserved.push((*port, Some(socket))),
             // A kernel without SCTP: nobody on this host can have such a port.
-            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => reserved.push((*port, None)),
+            // A host without IPv6: `everywhere` is IPv4 there.
+            Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) && ports.len() > 1 => {}
             Err(error) => return Err((*port, error)),
         }
     }
-    Ok(sockets)
+    Ok(reserved)
 }
 
 fn refused(port: &Published, error: &Error) -> Error {

@@ -31,6 +31,7 @@ mod network_faults;
 mod network_more;
 mod network_names;
 mod network_plugin;
+mod network_relay;
 mod older;
 mod oracle;
 mod oracle_build;

@@ -277,7 +277,7 @@ fn taken_ports_and_free_ones() {
     let fourth = world.sleeper("fourth", all);
     let ports = world.root.inspect(&fourth).network_settings.ports;
     assert!(ports.values().flatten().flatten().all(|binding| binding.host_port.parse::<u16>().is_ok_and(|p| p > 1024)));
-    assert_eq!(ports.values().flatten().count(), 2);
+    assert_eq!(ports.values().flatten().flatten().count(), 4);
     let range = world.sleeper("range", published("80/tcp", "", "8080-8085"));
     assert_eq!(world.root.inspect(&range).network_settings.ports["80/tcp"].as_ref().expect("it")[0].host_port, "8081");
     let unexposed = json!({ "HostConfig": { "PortBindings": { "80/tcp": [{ "HostPort": "9999" }] } } });

@@ -1,0 +1,436 @@
+//! Published ports that the kernel cannot lead to the container: those at the IPv6 loopback address, and IPv6 ones of a
+//! container that has no IPv6 address. What comes to their sockets is passed on from here.
+//!
+//! Bytes of connections go through pipes and are never looked at or copied. What a port leads to stands in the plan, so
+//! that a plan that takes another's place says it anew.
+
+use crate::boot::Monitor;
+use crate::life::token;
+use crate::sys::{self, *};
+use crate::wire::*;
+
+/// Kinds of events: a port, one side of a connection, what comes back for datagrams.
+pub const PORT: u32 = 21;
+pub const SIDE: u32 = 22;
+pub const BACK: u32 = 23;
+
+const MAX_CONNECTIONS: usize = 1024;
+const MAX_PEERS: usize = 256;
+/// What a pipe takes, in bytes.
+const PIPE: usize = 64 << 10;
+/// How often one connection is served before the others are.
+const TURNS: usize = 16;
+const DATAGRAM: usize = 64 << 10;
+const UDP: u8 = 17;
+const EDGES: u32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+
+/// A port's socket.
+#[derive(Clone, Copy)]
+struct Port {
+    fd: i32,
+    key: [u8; RELAY_KEY],
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy)]
+struct Way {
+    pipe: [i32; 2],
+    /// Bytes in the pipe.
+    held: usize,
+    /// Nothing comes any more.
+    ended: bool,
+    /// The other side was told so.
+    told: bool,
+}
+
+/// A client's connection and the one to the container, in this order.
+#[derive(Clone, Copy)]
+struct Connection {
+    used: bool,
+    sides: [i32; 2],
+    ways: [Way; 2],
+    /// It was not served to the end.
+    again: bool,
+}
+
+/// Somebody who sent datagrams, and a socket that is connected to the container for him.
+#[derive(Clone, Copy)]
+struct Peer {
+    used: bool,
+    fd: i32,
+    port: usize,
+    address: [u8; 28],
+    asked: Asked,
+    asked_length: usize,
+    last: i64,
+}
+
+/// Zero at the beginning.
+pub struct Relay {
+    ports: Option<&'static mut [Port]>,
+    count: usize,
+    connections: [Connection; MAX_CONNECTIONS],
+    peers: [Peer; MAX_PEERS],
+    datagram: [u8; DATAGRAM],
+    /// How many places of connections and of peers were ever used: the memory behind them is not there yet.
+    touched: (usize, usize),
+    /// Some wait for a place.
+    starved: bool,
+    /// Some connection was not served to the end.
+    busy: bool,
+}
+
+/// # Safety
+/// `place` is valid for writing and zero, and nothing refers to it.
+pub unsafe fn init(place: *mut Relay) {
+    // SAFETY: within the structure; all other zeroes are valid.
+    unsafe { (&raw mut (*place).ports).write(None) };
+}
+
+/// Of the container: `sockaddr_in` or `sockaddr_in6`, and its length.
+struct Target {
+    address: [u8; 28],
+    length: usize,
+}
+
+impl Monitor {
+    /// Takes the sockets out of the queue that they came in. Nothing is lost where there are none.
+    pub fn take_relays(&mut self, queue: i32) {
+        let room = Ops::of(self.plan)
+            .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
+            .map_or(0, |mut op| op.payload.u32() as usize);
+        if room > 0 && self.relay.ports.is_none() {
+            self.relay.ports = map_ports(room);
+        }
+        let mut keys = [0u8; RELAY_KEY * MAX_FDS];
+        loop {
+            let mut fds = [-1; MAX_FDS];
+            let Ok((length, count)) = sys::recv_fds(queue, &mut keys, &mut fds, false) else { break };
+            if length == 0 {
+                break;
+            }
+            for (fd, key) in fds[..count].iter().zip(keys[..length].chunks_exact(RELAY_KEY)) {
+                self.add_relay(*fd, key);
+            }
+        }
+        sys::close(queue);
+    }
+
+    fn add_relay(&mut self, fd: i32, key: &[u8]) {
+        let index = self.relay.count;
+        let Some(place) = self.relay.ports.as_deref_mut().and_then(|ports| ports.get_mut(index)) else {
+            return sys::close(fd);
+        };
+        place.fd = fd;
+        place.key.copy_from_slice(key);
+        let edge = if place.key[2] == UDP { 0 } else { EPOLLET };
+        self.relay.count += 1;
+        sys::set_nonblocking(fd);
+        let _ = sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN | edge, token(PORT, index as u32));
+    }
+
+    /// Ends what is on its way; the ports stay.
+    pub fn end_relayed(&mut self) {
+        let (connections, peers) = self.relay.touched;
+        for index in 0..connections {
+            if self.relay.connections[index].used {
+                self.close_connection(index);
+            }
+        }
+        for peer in self.relay.peers[..peers].iter_mut().filter(|peer| peer.used) {
+            peer.used = false;
+            sys::close(peer.fd);
+        }
+    }
+
+    /// Lets the ports go, for others.
+    pub fn end_relays(&mut self) {
+        self.end_relayed();
+        let count = core::mem::take(&mut self.relay.count);
+        if let Some(ports) = &self.relay.ports {
+            ports[..count].iter().for_each(|port| sys::close(port.fd));
+        }
+    }
+
+    /// Whether something is left to do at once.
+    pub fn relay_is_busy(&self) -> bool {
+        self.relay.busy
+    }
+
+    pub fn relay_tick(&mut self) {
+        if !core::mem::take(&mut self.relay.busy) {
+            return;
+        }
+        for index in 0..self.relay.touched.0 {
+            if self.relay.connections[index].used && self.relay.connections[index].again {
+                self.pass_on(index);
+            }
+        }
+    }
+
+    pub fn relay_ready(&mut self, kind: u32, index: usize) {
+        match kind {
+            PORT => self.port_ready(index),
+            SIDE => self.pass_on(index),
+            _ => self.answer_peer(index),
+        }
+    }
+
+    fn relay_port(&self, index: usize) -> Option<Port> {
+        self.relay.ports.as_deref()?[..self.relay.count].get(index).copied()
+    }
+
+    fn port_ready(&mut self, index: usize) {
+        match self.relay_port(index) {
+            Some(port) if port.key[2] == UDP => self.datagrams(index, port),
+            Some(port) => self.connections(port),
+            None => {}
+        }
+    }
+
+    /// Where a port leads now. None: nowhere, for the moment.
+    fn relay_target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
+        let (_, mut ops) = Ops::of(self.plan)?;
+        let mut p = ops.find(|op| op.code == OP_RELAY)?.payload;
+        for _ in 0..p.u32() {
+            let found = p.raw(RELAY_KEY)? == key;
+            let (ip, port) = (p.raw(16)?, p.u32() as u16);
+            if found {
+                return Some(target(ip, port));
+            }
+        }
+        None
+    }
+
+    fn connections(&mut self, port: Port) {
+        loop {
+            let Some(index) = self.relay.connections.iter().position(|connection| !connection.used) else {
+                self.relay.starved = true;
+                return;
+            };
+            let client = match sys::accept(port.fd) {
+                Ok(client) => client,
+                Err(EAGAIN) => return,
+                // It was gone before it was taken.
+                Err(ECONNABORTED | EINTR) => continue,
+                Err(_) => {
+                    self.relay.starved = true;
+                    return;
+                }
+            };
+            if self.begin_connection(index, client, port).is_err() {
+                sys::close(client);
+            }
+        }
+    }
+
+    fn begin_connection(&mut self, index: usize, client: i32, port: Port) -> Result<()> {
+        let target = self.relay_target(&port.key).ok_or(ENOENT)?;
+        let server = new_socket(&target, true)?;
+        let mut pipes = [[-1; 2]; 2];
+        let begun = (|| {
+            pipes[0] = sys::pipe2(O_NONBLOCK)?;
+            pipes[1] = sys::pipe2(O_NONBLOCK)?;
+            sys::connect(server, &target.address[..target.length])?;
+            for side in [client, server] {
+                const TCP_NODELAY: i32 = 1;
+                sys::set_option(side, 6, TCP_NODELAY, 1);
+                const SOL_SOCKET: i32 = 1;
+                const SO_KEEPALIVE: i32 = 9;
+                const TCP_KEEPIDLE: i32 = 4;
+                const TCP_KEEPINTVL: i32 = 5;
+                // Who is gone without a word does not keep his place.
+                sys::set_option(side, SOL_SOCKET, SO_KEEPALIVE, 1);
+                sys::set_option(side, 6, TCP_KEEPIDLE, 15);
+                sys::set_option(side, 6, TCP_KEEPINTVL, 15);
+            }
+            let key = token(SIDE, index as u32);
+            sys::epoll_ctl(self.epoll, ADD, client, EDGES, key)?;
+            sys::epoll_ctl(self.epoll, ADD, server, EDGES, key)
+        })();
+        if let Err(error) = begun {
+            for fd in [server, pipes[0][0], pipes[0][1], pipes[1][0], pipes[1][1]] {
+                if fd >= 0 {
+                    sys::close(fd);
+                }
+            }
+            return Err(error);
+        }
+        self.relay.touched.0 = self.relay.touched.0.max(index + 1);
+        let way = |pipe| Way { pipe, held: 0, ended: false, told: false };
+        self.relay.connections[index] =
+            Connection { used: true, sides: [client, server], ways: pipes.map(way), again: false };
+        Ok(())
+    }
+
+    /// Passes on what there is, in both directions.
+    fn pass_on(&mut self, index: usize) {
+        let Some(connection) = self.relay.connections.get_mut(index).filter(|connection| connection.used) else { return };
+        connection.again = false;
+        let mut failed = false;
+        for at in 0..2 {
+            let (from, to) = (connection.sides[at], connection.sides[1 - at]);
+            match pass(&mut connection.ways[at], from, to) {
+                Ok(more) => connection.again |= more,
+                Err(_) => failed = true,
+            }
+        }
+        if failed || connection.ways.iter().all(|way| way.told) {
+            self.close_connection(index);
+            self.feed();
+        } else {
+            self.relay.busy |= self.relay.connections[index].again;
+        }
+    }
+
+    fn close_connection(&mut self, index: usize) {
+        let connection = &mut self.relay.connections[index];
+        connection.used = false;
+        let pipes = connection.ways.iter().flat_map(|way| way.pipe);
+        connection.sides.into_iter().chain(pipes).for_each(sys::close);
+    }
+
+    /// A place is free: those who wait for one are not told of again by the kernel.
+    fn feed(&mut self) {
+        if core::mem::take(&mut self.relay.starved) {
+            for index in 0..self.relay.count {
+                if let Some(port) = self.relay_port(index).filter(|port| port.key[2] != UDP) {
+                    self.connections(port);
+                }
+            }
+        }
+    }
+
+    fn datagrams(&mut self, index: usize, port: Port) {
+        let (mut from, mut asked) = ([0; 28], Asked([0; 40]));
+        // Not for ever: other work waits too.
+        for _ in 0..16 {
+            let buffer = &mut self.relay.datagram;
+            let Ok((length, asked_length)) = sys::recv_asked(port.fd, buffer, &mut from, &mut asked) else { return };
+            let Some(at) = self.peer(index, &port, &from) else { continue };
+            let peer = &mut self.relay.peers[at];
+            (peer.asked, peer.asked_length, peer.last) = (own_address(asked), asked_length, sys::monotonic());
+            let _ = sys::send(peer.fd, &self.relay.datagram[..length]);
+        }
+    }
+
+    /// The place of somebody who sends datagrams: the one who was silent longest gives way.
+    fn peer(&mut self, index: usize, port: &Port, from: &[u8; 28]) -> Option<usize> {
+        let same = |peer: &Peer| peer.used && peer.port == index && same_peer(&peer.address, from);
+        if let Some(at) = self.relay.peers[..self.relay.touched.1].iter().position(same) {
+            return Some(at);
+        }
+        let target = self.relay_target(&port.key)?;
+        let fd = new_socket(&target, false).ok()?;
+        let peers = self.relay.peers.iter().enumerate();
+        let at = peers.min_by_key(|(_, peer)| if peer.used { peer.last } else { 0 }).map_or(0, |(at, _)| at);
+        let peer = &mut self.relay.peers[at];
+        if peer.used {
+            sys::close(peer.fd);
+            peer.used = false;
+        }
+        let key = token(BACK, at as u32);
+        if sys::connect(fd, &target.address[..target.length]).is_err()
+            || sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN, key).is_err()
+        {
+            sys::close(fd);
+            return None;
+        }
+        (peer.used, peer.fd, peer.port, peer.address) = (true, fd, index, *from);
+        self.relay.touched.1 = self.relay.touched.1.max(at + 1);
+        Some(at)
+    }
+
+    fn answer_peer(&mut self, index: usize) {
+        for _ in 0..16 {
+            let Some(peer) = self.relay.peers.get_mut(index).filter(|peer| peer.used) else { return };
+            peer.last = sys::monotonic();
+            let peer = *peer;
+            let length = match sys::receive(peer.fd, &mut self.relay.datagram) {
+                Ok(length) => length,
+                // Nobody listens there, which the kernel tells once.
+                Err(_) => return,
+            };
+            let Some(port) = self.relay_port(peer.port) else { return };
+            let data = &self.relay.datagram[..length];
+            let _ = sys::send_asked(port.fd, data, &peer.address, &peer.asked, peer.asked_length);
+        }
+    }
+}
+
+/// Moves what one side sent to the other. Whether it stopped though there may be more.
+fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
+    for _ in 0..TURNS {
+        let mut moved = false;
+        if !way.ended && way.held < PIPE {
+            match sys::splice(from, way.pipe[1], PIPE - way.held) {
+                Ok(0) => way.ended = true,
+                Ok(length) => {
+                    way.held += length;
+                    moved = true;
+                }
+                Err(EAGAIN) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if way.held > 0 {
+            match sys::splice(way.pipe[0], to, way.held) {
+                Ok(length) => {
+                    way.held -= length;
+                    moved = true;
+                }
+                Err(EAGAIN) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if way.ended && way.held == 0 && !way.told {
+            sys::shut_write(to);
+            way.told = true;
+        }
+        if !moved {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn new_socket(target: &Target, tcp: bool) -> Result<i32> {
+    if target.length == 28 { sys::internet6(tcp) } else { sys::internet(tcp) }
+}
+
+fn target(ip: &[u8], port: u16) -> Target {
+    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    let mut address = [0; 28];
+    address[2..4].copy_from_slice(&port.to_be_bytes());
+    if ip[..12] == MAPPED {
+        address[0] = 2;
+        address[4..8].copy_from_slice(&ip[12..]);
+        Target { address, length: 16 }
+    } else {
+        address[0] = 10;
+        address[8..24].copy_from_slice(ip);
+        Target { address, length: 28 }
+    }
+}
+
+/// Port, address and interface; the flow label may change.
+fn same_peer(a: &[u8; 28], b: &[u8; 28]) -> bool {
+    a[2..4] == b[2..4] && a[8..] == b[8..]
+}
+
+/// The answer leaves from the address that was asked; over which interface, the routes say, but for addresses of a link.
+fn own_address(mut asked: Asked) -> Asked {
+    const ADDRESS: usize = 16;
+    const INTERFACE: usize = 32;
+    if asked.0[ADDRESS..ADDRESS + 2] != [0xfe, 0x80] {
+        asked.0[INTERFACE..INTERFACE + 4].fill(0);
+    }
+    asked
+}
+
+/// Room for so many.
+fn map_ports(count: usize) -> Option<&'static mut [Port]> {
+    let memory = sys::map_memory(count.checked_mul(size_of::<Port>())?).ok()?;
+    // SAFETY: fresh memory of that size on a page boundary, referred to by nothing else; zeroes are valid.
+    Some(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
+}
