@@ -710,6 +710,23 @@ coracle_status coracle_container_remove(coracle *c,
                                         coracle_error **err);
 
 /**
+ * Removes the containers that do not run, but not their volumes.
+ *
+ * filters_json: NULL, or an object of lists as the "filters" of coracle_container_list: only those that match are
+ * removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
+ * coracle_free.
+ *
+ * Errors: EINVALID (a filter), ECANCELED, ETIMEDOUT. What was removed before an error stays removed.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_containers_prune(coracle *c,
+                                        const char *filters_json,
+                                        coracle_op *op,
+                                        char **out_json,
+                                        coracle_error **err);
+
+/**
  * Renames a container.
  *
  * Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).

@@ -309,6 +309,32 @@ pub unsafe extern "C" fn coracle_container_remove(
     })
 }
 
+/// Removes the containers that do not run, but not their volumes.
+///
+/// filters_json: NULL, or an object of lists as the "filters" of coracle_container_list: only those that match are
+/// removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
+/// coracle_free.
+///
+/// Errors: EINVALID (a filter), ECANCELED, ETIMEDOUT. What was removed before an error stays removed.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_containers_prune(
+    c: *mut coracle,
+    filters_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let filters = Query::filters_of(filters_json, "filters_json")?;
+        let using = Using::new(op)?;
+        out.give_json(&using.done(root.engine().containers_prune(&filters, using.op()))?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
 /// Renames a container.
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).

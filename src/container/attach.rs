@@ -173,23 +173,36 @@ impl Containers {
         }
         self.event(found, "attach", &[])?;
         if found.now.is_live() {
-            let control = match self.control(found) {
-                Ok(control) => control,
-                Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
-                Err(error) => return Err(error),
-            };
-            let asked = control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, "", &[], streams);
-            return match asked.and_then(|()| control.answer(None, op)) {
-                Ok(answer) if answer.errno == libc::EBUSY => {
-                    Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))
-                }
-                Ok(_) => Ok(Connected::Now),
-                // It ended while we asked: the streams end, as they would have a moment later.
-                Err(error) if super::stop::is_gone(&error) => Ok(Connected::Now),
-                Err(error) => Err(error),
-            };
+            return self.attach_now(found, streams, op);
         }
-        if wait { self.park(found, streams).map(Connected::Parked) } else { Ok(Connected::Stopped) }
+        if !wait {
+            return Ok(Connected::Stopped);
+        }
+        // Under its lock: a start either finds what waits here or has gone before, and nothing waits in what is removed.
+        let (busy, again) = self.take(&found.row.id, op)?;
+        if again.now.is_live() {
+            drop(busy);
+            return self.attach_now(&again, streams, op);
+        }
+        self.park(&again, streams).map(Connected::Parked)
+    }
+
+    fn attach_now(&self, found: &Found, streams: Streams, op: Option<&Op>) -> Result<Connected> {
+        let control = match self.control(found) {
+            Ok(control) => control,
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
+            Err(error) => return Err(error),
+        };
+        let asked = control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, "", &[], streams);
+        match asked.and_then(|()| control.answer(None, op)) {
+            Ok(answer) if answer.errno == libc::EBUSY => {
+                Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))
+            }
+            Ok(_) => Ok(Connected::Now),
+            // It ended while we asked: the streams end, as they would have a moment later.
+            Err(error) if super::stop::is_gone(&error) => Ok(Connected::Now),
+            Err(error) => Err(error),
+        }
     }
 
     /// Somebody typed the detach keys.

@@ -83,6 +83,8 @@ impl Containers {
             let _ = live.remove();
         }
         let project = self.storage_project(&row.id, &found.spec);
+        // Whoever waits for its start need not wait any longer: the streams end.
+        drop(self.parked_sessions(&row.id));
         dirs::remove(&self.run_dir(&row.id))?;
         dirs::remove(&self.dir(&row.id))?;
         self.free_storage(project);

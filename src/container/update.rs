@@ -10,9 +10,11 @@ use crate::launch::devices;
 use crate::launch::monitor::request;
 use crate::launch::plan::compile_limits;
 use crate::model::{HostConfig, Resources, UpdateContainer, Updated};
+use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_LIMITS, DO_POLICY, Request, STATUS_RESTARTING};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 impl Containers {
     /// Changes limits and restart policy: of a running container at once, of any for its next start.
@@ -29,7 +31,7 @@ impl Containers {
             ..Spec::clone(&found.spec)
         };
         let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
-        if found.now.is_live() && found.now.state.status != STATUS_RESTARTING {
+        if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
         if let Some(policy) = policy {
@@ -39,13 +41,36 @@ impl Containers {
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
         found.spec = later.into();
         self.tell(&found, &limits)?;
+        // Started by its policy since we looked, it may have the limits of before; later starts have the new ones.
+        let now = self.states.now(found.row.slot, &found.row.id)?;
+        if now.state.pid != found.now.state.pid && is_grouped(&now) {
+            self.limit_now(&found, &change).map_err(prefix)?;
+        }
         self.event(&found, "update", &[])?;
         Ok(Updated { warnings })
     }
 
+    /// Changes the groups of a container that runs. One that has ended meanwhile took them along: that is no error, its
+    /// next start makes them anew.
     fn limit_now(&self, found: &Found, change: &Resources) -> Result<()> {
         let writes = update_writes(&self.hierarchies, change)?;
-        Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?.update(&writes)
+        let until = Instant::now() + GONE;
+        loop {
+            let updated = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)
+                .and_then(|live| live.update(&writes));
+            match updated {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
+                    if !is_grouped(&self.states.now(found.row.slot, &found.row.id)?) {
+                        return Ok(());
+                    }
+                    if Instant::now() > until {
+                        return Err(error);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                other => return other,
+            }
+        }
     }
 
     /// All limits of a container, as its monitor takes them. Errors: one that a start would refuse.
@@ -69,6 +94,14 @@ impl Containers {
         }
         Ok(())
     }
+}
+
+/// How long a container whose groups are gone may be recorded as one that runs.
+const GONE: Duration = Duration::from_millis(500);
+
+/// Whether it has control groups: it runs, frozen or not.
+fn is_grouped(now: &Now) -> bool {
+    now.is_live() && now.state.status != STATUS_RESTARTING
 }
 
 /// The limits that an update may change; others in its body count for nothing, as in the field.

@@ -62,6 +62,9 @@ pub(crate) enum Flush {
     Lazy,
 }
 
+/// How many connections wait for the next call: what is opened beyond is closed after its call.
+const IDLE: usize = 8;
+
 /// A connection, and what its `synchronous` was set to.
 struct Pooled {
     connection: Connection,
@@ -138,7 +141,13 @@ impl Db {
     }
 
     fn give_back(&self, pooled: Pooled) {
-        self.idle.lock().push(pooled);
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE {
+            return idle.push(pooled);
+        }
+        drop(idle);
+        // Closed without the lock: a crowd's connections, each with descriptors and memory, do not stay for ever.
+        drop(pooled);
     }
 
     /// Runs `work` on a consistent snapshot.

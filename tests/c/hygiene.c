@@ -452,6 +452,8 @@ static void images(coracle *engine, const char *archive, char **name) {
     coracle_error_free(err), err = NULL;
     LEAVES(OK(coracle_images_prune(engine, NULL, &json, &err)));
     FREE(json);
+    LEAVES(OK(coracle_containers_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
+    FREE(json);
     LEAVES(OK(coracle_verify(engine, NULL, NULL, &json, &err)));
     FREE(json);
     HOLDS(OK(coracle_image_save(engine, "\"again:1\"", NULL, &stream, &err)));

@@ -227,6 +227,19 @@ static void life(coracle *engine, const char *id) {
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
 }
 
+/* Containers that do not run go together, if the filters choose them. */
+static void prune(coracle *engine, const char *image) {
+    char id[65], *json = NULL;
+    if (!create(engine, "idle", body(image, "true", ""), id)) return;
+    OK(coracle_containers_prune(engine, "{\"name\":[\"somebody-else\"]}", NULL, &json, &err));
+    CHECK(has(json, "\"ContainersDeleted\":[]"), json ? json : "");
+    coracle_free(json);
+    OK(coracle_containers_prune(engine, NULL, NULL, &json, &err));
+    CHECK(has(json, id) && has(json, "SpaceReclaimed"), json ? json : "");
+    coracle_free(json);
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
+}
+
 static void seen(coracle_events *events, const char *id) {
     static const char *wanted[] = {"create",     "attach", "start", "attach", "exec_create", "exec_start", "pause", "unpause",
                                    "kill",       "die",    "stop",  "restart", "rename",     "destroy"};
@@ -318,6 +331,7 @@ int main(int argc, char **argv) {
         coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, NULL, NULL);
         seen(events, id);
     }
+    prune(engine, image);
     http(engine);
     coracle_events_free(events);
     free(image);

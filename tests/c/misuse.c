@@ -75,6 +75,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_tag(c, "x", "y", &err));
     STATUS(code, coracle_image_remove(c, "x", 0, &s, &err));
     STATUS(code, coracle_images_prune(c, NULL, &s, &err));
+    STATUS(code, coracle_containers_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_image_search(c, "{\"term\":\"x\"}", NULL, NULL, &s, &err));
     STATUS(code, coracle_verify(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_container_stat_path(c, "x", "/", NULL, &s, &err));
@@ -253,6 +254,7 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_image_list(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_import(c, bad, read_file, &number, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_images_prune(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_containers_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_verify(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, "x", "/", bad, read_file, &number, NULL, &err));

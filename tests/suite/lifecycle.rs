@@ -424,6 +424,18 @@ fn attach_before_start_and_again_later() {
     assert_eq!(early.wait(Some(&soon())).expect("wait"), 0);
 }
 
+#[test]
+fn an_attach_that_waits_for_a_start_ends_with_the_container() {
+    let root = Root::new();
+    let id = root.create("never-started", body(&["true"], json!({})));
+    let how = AttachOptions { wait_for_start: true, ..AttachOptions::default() };
+    let waiting = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
+    root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+    assert_eq!(read_output(&waiting), Output::default());
+    drop(waiting);
+    assert_eq!(std::fs::read_dir(root.dir.join("run/c")).expect("run directories").count(), 0);
+}
+
 // field: Config.AttachStdin
 // field: Config.AttachStdout
 // field: Config.AttachStderr

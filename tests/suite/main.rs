@@ -6,6 +6,7 @@ mod support;
 
 mod archive;
 mod build;
+mod churn;
 mod cli;
 mod config;
 mod crowd;

@@ -127,6 +127,7 @@ fn worker() {
             }
         }
         "crowd" => crate::crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
+        "churn" => crate::churn::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
         "busy" => crate::kills::program(&engine, number.parse().expect("a number")),
         "start-all" => crate::kills::start_all(&engine),
         "start-and-vanish" => {

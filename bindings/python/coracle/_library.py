@@ -103,6 +103,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "container_wait": (c_int32, [_h, _s, _h, _out_i, _err]),
     "container_pidfd": (c_int32, [_h, _s, _out_i, _err]),
     "container_remove": (c_int32, [_h, _s, c_uint64, _h, _err]),
+    "containers_prune": (c_int32, [_h, _s, _h, _out_s, _err]),
     "container_rename": (c_int32, [_h, _s, _s, _err]),
     "container_top": (c_int32, [_h, _s, _s, _out_s, _err]),
     "container_update": (c_int32, [_h, _s, _s, _out_s, _err]),

@@ -272,6 +272,12 @@ class Containers:
         document_["HostConfig"] = {"NetworkMode": network, **(host_config or {})}
         return self.create_from({**document_, **body}, name)
 
+    def prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> "dict[str, Any]":
+        """Removes those that do not run, or of them those that the filters of a list choose; volumes stay."""
+        with Op(timeout) as op:
+            answer = op.call_text("containers_prune", self._engine.pointer, document(filters), op.handle)
+            return json.loads(answer)  # type: ignore[no-any-return]
+
     def create_from(self, body: Mapping[str, Any], name: Optional[str] = None) -> Container:
         """Creates a container of a whole create body of the HTTP API."""
         with Op() as op:

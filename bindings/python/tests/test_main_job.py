@@ -113,6 +113,9 @@ class MainJob(Case):
         self.assertEqual([action for action in wanted if action not in actions], [])
         self.assertIsNone(events.next(timeout=0))
         events.close()
+        idle = self.engine.containers.create(self.image, ["true"])
+        self.assertEqual(self.engine.containers.prune(name=["nobody"])["ContainersDeleted"], [])
+        self.assertEqual(self.engine.containers.prune()["ContainersDeleted"], [idle.id])
 
     def test_images(self) -> None:
         images = self.engine.images

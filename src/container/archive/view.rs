@@ -154,8 +154,8 @@ impl Containers {
         users: Option<&OwnedFd>,
     ) -> Result<View> {
         let owner = None;
-        let place = self.run_dir(&found.row.id);
-        super::super::dirs::make(&place)?;
+        // Any directory that is there for certain: nobody else sees what is mounted on it.
+        let place = self.run.join("c");
         let work = || -> Result<View> {
             let namespace = mount::unshare()?;
             let at = super::super::dirs::open(&place)?;
