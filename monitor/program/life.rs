@@ -118,7 +118,10 @@ impl Monitor {
     fn start(&mut self) -> core::result::Result<(), Failure> {
         self.network_events(b"connect");
         self.volume_events(STRING_MOUNTED);
-        self.start_process().inspect_err(|_| self.volume_events(STRING_UNMOUNTED))
+        self.start_process().inspect_err(|_| {
+            self.network_events(b"disconnect");
+            self.volume_events(STRING_UNMOUNTED);
+        })
     }
 
     fn start_process(&mut self) -> core::result::Result<(), Failure> {

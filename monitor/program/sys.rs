@@ -609,6 +609,13 @@ pub fn unmap(memory: &'static [u8]) {
     let _ = sys!(MUNMAP, memory.as_ptr(), memory.len());
 }
 
+/// Fresh zeroed memory for so many numbers.
+pub fn map_numbers(count: usize) -> Result<&'static mut [u32]> {
+    let memory = map_memory(count * size_of::<u32>())?;
+    // SAFETY: a mapping begins at a page, is as long as asked for, and this is the only reference to it.
+    Ok(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
+}
+
 /// Fresh zeroed memory.
 pub fn map_memory(length: usize) -> Result<&'static mut [u8]> {
     let at = sys!(MMAP, 0, length, 3, 0x22, -1isize, 0)?;

@@ -6,14 +6,15 @@ use crate::child::{errno, os};
 use crate::sys::{self, *};
 use crate::wire::*;
 
-/// The most groups that setgroups(2) gets; more are refused.
-const MAX_GROUPS: usize = 1024;
+/// The most groups that setgroups(2) takes (`NGROUPS_MAX`); more are refused.
+const MAX_GROUPS: usize = 65536;
 const MAX_FILE: u64 = 10 << 20;
 
 pub struct Identity {
     pub uid: u32,
     pub gid: u32,
-    pub groups: [u32; MAX_GROUPS],
+    /// Room for all there can be: of fresh memory only what is written counts.
+    pub groups: &'static mut [u32],
     pub group_count: usize,
     pub home: [u8; 1024],
     pub home_length: usize,
@@ -26,7 +27,7 @@ type Outcome<T> = core::result::Result<T, Failure>;
 /// Rules as the field has them: digits are always a number; a name must be in the file; a number need not be; the
 /// groups that list the user are taken unless the group was named.
 pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcome<Identity> {
-    let mut who = Identity { uid: 0, gid: 0, groups: [0; MAX_GROUPS], group_count: 0, home: [0; 1024], home_length: 0 };
+    let mut who = Identity { uid: 0, gid: 0, groups: os(sys::map_numbers(MAX_GROUPS))?, group_count: 0, home: [0; 1024], home_length: 0 };
     let mut parts = spec.splitn(2, |&b| b == b':');
     let user = parts.next().unwrap_or(b"");
     let group = parts.next().unwrap_or(b"");
@@ -48,6 +49,7 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
         let gid = group_id(more.bytes(), groups, index + 1)?;
         who.insert(gid)?;
     }
+    who.each_once();
     if who.home_length == 0 {
         who.home[0] = b'/';
         who.home_length = 1;
@@ -101,13 +103,27 @@ impl Identity {
         }
     }
     fn insert(&mut self, gid: u32) -> Outcome<()> {
-        if self.groups[..self.group_count].contains(&gid) {
-            return Ok(());
+        if self.group_count == self.groups.len() {
+            self.each_once();
         }
         let slot = self.groups.get_mut(self.group_count).ok_or_else(|| errno(E2BIG))?;
         *slot = gid;
         self.group_count += 1;
         Ok(())
+    }
+
+    /// Sorts the groups, as the kernel will, and drops doubles.
+    fn each_once(&mut self) {
+        let all = &mut self.groups[..self.group_count];
+        all.sort_unstable();
+        let mut kept = 0;
+        for index in 0..all.len() {
+            if index == 0 || all[index] != all[kept - 1] {
+                all[kept] = all[index];
+                kept += 1;
+            }
+        }
+        self.group_count = kept;
     }
 }
 

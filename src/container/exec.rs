@@ -44,6 +44,8 @@ impl Containers {
         let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
         let path = self.exec_path(&id);
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
+        // A removal takes the row, then the exec instances that it sees.
+        self.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         self.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
         Ok(id)
     }
@@ -130,7 +132,8 @@ impl Containers {
     fn claim_exec(&self, id: &str) -> Result<File> {
         let path = self.exec_state_path(id);
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => Ok(file),
+            // Its container may have been removed since it was read.
+            Ok(file) => self.kept(id).map(|_| file).inspect_err(|_| drop(std::fs::remove_file(&path))),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 let running = self.exec_state(id).is_some_and(|state| state.phase == 1);
                 let what = if running { "is already running" } else { "has already run" };

@@ -155,6 +155,15 @@ impl Containers {
         self.found(row)
     }
 
+    /// What was read of a container's directories without its lock, if the container is still there: a removal takes the
+    /// row first.
+    fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
+        match self.db.read(|tx| table::by_id(tx, &found.row.id))? {
+            Some(_) => read,
+            None => Err(Error::not_found(format!("No such container: {}", found.row.id))),
+        }
+    }
+
     fn found(&self, row: ContainerRow) -> Result<Found> {
         let spec = self.specs.of(&row.id, &row.spec)?;
         self.found_with(row, spec)

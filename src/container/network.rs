@@ -270,13 +270,10 @@ pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
     relayed.map(|port| plan::Relay { key: port.relay_key(), to: port.to, port: port.port }).collect()
 }
 
-/// A container's networks as its events tell them: id, and JSON members without braces.
-pub(super) fn event_members(joined: &Joined) -> Vec<(String, String)> {
-    let members = |network: &Network| {
-        let text = serde_json::json!({ "name": network.name, "type": network.spec.driver }).to_string();
-        (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
-    };
-    joined.endpoints.iter().map(|end| members(&end.network)).collect()
+/// What events tell of a network beside the container, as the monitor writes it.
+fn event_members(network: &Network) -> (String, String) {
+    let text = serde_json::json!({ "name": network.name, "type": network.spec.driver }).to_string();
+    (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
 }
 
 /// Its own addresses, in the order of its interfaces.
@@ -286,6 +283,14 @@ pub(super) fn addresses(joined: &Joined) -> Vec<String> {
 }
 
 impl Containers {
+    /// The networks that a start and an end tell of: also those that have no interface.
+    pub(super) fn told_networks(&self, found: &Found, joined: &Joined) -> Result<Vec<(String, String)>> {
+        Ok(match found.spec.host_config.network_mode.as_str() {
+            mode @ ("host" | "none") => vec![event_members(self.networks.fixed(mode == "host")?)],
+            _ => joined.endpoints.iter().map(|end| event_members(&end.network)).collect(),
+        })
+    }
+
     /// Puts a container on a network: at once if it runs, else its next start finds it there.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;

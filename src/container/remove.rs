@@ -36,7 +36,7 @@ impl Containers {
             }
             // Not under the lock: the end is waited for, and somebody may start it again meanwhile.
             drop(busy);
-            self.stop_live(&found, Some(0), op)?;
+            self.kill_live(&found, op)?;
         }
     }
 
@@ -64,7 +64,6 @@ impl Containers {
     /// back a container whose directory is gone.
     fn forget(&self, found: &Found) -> Result<()> {
         let row = &found.row;
-        self.forget_execs(&row.id)?;
         // Best effort: a plugin that is gone has nothing of it any more.
         let _ = self.networks.settle(&row.id);
         self.specs.forget(&row.id);
@@ -78,6 +77,7 @@ impl Containers {
             // power cut brings back, goes again with the next open.
             self.db.settle()?;
         }
+        self.forget_execs(&row.id)?;
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
         if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();

@@ -1,6 +1,6 @@
 //! Starting a container: spec → plan → monitor.
 
-use super::network::{Mode, addresses, event_members, mode, relays, requests, servers};
+use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
@@ -460,7 +460,7 @@ impl Containers {
             net: joined.net,
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
-            networks: event_members(networks),
+            networks: self.told_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
             hold: joined.hold,
             relays: relays(networks),

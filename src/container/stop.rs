@@ -17,8 +17,10 @@ const GRACE_MS: i64 = 10_000;
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 /// How long a pause waits for processes that are just being started in the container.
 const LAUNCHING: Duration = Duration::from_secs(5);
-/// How long a container whose processes were just seen to die may take until its record says so.
+/// How long a container that is told to give up its restart may take to end.
 const DYING: Duration = Duration::from_millis(500);
+/// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.
+const RECORDED: Duration = Duration::from_secs(10);
 
 impl Containers {
     /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
@@ -39,16 +41,8 @@ impl Containers {
         self.take(reference, op).map(|(_, found)| found)
     }
 
-    pub(super) fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
-        let Some(control) = self.live_control(found)? else { return Ok(()) };
-        let Some(waiter) = self.waiter(found)? else { return Ok(()) };
-        if found.now.state.status == STATUS_RESTARTING {
-            // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
-            let _ = control.ask(request(DO_NO_RESTART), op);
-            if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
-                return Ok(());
-            }
-        }
+    fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+        let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
         let signal = spec::stop_signal(&found.spec.config);
         self.send(found, &control, signal, true)?;
         let grace = grace_ms.unwrap_or(GRACE_MS);
@@ -58,6 +52,28 @@ impl Containers {
         }
         self.send(found, &control, libc::SIGKILL, true)?;
         self.killed(found, &waiter, op)
+    }
+
+    /// Ends a live container at once, as its removal by force does.
+    pub(super) fn kill_live(&self, found: &Found, op: Option<&Op>) -> Result<()> {
+        let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
+        self.send(found, &control, libc::SIGKILL, true)?;
+        self.killed(found, &waiter, op)
+    }
+
+    /// A connection to the monitor of a container that is to end, and one on which its end will be told; `None` when it
+    /// has ended.
+    fn ending(&self, found: &Found, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
+        let Some(control) = self.live_control(found)? else { return Ok(None) };
+        let Some(waiter) = self.waiter(found)? else { return Ok(None) };
+        if found.now.state.status == STATUS_RESTARTING {
+            // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
+            let _ = control.ask(request(DO_NO_RESTART), op);
+            if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
+                return Ok(None);
+            }
+        }
+        Ok(Some((control, waiter)))
     }
 
     /// The connection to a live monitor, or `None` when it ended meanwhile.
@@ -221,7 +237,7 @@ impl Containers {
 
     /// Whether the run of a container that was found live is over, or is about to be.
     pub(super) fn has_ended(&self, found: &Found) -> Result<bool> {
-        let until = Instant::now() + DYING;
+        let until = Instant::now() + RECORDED;
         loop {
             let now = self.states.now(found.row.slot, &found.row.id)?;
             let (then, present) = (&found.now.state, &now.state);

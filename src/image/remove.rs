@@ -4,7 +4,7 @@ use super::digest::chain_ids;
 use super::reference::Reference;
 use super::{Emit, Images, find, labels, stored_digest};
 use crate::error::{Error, Result};
-use crate::model::{Event, RemoveImage, RemovedImage};
+use crate::model::{Event, RemoveImage, RemovedImage, StringMap};
 use crate::store::Flush;
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use rusqlite::Transaction;
@@ -177,7 +177,8 @@ impl Removal<'_> {
     fn delete_one(&mut self, image: &ImageRow) -> Result<()> {
         let layers = rows::layers(self.tx, &image.id)?;
         rows::remove(self.tx, &image.id)?;
-        self.events.push(Event::image("delete", &image.id, &image.id, &labels(&image.config)));
+        // Without its labels: it is gone by then, as dockerd has it.
+        self.events.push(Event::image("delete", &image.id, &image.id, &StringMap::new()));
         self.done.push(RemovedImage::Deleted(image.id.clone()));
         let diff_ids = layers.iter().map(|id| stored_digest(id)).collect::<Result<Vec<_>>>()?;
         for (diff_id, chain_id) in layers.iter().zip(chain_ids(&diff_ids)).rev() {

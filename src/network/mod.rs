@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The networks of a root.
 pub(crate) struct Networks {
@@ -54,6 +54,8 @@ pub(crate) struct Networks {
     /// Where ports that name no address are published.
     publish_ip: Option<IpAddr>,
     plugins: Plugins,
+    /// The networks `host` and `none`, once they were asked for: nobody changes or removes them.
+    fixed: [OnceLock<Network>; 2],
     /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
     kernel: Mutex<()>,
 }
@@ -140,6 +142,7 @@ impl Networks {
             ports: Ports::default(),
             publish_ip: options.publish_ip,
             plugins: Plugins::new(&options.plugin_dirs),
+            fixed: Default::default(),
             kernel: Mutex::new(()),
         })
     }
@@ -147,6 +150,15 @@ impl Networks {
     /// Finds a network as people name it: name, id, unique prefix of an id.
     pub(crate) fn find(&self, reference: &str) -> Result<Network> {
         self.db.read(|tx| table::find(tx, mode_name(reference))).and_then(Network::of)
+    }
+
+    /// The network `host` or `none`.
+    pub(crate) fn fixed(&self, host: bool) -> Result<&Network> {
+        let (place, name) = if host { (&self.fixed[0], "host") } else { (&self.fixed[1], "none") };
+        match place.get() {
+            Some(network) => Ok(network),
+            None => self.find(name).map(|network| place.get_or_init(|| network)),
+        }
     }
 
     pub(crate) fn all(&self) -> Result<Vec<Network>> {

@@ -43,7 +43,9 @@ pub fn program(engine: &Engine, dir: &Path, seed: usize) {
     let engines = [engine, &second];
     // What an engine opens once stays open: the first life of a container opens it.
     warm_up(&engines);
-    let world = World { dir, engines, before: Facts::of(dir), ids: Mutex::default(), counts: Mutex::default() };
+    let before = Facts::of(dir);
+    let (ids, counts, unexpected) = (Mutex::default(), Mutex::default(), Mutex::default());
+    let world = World { dir, engines, before, ids, counts, unexpected };
     let (seconds, round) = torture().map_or((3, Duration::from_millis(1500)), |s| (s, Duration::from_secs(10)));
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut rounds = 0;
@@ -61,12 +63,16 @@ pub fn program(engine: &Engine, dir: &Path, seed: usize) {
             }
         });
         rounds += 1;
+        let unexpected = world.unexpected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert!(unexpected.len() < 5, "refusals that may not be: {unexpected:#?}");
         settle("a quiet moment", || world.check());
     }
     world.clean_up();
     settle("the end", || world.check_end());
     let counts = world.counts.lock().expect("the counts");
     eprintln!("churn: {rounds} quiet moments, {} calls: {counts:?}", counts.values().map(|c| c.0 + c.1).sum::<usize>());
+    let unexpected = world.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(unexpected.is_empty(), "refusals that may not be: {unexpected:#?}");
     for (what, (good, bad)) in counts.iter() {
         assert!(*good > 0 || *bad < 50, "{what} never went well: {bad} refusals");
     }
@@ -100,6 +106,8 @@ struct World<'a> {
     ids: Mutex<BTreeSet<String>>,
     /// By operation: how often it went well, and how often it was refused for a reason that may be.
     counts: Mutex<BTreeMap<&'static str, (usize, usize)>>,
+    /// Refusals for other reasons.
+    unexpected: Mutex<BTreeSet<String>>,
 }
 
 /// What this process and its host have, as far as it is of this root.
@@ -335,7 +343,12 @@ impl World<'_> {
         match result {
             Ok(()) => count.0 += 1,
             Err(error) => {
-                assert!(may_be(what, &error), "{what} of {name}: {:?}: {error}", error.kind());
+                if !may_be(what, &error) {
+                    let text = error.to_string();
+                    let text = text.split(['/', ' ']).filter(|word| word.len() < 60).collect::<Vec<_>>().join(" ");
+                    let text = format!("{what}: {:?}: {text}", error.kind());
+                    self.unexpected.lock().unwrap_or_else(PoisonError::into_inner).insert(text);
+                }
                 count.1 += 1;
             }
         }

@@ -78,6 +78,29 @@ fn group_add() {
     assert!(groups.contains(&"29") && groups.contains(&"4321"), "{output}");
 }
 
+#[test]
+fn a_user_may_be_in_as_many_groups_as_the_kernel_takes() {
+    let root = Root::new();
+    let count = |more: &str| {
+        let script = format!("seq 65500 | sed 's/.*/g&:x:1000&:games/' >> /etc/group; {more}");
+        let id = root.create("", body(&["sh", "-c", &script], json!({})));
+        root.start(&id);
+        root.wait(&id);
+        let how = CommitContainer { repo: "crowded".into(), ..CommitContainer::default() };
+        root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
+        let more = json!({ "Image": "crowded", "User": "games", "Cmd": ["sh", "-c", "grep ^Groups /proc/self/status | wc -w"] });
+        let id = root.create("", body(&["sh"], more));
+        root.engine.container_start(&id, None, Some(&soon())).map(|_| {
+            root.wait(&id);
+            root.logs(&id).out().trim().parse::<usize>().expect("a number")
+        })
+    };
+    // A group that is named twice counts once.
+    assert!(count("tail -n 40 /etc/group >> /etc/group").expect("start") >= 65_500);
+    let error = count("seq 100 | sed 's/.*/h&:x:2000&:games/' >> /etc/group").expect_err("too many");
+    assert!(error.message().contains("argument list too long"), "{error}");
+}
+
 // field: Config.Env
 #[test]
 fn environment_is_the_image_s_and_the_client_s() {

@@ -39,9 +39,9 @@ fn main_job_through_the_rust_api() {
         assert!(text.lines().any(|l| l == line), "no line {line:?} in:\n{text}");
     }
     let events = text.lines().find(|l| l.starts_with("events: ")).expect("an events line");
-    let want = "load, create, attach, start, exec_create: sh -c echo second; exit 5, \
-                exec_start: sh -c echo second; exit 5, exec_die, pause, unpause, kill, die, stop, start, kill, die, \
-                rename, destroy";
+    let want = "load, create, attach, connect, start, exec_create: sh -c echo second; exit 5, \
+                exec_start: sh -c echo second; exit 5, exec_die, pause, unpause, kill, die, disconnect, stop, \
+                connect, start, kill, die, disconnect, rename, destroy";
     assert_eq!(events, format!("events: {want}"));
 }
 
@@ -245,8 +245,15 @@ fn pause_freezes_and_unpause_thaws() {
 }
 
 #[test]
-fn a_paused_container_can_be_killed_and_removed() {
+fn a_paused_container_can_be_stopped_killed_and_removed() {
     let root = Root::new();
+    let id = root.sleeper("frozen-first");
+    root.engine.container_pause(&id).expect("pause");
+    let frozen = Cgroups::of(root.pid(&id)).read("freezer", "freezer.state", "cgroup.freeze");
+    assert!(["FROZEN", "1"].contains(&frozen.as_str()), "{frozen}");
+    // It gets the signal, and the time to obey.
+    root.engine.container_stop(&id, Some(20_000), Some(&soon())).expect("stop");
+    assert_eq!((root.inspect(&id).state.exit_code, root.inspect(&id).state.paused), (0, false));
     let id = root.sleeper("frozen");
     root.engine.container_pause(&id).expect("pause");
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
@@ -809,7 +816,7 @@ fn restart_policy_counts_and_gives_up() {
     let root = Root::new();
     let policy = json!({ "HostConfig": { "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 2 } } });
     let id = root.create("fails", body(&["sh", "-c", "echo run; exit 5"], policy));
-    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let mut events = root.engine.events(&of_containers()).expect("events");
     root.start(&id);
     wait_for("the last attempt", || {
         let detail = root.inspect(&id);
@@ -891,7 +898,7 @@ fn auto_remove_is_discarded_and_said_so() {
 #[test]
 fn events_tell_it_in_order_with_their_attributes() {
     let root = Root::new();
-    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let mut events = root.engine.events(&of_containers()).expect("events");
     let id = root.create("told", body(&["sh", "-c", "exit 4"], json!({ "Labels": { "k": "v" } })));
     root.start(&id);
     root.wait(&id);

@@ -117,7 +117,7 @@ fn an_update_reaches_stopped_and_restarted_containers() {
 #[test]
 fn memory_that_runs_out_is_told_at_once_and_in_the_end() {
     let root = Root::new();
-    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let mut events = root.engine.events(&of_containers()).expect("events");
     let script = "sh -c 'x=x; while :; do x=$x$x; done'; echo went; read line; exit 7";
     let more = json!({ "OpenStdin": true, "HostConfig": { "Memory": 12 * MB, "MemorySwap": 12 * MB } });
     let id = root.create("hungry", body(&["sh", "-c", script], more));
@@ -138,7 +138,7 @@ fn memory_that_runs_out_is_told_at_once_and_in_the_end() {
 #[test]
 fn a_container_whose_first_process_is_killed_for_memory() {
     let root = Root::new();
-    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let mut events = root.engine.events(&of_containers()).expect("events");
     let more = host(json!({ "Memory": 12 * MB, "MemorySwap": 12 * MB }));
     let id = root.create("hungry-first", body(&["sh", "-c", "x=x; while :; do x=$x$x; done"], more));
     root.start(&id);

@@ -36,6 +36,7 @@ mod network_relay;
 mod older;
 mod oracle;
 mod oracle_build;
+mod oracle_events;
 mod oracle_networks;
 mod powercut;
 mod registry;

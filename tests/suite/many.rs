@@ -12,7 +12,7 @@ use std::process::Command;
 fn what_one_engine_does_the_other_sees() {
     let root = Root::new();
     let other = root.reopen();
-    let mut events = other.events(&EventQuery::default()).expect("events");
+    let mut events = other.events(&of_containers()).expect("events");
     let id = root.sleeper("shared");
     assert_eq!(other.container_inspect("shared", false).expect("inspect").state.status, "running");
     other.container_pause(&id).expect("pause");
@@ -214,7 +214,7 @@ fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
     let root = Root::new();
     let id = root.sleeper("watched");
     let listener = root.reopen();
-    let mut events = listener.events(&EventQuery::default()).expect("events");
+    let mut events = listener.events(&of_containers()).expect("events");
     let begun = std::time::Instant::now();
     kill_monitor(&root, &id);
     // Nobody asks about the container: the listener alone brings it up.

@@ -56,15 +56,19 @@ fn completed(asked: &Value) -> Value {
 }
 
 /// One request over a socket; HTTP/1.0, so that the answer's end is the connection's.
-fn call(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, Vec<u8>) {
+pub(crate) fn call(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, Vec<u8>) {
+    call_bytes(socket, method, path, body.map(Value::to_string).unwrap_or_default().as_bytes())
+}
+
+/// The same with any body.
+pub(crate) fn call_bytes(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = UnixStream::connect(socket).expect("connect");
     stream.set_read_timeout(Some(SOON * 4)).expect("set a time-out");
-    let text = body.map(Value::to_string).unwrap_or_default();
     let head = format!(
-        "{method} /v1.24{path} HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{text}",
-        text.len()
+        "{method} /v1.24{path} HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
     );
-    stream.write_all(head.as_bytes()).expect("send");
+    stream.write_all(&[head.as_bytes(), body].concat()).expect("send");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let split = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
@@ -72,7 +76,7 @@ fn call(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, 
     (status, answer.split_off(split + 4))
 }
 
-fn document(bytes: &[u8]) -> Value {
+pub(crate) fn document(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
@@ -112,7 +116,7 @@ fn facts(socket: &Path, name: &str, request: &Request) -> BTreeMap<String, Strin
     facts
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -318,6 +318,11 @@ pub fn events_until(events: &mut EventStream, mut last: impl FnMut(&Event) -> bo
     }
 }
 
+/// New events of containers alone: not of their networks and volumes.
+pub fn of_containers() -> EventQuery {
+    EventQuery { filters: Filters::from([("type".into(), vec!["container".into()])]), ..EventQuery::default() }
+}
+
 /// The actions of events, in order.
 pub fn actions(events: &[Event]) -> Vec<&str> {
     events.iter().map(|e| e.action.as_str()).collect()

@@ -1,7 +1,7 @@
 //! What a container changed of its image: its writable directory against the image's tree.
 
 use crate::container::Containers;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
 use crate::model::FileChange;
@@ -32,7 +32,7 @@ impl Containers {
     /// What a container changed, by path.
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
         let found = self.find(reference)?;
-        let (_, changes) = self.changed(&found.row.id, &found.row.image_id)?;
+        let (_, changes) = self.if_there(&found, self.changed(&found.row.id, &found.row.image_id))?;
         let shown =
             |change: Change| FileChange { path: String::from_utf8_lossy(&change.path).into_owned(), kind: change.kind };
         Ok(changes.into_iter().map(shown).collect())
@@ -102,7 +102,11 @@ fn entry(
         }
         return Ok(());
     }
-    let opened = tree::open_dir_at(upper, name)?;
+    let opened = match tree::open_dir_at(upper, name) {
+        // The container removed it since it was listed.
+        Err(error) if is_elsewhere(&error) => return Ok(()),
+        opened => opened?,
+    };
     let lower = match (image, before.filter(Stat::is_dir)) {
         (Some(image), Some(_)) => Some(tree::open_dir_at(image, name)?),
         _ => None,
@@ -118,6 +122,11 @@ fn entry(
     };
     found.push(Change { path: path.clone(), kind });
     Ok(())
+}
+
+/// Whether what was there a moment ago is gone, or is something else now: a running container goes on meanwhile.
+pub(super) fn is_elsewhere(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
 }
 
 /// Whether the kind, the rights and the owner are as they were.

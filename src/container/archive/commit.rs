@@ -1,5 +1,6 @@
 //! Making an image of a container.
 
+use super::changes::is_elsewhere;
 use crate::container::spec::over;
 use crate::container::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
@@ -79,6 +80,7 @@ impl Containers {
             let written =
                 write.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a commit failed"))?;
             match (taken, written) {
+                (_, Err(error)) if error.kind() == ErrorKind::NotFound => Err(error),
                 (Ok(_), Err(error)) => Err(error),
                 // A reader that stopped early made the writer fail: the reader knows why.
                 (Err(error), Err(other)) if other.raw_os_error() != Some(libc::EPIPE) => {
@@ -90,7 +92,7 @@ impl Containers {
     }
 
     fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        let (upper, changes) = self.changed(&found.row.id, &found.row.image_id)?;
+        let (upper, changes) = self.if_there(found, self.changed(&found.row.id, &found.row.image_id))?;
         let mut tar = TarWriter::new(out, op);
         for change in changes {
             let path = change.path.strip_prefix(b"/").unwrap_or(&change.path);
@@ -103,15 +105,21 @@ impl Containers {
             }
             let dir = if above.is_empty() { b"." } else { above };
             let flags = libc::O_PATH | libc::O_DIRECTORY;
-            let parent = openat2(upper.as_fd(), dir, flags, 0, BENEATH_NO_LINKS)?;
+            let parent = match openat2(upper.as_fd(), dir, flags, 0, BENEATH_NO_LINKS) {
+                Err(error) if is_elsewhere(&error) => continue,
+                parent => parent?,
+            };
             match tree::stat_at(parent.as_fd(), name)? {
-                Some(stat) if stat.is_dir() => {
-                    tar.directory(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), path)?;
-                }
+                Some(stat) if stat.is_dir() => match tree::open_dir_at(parent.as_fd(), name) {
+                    Err(error) if is_elsewhere(&error) => {}
+                    dir => tar.directory(dir?.as_fd(), path)?,
+                },
                 Some(stat) => tar.entry(parent.as_fd(), name, path, &stat)?,
                 None => {}
             }
         }
+        // Half of what a container had is no image of it.
+        self.if_there(found, Ok(()))?;
         tar.finish()
     }
 }

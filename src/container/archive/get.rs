@@ -116,6 +116,7 @@ impl Containers {
         let place = Wanted::parse("/")?.find(&view.root)?;
         let mut tar = TarWriter::new(out, op);
         tar.content(place.parent.as_fd())?;
+        self.if_there(&found, Ok(()))?;
         tar.finish()
     }
 
