@@ -219,8 +219,7 @@ impl Containers {
     /// A connection to the container's monitor. Errors: it does not run.
     fn control(&self, found: &Found) -> Result<Control> {
         // Where the directory is gone, the container is removed, or not started since the boot: it is not made here.
-        let connected =
-            dirs::open(&self.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
+        let connected = dirs::open(&self.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
         connected.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ECONNREFUSED) => not_running(&found.row.id),
             _ => error,

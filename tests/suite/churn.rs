@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const NAMES: [&str; 10] =
-    ["alder", "beech", "chestnut", "douglas", "ebony", "fir", "gorse", "hazel", "ivy", "juniper"];
+const NAMES: [&str; 10] = ["alder", "beech", "chestnut", "douglas", "ebony", "fir", "gorse", "hazel", "ivy", "juniper"];
 const THREADS: usize = 50;
 /// How long what is under way may take until the invariants hold.
 const SETTLE: Duration = Duration::from_secs(15);
@@ -467,9 +466,40 @@ impl World<'_> {
 
 /// What there is to do; what is named twice is done twice as often.
 const WHAT: [&str; 35] = [
-    "create", "create", "create", "create", "start", "start", "start", "start attached", "stop", "kill", "restart",
-    "pause", "pause", "unpause", "unpause", "remove", "remove", "rename", "update", "exec", "exec", "attach", "resize",
-    "logs", "stats", "top", "inspect", "list", "changes", "archive get", "archive put", "export", "commit", "wait",
+    "create",
+    "create",
+    "create",
+    "create",
+    "start",
+    "start",
+    "start",
+    "start attached",
+    "stop",
+    "kill",
+    "restart",
+    "pause",
+    "pause",
+    "unpause",
+    "unpause",
+    "remove",
+    "remove",
+    "rename",
+    "update",
+    "exec",
+    "exec",
+    "attach",
+    "resize",
+    "logs",
+    "stats",
+    "top",
+    "inspect",
+    "list",
+    "changes",
+    "archive get",
+    "archive put",
+    "export",
+    "commit",
+    "wait",
     "prune",
 ];
 
@@ -492,7 +522,9 @@ fn kind(random: &mut Random) -> Value {
         5 => more["HostConfig"]["Binds"] = json!(["shared-data:/data", "/anonymous"]),
         6 => more["HostConfig"]["Init"] = json!(true),
         7 => more["HostConfig"]["NetworkMode"] = json!("bridge"),
-        _ => more["Healthcheck"] = json!({ "Test": ["CMD", "true"], "Interval": 100_000_000, "Timeout": 1_000_000_000 }),
+        _ => {
+            more["Healthcheck"] = json!({ "Test": ["CMD", "true"], "Interval": 100_000_000, "Timeout": 1_000_000_000 })
+        }
     }
     body(&["sh", "-c", script], more)
 }
