@@ -988,6 +988,19 @@ int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op
 coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
 
 /**
+ * How many lines of a log this stream missed so far: its bounds (max-size, max-file) deleted them before they were read.
+ * 0 of other streams. A stream that follows a log and is read more slowly than the container writes loses lines, as a
+ * container never waits for its readers.
+ *
+ * Returns a code below 0 on failure.
+ *
+ * Errors: EMISUSE (another thread reads).
+ *
+ * Threads: one reader at a time. Blocks: no. Since: 0.1.
+ */
+int64_t coracle_stream_lost(coracle_stream *s);
+
+/**
  * Ends a stream, read to its end or not. NULL is fine.
  *
  * Threads: any, and last. Blocks: no. Since: 0.1.

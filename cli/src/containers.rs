@@ -5,7 +5,7 @@ use crate::format::{cut, fill, short, size, table};
 use crate::session::{Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal, time};
 use coracle::model::*;
-use coracle::{AttachOptions, Channel, Io};
+use coracle::{AttachOptions, Channel, Io, LogFormat};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -260,34 +260,53 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
         tail,
         ..LogQuery::default()
     };
-    let mut log = globals.engine()?.container_logs(name, &query, None)?;
-    let (mut out, mut err) = (std::io::BufWriter::new(std::io::stdout().lock()), std::io::stderr());
-    loop {
-        let line = match log.next(Some(std::time::Duration::ZERO), None)? {
-            Some(line) => line,
-            None if log.ended() => break,
-            // Nothing more for now: what is here goes out before the wait.
-            None => {
-                out.flush().map_err(broken)?;
-                match log.next(None, None)? {
-                    Some(line) => line,
-                    None => break,
-                }
-            }
-        };
-        let mut prefix = String::new();
-        if parsed.has("timestamps") {
-            prefix.push_str(&format!("{} ", time::rfc3339(line.time_ns)));
-        }
-        if parsed.has("details") {
-            let attrs: Vec<String> = line.attrs.iter().map(|(k, v)| format!("{k}={v}")).collect();
-            prefix.push_str(&format!("{} ", attrs.join(",")));
-        }
-        let to: &mut dyn Write = if line.channel == Channel::Stderr { &mut err } else { &mut out };
-        to.write_all(prefix.as_bytes()).and_then(|()| to.write_all(&line.data)).map_err(broken)?;
+    let engine = globals.engine()?;
+    let mut log = engine.container_logs(name, &query, None)?;
+    let format = LogFormat { timestamps: parsed.has("timestamps"), details: parsed.has("details") };
+    if log.earlier() > 0 && query.tail.is_none() && query.since_ns == 0 {
+        missing(log.earlier(), "were deleted by rotation (max-size, max-file)");
     }
-    out.flush().map_err(broken)?;
+    let mut lost = 0;
+    let mut texts = [Vec::new(), Vec::new()];
+    while !log.ended() {
+        let mut outcome = Ok(());
+        log.next_batch(None, None, &mut |line| {
+            // One stream's lines go out before the other's begin, so that a terminal shows them in their order.
+            let [mine, other] = if line.channel == Channel::Stderr { [1, 0] } else { [0, 1] };
+            if !texts[other].is_empty() {
+                outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| flush(&mut texts[other], other == 1));
+            }
+            format.append(line, &mut texts[mine]);
+            Ok(())
+        })?;
+        for (index, text) in texts.iter_mut().enumerate() {
+            outcome = outcome.and_then(|()| flush(text, index == 1));
+        }
+        outcome.map_err(broken)?;
+        if log.lost() > lost {
+            missing(log.lost() - lost, "were deleted by rotation (max-size, max-file) before they were read");
+            lost = log.lost();
+        }
+    }
+    match engine.container_inspect(name, false) {
+        Ok(detail) if detail.state.log_lost > 0 => missing(detail.state.log_lost.unsigned_abs(), "could not be logged"),
+        _ => {}
+    }
     Ok(0)
+}
+
+/// Tells of lines that are not in the log.
+fn missing(lines: u64, why: &str) {
+    eprintln!("coracle: {lines} lines {why}");
+}
+
+fn flush(text: &mut Vec<u8>, is_err: bool) -> std::io::Result<()> {
+    let written = match is_err {
+        true => std::io::stderr().write_all(text),
+        false => std::io::stdout().lock().write_all(text).and_then(|()| std::io::stdout().flush()),
+    };
+    text.clear();
+    written
 }
 
 fn broken(error: std::io::Error) -> Failure {

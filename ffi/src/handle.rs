@@ -32,7 +32,8 @@ pub(crate) fn give<T: Object>(value: T) -> *mut T::Opaque {
     let index = acquire();
     let slot = slot(index).expect("a slot that was just acquired");
     slot.value.store(Box::into_raw(Box::new(value)).cast(), Relaxed);
-    slot.pid.store(std::process::id(), Relaxed);
+    remember_process();
+    slot.pid.store(own_pid(), Relaxed);
     let generation = (slot.state.load(Relaxed) >> GENERATION_SHIFT) & GENERATION_MASK;
     // One count is the handle itself; Release publishes the value above to whoever sees the slot live.
     slot.state.store(generation << GENERATION_SHIFT | T::KIND << KIND_SHIFT | LIVE | 1, Release);
@@ -75,7 +76,7 @@ pub(crate) struct Ref<T: Object> {
 
 impl<T: Object> Ref<T> {
     fn forked(&self) -> bool {
-        self.slot.pid.load(Relaxed) != std::process::id()
+        self.slot.pid.load(Relaxed) != own_pid()
     }
 }
 
@@ -150,6 +151,45 @@ fn slot(index: u32) -> Option<&'static Slot> {
     let chunk = TABLE.get((index / CHUNK) as usize)?.load(Acquire);
     // SAFETY: a chunk that is set is an array of CHUNK slots that lives for ever.
     (!chunk.is_null()).then(|| unsafe { &*chunk.add((index % CHUNK) as usize) })
+}
+
+/// This process's id, in a page that is empty in the child of a fork: getpid(2) costs more than reading a line of a log.
+static PID: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Async-signal-safe.
+fn own_pid() -> u32 {
+    let page = PID.load(Acquire);
+    if page.is_null() {
+        return std::process::id();
+    }
+    // SAFETY: the page stays for ever.
+    let place = unsafe { &*page };
+    match place.load(Relaxed) {
+        0 => {
+            place.store(std::process::id(), Relaxed);
+            std::process::id()
+        }
+        pid => pid,
+    }
+}
+
+/// Makes the page of [`own_pid`], once; a kernel that cannot empty it goes without.
+fn remember_process() {
+    if !PID.load(Acquire).is_null() {
+        return;
+    }
+    let (length, access, how) = (4096, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of our own; it is given back only where nobody saw it.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), length, access, how, -1, 0);
+        if page == libc::MAP_FAILED {
+            return;
+        }
+        let wiped = libc::madvise(page, length, libc::MADV_WIPEONFORK) == 0;
+        if !wiped || PID.compare_exchange(std::ptr::null_mut(), page.cast(), AcqRel, Acquire).is_err() {
+            libc::munmap(page, length);
+        }
+    }
 }
 
 fn acquire() -> u32 {

@@ -6,7 +6,7 @@ use crate::handle::{self, Object};
 use crate::op::Using;
 use crate::types::*;
 use coracle_http::StreamEnd;
-use engine::{Channel, ErrorKind, LogLine, LogStream, Op, StatsStream};
+use engine::{Channel, ErrorKind, LogStream, Op, StatsStream};
 use libc::c_void;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -26,9 +26,19 @@ impl Object for Stream {
 /// The one reader's place in a stream.
 struct Reader {
     source: Source,
-    /// The record that was read last, and how much of it was given out.
-    record: LogLine,
+    /// The bytes of the records that were fetched, one after the other, and how much of them was given out.
+    data: Vec<u8>,
     given: usize,
+    /// These records; the first one not given out is `next`, whose bytes may be given in part.
+    records: Vec<Record>,
+    next: usize,
+}
+
+/// A record among those that were fetched: up to where its bytes reach.
+struct Record {
+    end: usize,
+    channel: Channel,
+    time_ns: i64,
 }
 
 enum Source {
@@ -98,8 +108,8 @@ impl Stream {
     }
 
     fn new(fd: Option<i32>, source: Source) -> Stream {
-        let record = LogLine { channel: Channel::Stdin, time_ns: 0, data: Vec::new(), attrs: Default::default() };
-        Stream { fd, reader: Mutex::new(Reader { source, record, given: 0 }) }
+        let reader = Reader { source, data: Vec::new(), given: 0, records: Vec::new(), next: 0 };
+        Stream { fd, reader: Mutex::new(reader) }
     }
 
     fn reader(&self) -> Outcome<MutexGuard<'_, Reader>> {
@@ -122,54 +132,82 @@ impl Reader {
             let count = read_fd(fd, buffer, op)?;
             return Ok(if count == 0 && !buffer.is_empty() { ending.result().map(|()| 0) } else { Ok(count) });
         }
-        while self.given >= self.record.data.len() {
-            if buffer.is_empty() || !self.next_record(op)? {
+        while self.given >= self.data.len() {
+            if buffer.is_empty() || !self.fetch(op)? {
                 return Ok(Ok(0));
             }
         }
-        let rest = &self.record.data[self.given..];
+        let rest = &self.data[self.given..];
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         self.given += count;
         Ok(Ok(count))
     }
 
-    /// Gets the next record; false at the end.
-    fn next(&mut self, op: Option<&Op>) -> engine::Result<Outcome<bool>> {
-        let Source::Bytes(fd, ending) = &self.source else { return self.next_record(op).map(Ok) };
-        self.record.data.resize(64 * 1024, 0);
-        let count = read_fd(fd, &mut self.record.data, op)?;
-        self.record.data.truncate(count);
-        Ok(if count == 0 { ending.result().map(|()| false) } else { Ok(true) })
+    /// Gets the next record, where it was not read in part what is left of it; `None` at the end.
+    fn next(&mut self, op: Option<&Op>) -> engine::Result<Outcome<Option<(Channel, i64, &[u8])>>> {
+        if let Source::Bytes(fd, ending) = &self.source {
+            self.data.resize(64 * 1024, 0);
+            let count = read_fd(fd, &mut self.data, op)?;
+            self.data.truncate(count);
+            return Ok(match count {
+                0 => ending.result().map(|()| None),
+                _ => Ok(Some((Channel::Stdin, 0, &self.data[..]))),
+            });
+        }
+        // Passes those whose bytes were read.
+        while self.records.get(self.next).is_some_and(|record| record.end <= self.given && record.end > 0) {
+            self.next += 1;
+        }
+        if self.next == self.records.len() && !self.fetch(op)? {
+            return Ok(Ok(None));
+        }
+        let Some(record) = self.records.get(self.next) else { return Ok(Ok(None)) };
+        let from = std::mem::replace(&mut self.given, record.end);
+        self.next += 1;
+        Ok(Ok(Some((record.channel, record.time_ns, &self.data[from..record.end]))))
     }
 
-    fn next_record(&mut self, op: Option<&Op>) -> engine::Result<bool> {
-        let log = match &mut self.source {
+    /// Fetches records, when all were given out; false at the end.
+    fn fetch(&mut self, op: Option<&Op>) -> engine::Result<bool> {
+        let Reader { source, data, given, records, next } = self;
+        data.clear();
+        records.clear();
+        (*given, *next) = (0, 0);
+        let log = match source {
             Source::Log(log) => log,
             Source::Stats(stats) => {
-                let sample = stats.next(op)?.map(|sample| serde_json::to_vec(&sample)).transpose();
-                let sample = sample.map_err(|e| engine::Error::internal(format!("writing JSON: {e}")))?;
-                (self.record.data, self.given) = (sample.unwrap_or_default(), 0);
-                self.record.data.extend((!self.record.data.is_empty()).then_some(b'\n'));
-                return Ok(!self.record.data.is_empty());
+                if let Some(sample) = stats.next(op)? {
+                    serde_json::to_writer(&mut *data, &sample)
+                        .map_err(|e| engine::Error::internal(format!("writing JSON: {e}")))?;
+                    data.push(b'\n');
+                }
+                return Ok(self.is_one());
             }
             // One record, then the end.
             Source::Memory { bytes, .. } => {
-                (self.record.data, self.given) = (std::mem::take(bytes), 0);
-                return Ok(!self.record.data.is_empty());
+                *data = std::mem::take(bytes);
+                return Ok(self.is_one());
             }
             Source::Bytes(..) => return Ok(false),
         };
         loop {
-            if let Some(record) = log.next(None, op)? {
-                (self.record, self.given) = (record, 0);
-                return Ok(true);
-            }
-            if log.ended() {
-                (self.record.data, self.given) = (Vec::new(), 0);
-                return Ok(false);
+            log.next_batch(None, op, &mut |line| {
+                data.extend_from_slice(line.data);
+                records.push(Record { end: data.len(), channel: line.channel, time_ns: line.time_ns });
+                Ok(())
+            })?;
+            if !records.is_empty() || log.ended() {
+                return Ok(!records.is_empty());
             }
         }
+    }
+
+    /// Makes one record of the bytes, unless there are none.
+    fn is_one(&mut self) -> bool {
+        let end = self.data.len();
+        self.records.extend((end > 0).then_some(Record { end, channel: Channel::Stdin, time_ns: 0 }));
+        end > 0
     }
 }
 
@@ -253,18 +291,36 @@ pub unsafe extern "C" fn coracle_stream_next(
         let out = Out::optional(out, coracle_frame { channel: 0, time_ns: 0, data: std::ptr::null(), len: 0, ..given });
         let using = Using::new(op)?;
         let mut reader = stream.reader()?;
-        if !using.done(reader.next(using.op()))?? {
-            return Ok(CORACLE_DONE);
-        }
-        let record = &reader.record;
+        let Some((channel, time_ns, data)) = using.done(reader.next(using.op()))?? else { return Ok(CORACLE_DONE) };
         out.set(coracle_frame {
             size: given.size,
-            channel: record.channel as i32,
-            time_ns: record.time_ns,
-            data: record.data.as_ptr(),
-            len: record.data.len(),
+            channel: channel as i32,
+            time_ns,
+            data: data.as_ptr(),
+            len: data.len(),
         });
         Ok(CORACLE_OK)
+    })
+}
+
+/// How many lines of a log this stream missed so far: its bounds (max-size, max-file) deleted them before they were read.
+/// 0 of other streams. A stream that follows a log and is read more slowly than the container writes loses lines, as a
+/// container never waits for its readers.
+///
+/// Returns a code below 0 on failure.
+///
+/// Errors: EMISUSE (another thread reads).
+///
+/// Threads: one reader at a time. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_stream_lost(s: *mut coracle_stream) -> i64 {
+    enter_count(std::ptr::null_mut(), || {
+        let stream = handle::get::<Stream>(s, "stream")?;
+        let reader = stream.reader()?;
+        Ok(match &reader.source {
+            Source::Log(log) => usize::try_from(log.lost()).unwrap_or(usize::MAX),
+            _ => 0,
+        })
     })
 }
 

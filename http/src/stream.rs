@@ -37,7 +37,8 @@ pub(crate) fn frame(channel: Channel, data: &[u8], frames: Frames) -> Vec<u8> {
     out
 }
 
-fn push_frame(out: &mut Vec<u8>, channel: Channel, data: &[u8], frames: Frames) {
+/// Appends a frame.
+pub(crate) fn push_frame(out: &mut Vec<u8>, channel: Channel, data: &[u8], frames: Frames) {
     if frames == Frames::WebSocket {
         return websocket::push(out, data);
     }
@@ -77,19 +78,6 @@ fn object_line(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = json::text(value);
     bytes.extend_from_slice(b"\r\n");
     bytes
-}
-
-/// Percent-encodes as in a query: what is not a letter, digit or `-_.~`; a space is `+`.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// The answer that takes the connection over: 101 where the client asked for an upgrade, else 200.
@@ -481,11 +469,6 @@ mod tests {
             failure(&error),
             b"{\"errorDetail\":{\"message\":\"no \\\"luck\\\"\"},\"error\":\"no \\\"luck\\\"\"}\r\n"
         );
-    }
-
-    #[test]
-    fn codings() {
-        assert_eq!(escape("a b,c=é~"), "a+b%2Cc%3D%C3%A9~");
     }
 
     /// The ends that a test holds while a pump joins the others.

@@ -1,6 +1,7 @@
 //! From the first instruction to the event loop.
 
 use crate::life;
+use crate::rotate::Files;
 use crate::streams::Streams;
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -258,9 +259,9 @@ impl Monitor {
         }
         self.read_resolver();
         if header.flags & FLAG_LOG != 0 {
-            self.log
-                .open(self.container_dir, log_name, log_attrs, header.log_max_size, header.log_max_file)
-                .map_err(broken)?;
+            let compress = header.flags & FLAG_LOG_COMPRESS != 0;
+            let files = Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
+            self.log.open(files, log_attrs).map_err(broken)?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! The json-file log: one JSON object a line of output, as dockerd writes it.
 //!
 //! A line longer than 16 KiB becomes several records, of which only the last ends with a newline. One write(2) a chunk of
-//! output. Before a record, a file that has reached its bound is renamed (`.1`, `.2`, ...) or, where one file is kept,
-//! emptied: so a file is at most one record longer than its bound.
+//! output. Before a record, a file that has reached its bound gives way to the next one (`rotate`): so a file is at most
+//! one record longer than its bound.
 
+use crate::rotate::Files;
 use crate::sys::{self, *};
 use crate::text::{self, Writer};
 
@@ -12,15 +13,12 @@ const LINE: usize = 16 * 1024;
 const OUT: usize = 6 * LINE + 48 * 1024;
 
 pub struct Log {
-    fd: i32,
-    dir: i32,
-    name: &'static [u8],
+    files: Files,
     attrs: &'static [u8],
-    max_size: u64,
-    max_files: u32,
-    size: u64,
     out: Option<&'static mut [u8]>,
     used: usize,
+    /// Records that could not be written.
+    pub lost: u64,
     /// The begun line of each stream.
     partial: [Partial; 2],
 }
@@ -36,34 +34,34 @@ impl Log {
     pub unsafe fn init(place: *mut Log) {
         const NONE: Partial = Partial { line: None, length: 0 };
         let fresh = Log {
-            fd: -1,
-            dir: -1,
-            name: b"\0",
+            files: Files::NONE,
             attrs: b"",
-            max_size: 0,
-            max_files: 1,
-            size: 0,
             out: None,
             used: 0,
+            lost: 0,
             partial: [NONE; 2],
         };
         // SAFETY: the caller's contract.
         unsafe { place.write(fresh) };
     }
 
-    pub fn open(&mut self, dir: i32, name: &'static [u8], attrs: &'static [u8], max_size: u64, max_files: u32) -> Result<()> {
-        (self.dir, self.name, self.attrs, self.max_size, self.max_files) = (dir, name, attrs, max_size, max_files.max(1));
+    pub fn open(&mut self, files: Files, attrs: &'static [u8]) -> Result<()> {
+        (self.files, self.attrs) = (files, attrs);
         self.out = Some(sys::map_memory(OUT + attrs.len())?);
         for partial in &mut self.partial {
             partial.line = Some(sys::map_memory(LINE)?);
         }
-        self.reopen()
+        self.files.open()
     }
 
-    fn reopen(&mut self) -> Result<()> {
-        self.fd = sys::openat(self.dir, self.name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o640)?;
-        self.size = sys::fstat(self.fd)?.size;
-        Ok(())
+    /// A child ended: it may be the one that compresses.
+    pub fn child_ended(&mut self, pid: i32) {
+        self.files.child_ended(pid);
+    }
+
+    /// No more is written.
+    pub fn finish(&mut self) {
+        self.files.finish();
     }
 
     /// Logs a chunk of a stream (0 stdout, 1 stderr).
@@ -116,10 +114,11 @@ impl Log {
     }
 
     fn record(&mut self, stream: usize, line: &[u8], whole: bool, time: &[u8; 30]) {
-        if self.max_size > 0 && self.size + self.used as u64 >= self.max_size {
+        if self.files.is_full(self.used) {
             self.flush();
-            if self.size >= self.max_size {
-                self.rotate();
+            if self.files.is_full(0) {
+                // Nothing is gathered: its place serves the rotation.
+                self.files.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
             }
         }
         let room = 6 * line.len() + self.attrs.len() + 128;
@@ -138,47 +137,11 @@ impl Log {
         self.used += at + tail.written();
     }
 
-    /// Writes what is gathered. A disk that is full loses these records, not the container; what was half written is
-    /// cut off again, so that the file stays records alone.
+    /// Writes what is gathered. A disk that is full loses records, not the container; they are counted.
     fn flush(&mut self) {
         let used = core::mem::take(&mut self.used);
-        if used == 0 {
-            return;
-        }
-        let Some(out) = self.out.as_ref() else { return };
-        match sys::write_all(self.fd, &out[..used]) {
-            Ok(()) => self.size += used as u64,
-            // SAFETY: no pointers.
-            Err(_) => drop(unsafe { sys::call(nr::FTRUNCATE, &[self.fd as usize, self.size as usize]) }),
-        }
-    }
-
-    fn rotate(&mut self) {
-        if self.max_files == 1 {
-            // SAFETY: no pointers.
-            let _ = unsafe { sys::call(nr::FTRUNCATE, &[self.fd as usize, 0]) };
-            self.size = 0;
-            return;
-        }
-        let mut older = [0u8; 256];
-        let mut newer = [0u8; 256];
-        for number in (1..self.max_files).rev() {
-            self.numbered(&mut older, number);
-            self.numbered(&mut newer, number - 1);
-            let _ = sys::renameat(self.dir, &newer, &older);
-        }
-        let old = self.fd;
-        if self.reopen().is_ok() {
-            sys::close(old);
-        }
-    }
-
-    fn numbered(&self, name: &mut [u8; 256], number: u32) {
-        name.fill(0);
-        let mut writer = Writer::new(&mut name[..255]);
-        writer.bytes(&self.name[..self.name.len() - 1]);
-        if number > 0 {
-            writer.bytes(b".").number(i64::from(number));
+        if let (true, Some(out)) = (used > 0, self.out.as_ref()) {
+            self.lost += self.files.append(&out[..used]);
         }
     }
 }

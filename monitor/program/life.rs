@@ -306,6 +306,7 @@ impl Monitor {
                 ended = Some(status);
             } else {
                 self.exec_ended(pid, code_of(status));
+                self.log.child_ended(pid);
             }
         }
         if let Some(status) = ended {
@@ -421,6 +422,7 @@ impl Monitor {
                 }
             }
         }
+        self.log.finish();
         sys::exit(0)
     }
 }

@@ -6,7 +6,8 @@
 //! outside a confined walk.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `record` (state and events), `cgroup`, `net`, `dns`,
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `rotate` and `gzip` (the log),
+//! `record` (state and events), `cgroup`, `net`, `dns`,
 //! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
 
 #![no_std]
@@ -21,6 +22,7 @@ mod child;
 mod control;
 mod dns;
 mod exec;
+mod gzip;
 mod health;
 mod jsonlog;
 mod life;
@@ -30,6 +32,7 @@ mod oom;
 mod overlay;
 mod record;
 mod relay;
+mod rotate;
 mod streams;
 mod text;
 mod user;

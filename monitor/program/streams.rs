@@ -359,7 +359,12 @@ impl Monitor {
             if let Some(buffer) = output.buffer.as_ref() {
                 self.log.chunk(index, &buffer[from..to]);
             }
+            if self.log.lost > self.state.log_lost {
+                self.state.log_lost = self.log.lost;
+                self.write_state(false);
+            }
         }
+        let output = &mut self.streams.outputs[index];
         output.filled = to;
         if from == 0 {
             output.sinks.iter_mut().for_each(|sink| sink.sent = 0);

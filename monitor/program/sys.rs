@@ -54,6 +54,7 @@ numbers! {
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
+    FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160;
 }
 
@@ -265,6 +266,7 @@ pub fn fchmodat(dir: i32, name: &[u8], mode: u32) -> Result<()> {
 #[derive(Clone, Copy, Default)]
 pub struct Stat {
     pub mode: u32,
+    pub ino: u64,
     pub size: u64,
     pub rdev_major: u32,
     pub rdev_minor: u32,
@@ -295,8 +297,33 @@ pub fn fstat(fd: i32) -> Result<Stat> {
     // SAFETY: Statx holds integers only.
     let mut buffer: Statx = unsafe { core::mem::zeroed() };
     sys!(STATX, fd, c"".as_ptr(), AT_EMPTY_PATH, 0x7ff, &raw mut buffer)?;
-    let Statx { mode, size, rdev_major, rdev_minor, .. } = buffer;
-    Ok(Stat { mode: u32::from(mode), size, rdev_major, rdev_minor })
+    let Statx { mode, ino, size, rdev_major, rdev_minor, .. } = buffer;
+    Ok(Stat { mode: u32::from(mode), ino, size, rdev_major, rdev_minor })
+}
+
+pub fn ftruncate(fd: i32, size: u64) -> Result<()> {
+    sys!(FTRUNCATE, fd, size).map(|_| ())
+}
+
+/// flock(2), exclusive: waits for it.
+pub fn lock_file(fd: i32) -> Result<()> {
+    const LOCK_EX: usize = 2;
+    while let Err(error) = sys!(FLOCK, fd, LOCK_EX) {
+        if error != EINTR {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// fsetxattr(2).
+pub fn set_attribute(fd: i32, name: &core::ffi::CStr, value: &[u8]) -> Result<()> {
+    sys!(FSETXATTR, fd, name.as_ptr(), value.as_ptr(), value.len(), 0).map(|_| ())
+}
+
+/// fgetxattr(2): the length of the value.
+pub fn get_attribute(fd: i32, name: &core::ffi::CStr, value: &mut [u8]) -> Result<usize> {
+    sys!(FGETXATTR, fd, name.as_ptr(), value.as_mut_ptr(), value.len())
 }
 
 pub fn fchdir(fd: i32) -> Result<()> {

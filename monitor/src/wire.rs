@@ -24,6 +24,9 @@ pub const FLAG_LOG: u32 = 1 << 3;
 /// Every process of the container is killed through its cgroups when the first one ends (it shares a pid namespace).
 pub const FLAG_SHARED_PIDS: u32 = 1 << 5;
 
+/// Log files that rotation left are compressed.
+pub const FLAG_LOG_COMPRESS: u32 = 1 << 6;
+
 /// Restart policies.
 pub const RESTART_NO: u32 = 0;
 /// Always, unless it was stopped by hand.
@@ -338,6 +341,45 @@ pub const HEALTH_HEALTHY: u32 = 2;
 /// Too many failed in a row; also while no checks are made, as of a paused or ended container.
 pub const HEALTH_UNHEALTHY: u32 = 3;
 
+/// The attribute of a log file that holds its [`LogMark`].
+pub const LOG_MARK: &core::ffi::CStr = c"trusted.coracle.log";
+
+/// What was written to a log before one of its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogMark {
+    /// Each file has one more than the file before it.
+    pub generation: u64,
+    /// Records in all earlier files.
+    pub records: u64,
+    /// Bytes in all earlier files, before they were compressed.
+    pub bytes: u64,
+}
+
+/// Bytes of a [`LogMark`].
+pub const LOG_MARK_LEN: usize = 24;
+
+impl LogMark {
+    /// As it stands in the attribute.
+    pub fn to_bytes(&self) -> [u8; LOG_MARK_LEN] {
+        let mut bytes = [0; LOG_MARK_LEN];
+        for (place, value) in bytes.chunks_exact_mut(8).zip([self.generation, self.records, self.bytes]) {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None`: something else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<LogMark> {
+        let bytes: &[u8; LOG_MARK_LEN] = bytes.try_into().ok()?;
+        let [generation, records, before] = [0, 8, 16].map(|at| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        });
+        Some(LogMark { generation, records, bytes: before })
+    }
+}
+
 /// State of a container, one per slot of the state files: its monitor writes it in place, readers never lock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -374,8 +416,10 @@ pub struct State {
     pub health: u32,
     /// How many health checks have failed in a row.
     pub failing_streak: u32,
+    /// Records of the log that its monitor could not write.
+    pub log_lost: u64,
     /// Zero.
-    pub reserved: [u8; 24],
+    pub reserved: [u8; 16],
 }
 
 /// Bytes of a state record, and of a slot of the state files.
@@ -401,7 +445,8 @@ impl State {
         failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
         health: HEALTH_NONE,
         failing_streak: 0,
-        reserved: [0; 24],
+        log_lost: 0,
+        reserved: [0; 16],
     };
 
     /// The record as bytes, its checksum made.

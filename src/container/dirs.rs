@@ -17,12 +17,15 @@ pub(super) fn make(dir: &Path) -> Result<()> {
 
 /// Removes a tree; one that is not there is removed already, and so is what another program removes at the same time.
 pub(super) fn remove(dir: &Path) -> Result<()> {
+    let mut tries = 10;
     loop {
         match std::fs::remove_dir_all(dir) {
             Ok(()) => return Ok(()),
             // Of the tree itself or of something in it.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && !dir.exists() => return Ok(()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            // A monitor that has ended may still be compressing its log, for as long as it finds the directory.
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty && tries > 0 => tries -= 1,
             Err(e) => return Err(Error::io(format_args!("remove {}", dir.display()), &e)),
         }
     }

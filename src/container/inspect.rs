@@ -224,6 +224,7 @@ fn state(found: &Found) -> ContainerState {
         paused: view.paused,
         restarting: view.restarting,
         oom_killed: now.flags & STATE_OOM != 0,
+        log_lost: i64::try_from(now.log_lost).unwrap_or(i64::MAX),
         dead: false,
         pid: now.pid,
         exit_code: now.exit_code,

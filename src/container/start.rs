@@ -6,9 +6,9 @@ use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{Boot, StartError, Streams, sentence, spawn, start};
-use crate::launch::plan::{self, Mount, Namespace, Program, Rights, Rlimit};
+use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
-use crate::model::{ContainerConfig, CreateBody, HostConfig};
+use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -624,25 +624,25 @@ pub(super) fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }
 
-/// The log as the plan has it: file name, attributes, bound, files.
-fn log(found: &Found) -> Result<Option<(String, String, u64, u32)>> {
+/// The log as the plan has it.
+fn log(found: &Found) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
-    let name = dirs::log_name(found);
-    match spec::log_options(&spec.host_config.log_config)?.driver {
-        LogDriver::None => Ok(None),
-        LogDriver::Local { max_size, max_file } => Ok(Some((name, String::new(), max_size, max_file))),
-        LogDriver::JsonFile { max_size, max_file } => {
+    let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
+        LogDriver::None => return Ok(None),
+        LogDriver::Local { max_size, max_file, compress } => (max_size, max_file, compress, StringMap::new()),
+        LogDriver::JsonFile { max_size, max_file, compress } => {
             let host = super::create::host_name();
             let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
-            let text = match attributes.is_empty() {
-                true => String::new(),
-                false => serde_json::to_string(&attributes)
-                    .map(|text| format!("\"attrs\":{text},"))
-                    .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
-            };
-            Ok(Some((name, text, max_size.unwrap_or(0), max_file)))
+            (max_size.unwrap_or(0), max_file, compress, attributes)
         }
-    }
+    };
+    let attributes = match attributes.is_empty() {
+        true => String::new(),
+        false => serde_json::to_string(&attributes)
+            .map(|text| format!("\"attrs\":{text},"))
+            .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
+    };
+    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress }))
 }
 
 /// The restart policy and its bound as monitors know them.

@@ -111,6 +111,19 @@ pub(crate) struct Program {
     pub cwd: String,
 }
 
+/// A json-file log.
+pub(crate) struct Log {
+    pub name: String,
+    /// `"attrs":{...},` or empty.
+    pub attributes: String,
+    /// Bytes of a file; 0: no bound.
+    pub max_size: u64,
+    /// Files in all.
+    pub max_file: u32,
+    /// Whether those that are not written any more are compressed.
+    pub compress: bool,
+}
+
 /// A container to start, everything decided.
 pub(crate) struct Container {
     pub id: String,
@@ -169,8 +182,8 @@ pub(crate) struct Container {
     pub program: Program,
     /// Its user namespace; absent: the host's.
     pub users: Option<Users>,
-    /// json-file log: file name, `"attrs":{...},` or empty, size bound (0: none), files.
-    pub log: Option<(String, String, u64, u32)>,
+    /// The log, where there is one.
+    pub log: Option<Log>,
     /// `RESTART_*` and its bound.
     pub restart: (u32, u32),
     pub health: Option<Health>,
@@ -332,20 +345,20 @@ fn header(c: &Container) -> Header {
     set(c.open_stdin, FLAG_OPEN_STDIN);
     set(c.stdin_once, FLAG_STDIN_ONCE);
     set(c.log.is_some(), FLAG_LOG);
+    set(c.log.as_ref().is_some_and(|log| log.compress), FLAG_LOG_COMPRESS);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
     let pids = if c.pid == Namespace::New { libc::CLONE_NEWPID } else { 0 };
     // What belongs to a user namespace is made with that.
     let others = if c.users.is_some() { 0 } else { new_namespaces(c) };
     let new = libc::CLONE_NEWNS | pids | others;
-    let (_, _, log_max_size, log_max_file) = c.log.clone().unwrap_or_default();
     Header {
         flags,
         slot: c.slot,
         clone_flags: new as u64,
         restart: c.restart.0,
         restart_max: c.restart.1,
-        log_max_size,
-        log_max_file,
+        log_max_size: c.log.as_ref().map_or(0, |log| log.max_size),
+        log_max_file: c.log.as_ref().map_or(0, |log| log.max_file),
         rows: c.rows,
         cols: c.cols,
         namespaces: c.namespace_count,
@@ -379,9 +392,9 @@ fn strings(plan: &mut PlanWriter, c: &Container) {
         string(STRING_MOUNTED, mounted);
         string(STRING_UNMOUNTED, unmounted);
     }
-    if let Some((name, attrs, ..)) = &c.log {
-        string(STRING_LOG_NAME, name);
-        string(STRING_LOG_ATTRS, attrs);
+    if let Some(log) = &c.log {
+        string(STRING_LOG_NAME, &log.name);
+        string(STRING_LOG_ATTRS, &log.attributes);
     }
 }
 

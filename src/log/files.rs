@@ -1,8 +1,16 @@
-//! The files of one log: `<path>` being written, `<path>.1` before it, `<path>.2` before that.
+//! The files of one log: `<path>` being written, `<path>.1` before it, `<path>.2` before that; a compressed one has `.gz`
+//! behind its number.
+//!
+//! A file of a bounded log carries a mark that tells its place among all files that ever were: it is found again under
+//! whatever name, compressed or not, and what was written between two files is known when it is there no more.
 
+use super::packed::Packed;
 use crate::error::{Error, Result};
+use crate::kernel::tree::get_xattr_fd;
+use coracle_monitor::wire::{LOG_MARK, LogMark};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind::{Interrupted, NotFound};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,36 +23,81 @@ const BLOCK: u64 = 64 << 10;
 pub(super) struct LogFile {
     file: File,
     id: (u64, u64),
+    pub(super) mark: Option<LogMark>,
     /// Where reading goes on.
     pub(super) offset: u64,
+    packed: Option<Packed>,
     path: PathBuf,
+}
+
+/// What became of the bytes before the place of reading.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    Same,
+    /// The line that had begun was cut off again.
+    Cut,
+    /// The file was emptied.
+    Gone,
 }
 
 impl LogFile {
     /// Opens a file of the log; `None`: there is none of that name.
-    fn open(path: &Path) -> Result<Option<LogFile>> {
+    fn open(path: PathBuf) -> Result<Option<LogFile>> {
         // Not through a link, and without waiting for the other end of a fifo: the directory is the engine's own, but
         // nothing is lost by being careful.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == NotFound => return Ok(None),
-            Err(e) => return Err(failed(path, &e)),
+            Err(e) => return Err(failed(&path, &e)),
         };
-        let facts = file.metadata().map_err(|e| failed(path, &e))?;
+        let facts = file.metadata().map_err(|e| failed(&path, &e))?;
         if !facts.is_file() {
             return Err(Error::corrupt(format!("log {}: not a regular file", path.display())).in_area("log"));
         }
-        Ok(Some(LogFile { file, id: (facts.dev(), facts.ino()), offset: 0, path: path.to_path_buf() }))
+        let mark = get_xattr_fd(file.as_fd(), &LOG_MARK.to_string_lossy())?;
+        let mark = mark.and_then(|bytes| LogMark::from_bytes(&bytes));
+        Ok(Some(LogFile { file, id: (facts.dev(), facts.ino()), mark, offset: 0, packed: None, path }))
+    }
+
+    /// The file of that number; 0 is the one being written.
+    fn numbered(path: &Path, number: usize) -> Result<Option<LogFile>> {
+        let plain = LogFile::open(name(path, number, ""))?;
+        if plain.is_some() || number == 0 {
+            return Ok(plain);
+        }
+        let Some(mut file) = LogFile::open(name(path, number, ".gz"))? else { return Ok(None) };
+        let content = file.file.try_clone().map_err(|e| failed(&file.path, &e))?;
+        file.packed = Some(Packed::new(content));
+        Ok(Some(file))
+    }
+
+    /// Where reading ends when what comes later is not wanted.
+    pub(super) fn limit(&self) -> Result<u64> {
+        if self.packed.is_some() { Ok(u64::MAX) } else { self.size() }
     }
 
     /// Its size now.
-    pub(super) fn size(&self) -> Result<u64> {
+    fn size(&self) -> Result<u64> {
         self.file.metadata().map(|facts| facts.len()).map_err(|e| failed(&self.path, &e))
     }
 
-    /// Appends what is there at `offset` to `window`, at most `count` bytes; answers how many came.
-    pub(super) fn read_at(&self, offset: u64, count: usize, window: &mut Vec<u8>) -> Result<usize> {
+    /// Appends what comes next to `window`, at most `count` bytes; answers how many came.
+    pub(super) fn read(&mut self, count: usize, window: &mut Vec<u8>) -> Result<usize> {
+        let got = match &mut self.packed {
+            Some(packed) => packed.read(count, window),
+            None => self.read_at(self.offset, count, window)?,
+        };
+        self.offset += got as u64;
+        Ok(got)
+    }
+
+    /// Whether its content ended before its end.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.packed.as_ref().is_some_and(|packed| packed.damaged)
+    }
+
+    fn read_at(&self, offset: u64, count: usize, window: &mut Vec<u8>) -> Result<usize> {
         let old = window.len();
         window.resize(old + count, 0);
         let got = loop {
@@ -57,8 +110,72 @@ impl LogFile {
         got.map_err(|e| failed(&self.path, &e))
     }
 
-    /// Sets `offset` so that `wanted` whole lines follow, or as many as there are; answers how many are still wanted.
-    fn seek_back(&mut self, wanted: u64) -> Result<u64> {
+    /// The bytes before the place of reading, at most so many. A file that ends before it was emptied: it is read from
+    /// its start.
+    pub(super) fn recall(&mut self, most: usize) -> Result<Vec<u8>> {
+        let mut memory = Vec::new();
+        if self.packed.is_some() {
+            return Ok(memory);
+        }
+        let length = self.offset.min(most as u64);
+        self.read_at(self.offset - length, length as usize, &mut memory)?;
+        if (memory.len() as u64) < length {
+            self.offset = 0;
+            memory.clear();
+        }
+        Ok(memory)
+    }
+
+    /// What became of `memory` and `begun`, which stood in this order before `end`: rotation with one file emptied it
+    /// (that of older monitors), and who cannot write a record on a full disk cuts off what there is of it.
+    pub(super) fn past(&self, end: u64, memory: &[u8], begun: &[u8]) -> Result<Past> {
+        if self.packed.is_some() {
+            return Ok(Past::Same);
+        }
+        let length = memory.len() + begun.len();
+        let mut now = Vec::with_capacity(length);
+        self.read_at(end - length as u64, length, &mut now)?;
+        Ok(match now.strip_prefix(memory) {
+            Some(rest) if rest == begun => Past::Same,
+            Some(_) => Past::Cut,
+            None => Past::Gone,
+        })
+    }
+
+    /// How many lines it has.
+    pub(super) fn lines(&self) -> Result<u64> {
+        if self.packed.is_some() {
+            let content = self.file.try_clone().map_err(|e| failed(&self.path, &e))?;
+            return Ok(Packed::new(content).lines());
+        }
+        let (mut at, mut lines, mut block) = (0, 0, Vec::new());
+        loop {
+            block.clear();
+            match self.read_at(at, BLOCK as usize, &mut block)? {
+                0 => return Ok(lines),
+                got => at += got as u64,
+            }
+            lines += memchr::memchr_iter(b'\n', &block).count() as u64;
+        }
+    }
+
+    /// Positions it so that `wanted` whole lines follow, or as many as there are; answers how many are still wanted.
+    /// `lines`: how many it has, where that is known.
+    fn seek_back(&mut self, wanted: u64, lines: Option<u64>) -> Result<u64> {
+        if let Some(all) = lines.filter(|&all| all <= wanted) {
+            return Ok(wanted - all);
+        }
+        if self.packed.is_none() {
+            return self.search_back(wanted);
+        }
+        let lines = lines.map_or_else(|| self.lines(), Ok)?;
+        if let Some(packed) = self.packed.as_mut() {
+            packed.skip(lines.saturating_sub(wanted));
+        }
+        Ok(wanted.saturating_sub(lines))
+    }
+
+    fn search_back(&mut self, wanted: u64) -> Result<u64> {
         let mut block = Vec::new();
         let mut end = self.size()?;
         let mut newlines = 0;
@@ -85,18 +202,11 @@ impl LogFile {
 pub(super) fn open_all(path: &Path) -> Result<Vec<LogFile>> {
     for _ in 0..TRIES {
         let mut files: Vec<LogFile> = Vec::new();
-        let mut number = 0;
-        while let Some(file) = LogFile::open(&name(path, number))? {
+        while let Some(file) = LogFile::numbered(path, files.len())? {
             files.push(file);
-            number += 1;
         }
-        // Renamed meanwhile: one was seen twice, or a name was free for a moment.
-        let mut ids: Vec<_> = files.iter().map(|file| file.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let hole = LogFile::open(&name(path, number + 1))?.is_some();
-        let moved = files.first().is_some_and(|file| id_of(path).ok().flatten() != Some(file.id));
-        if ids.len() == files.len() && !hole && !moved {
+        let hole = LogFile::numbered(path, files.len() + 1)?.is_some();
+        if !hole && is_a_run(&files) && files.first().map(|file| file.id) == id_of(path)? {
             files.reverse();
             return Ok(files);
         }
@@ -104,13 +214,27 @@ pub(super) fn open_all(path: &Path) -> Result<Vec<LogFile>> {
     }
     // A monitor was killed while it renamed: what is there, with the hole.
     let numbers = (0..=highest(path)).rev();
-    numbers.filter_map(|number| LogFile::open(&name(path, number)).transpose()).collect()
+    numbers.filter_map(|number| LogFile::numbered(path, number).transpose()).collect()
+}
+
+/// Whether nothing was renamed while they were opened, newest first: so that one was seen twice, or one not at all.
+fn is_a_run(files: &[LogFile]) -> bool {
+    let mut ids: Vec<_> = files.iter().map(|file| file.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let follows = |pair: &[LogFile]| match (pair[0].mark, pair[1].mark) {
+        (Some(newer), Some(older)) => newer.generation == older.generation + 1,
+        _ => true,
+    };
+    ids.len() == files.len() && files.windows(2).all(follows)
 }
 
 /// Drops and positions files (oldest first) so that `wanted` whole lines are left to read.
 pub(super) fn keep_last_lines(files: &mut Vec<LogFile>, mut wanted: u64) -> Result<()> {
     for index in (0..files.len()).rev() {
-        wanted = files[index].seek_back(wanted)?;
+        let next = files.get(index + 1).and_then(|next| next.mark);
+        let lines = files[index].mark.zip(next).and_then(|(own, next)| next.records.checked_sub(own.records));
+        wanted = files[index].seek_back(wanted, lines)?;
         if wanted == 0 {
             files.drain(..index);
             return Ok(());
@@ -119,10 +243,42 @@ pub(super) fn keep_last_lines(files: &mut Vec<LogFile>, mut wanted: u64) -> Resu
     Ok(())
 }
 
-/// The file that took over from `current`; `None`: it is still the one being written.
-///
-/// When `current` was dropped altogether, the oldest one left is the next.
-pub(super) fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile>> {
+/// The files that follow `current`, oldest first: the next one, or all that are left where the next one is not there any
+/// more. Empty: `current` is still the one being written.
+pub(super) fn after(path: &Path, current: &LogFile) -> Result<Vec<LogFile>> {
+    let Some(mark) = current.mark else { return Ok(successor(path, current)?.into_iter().collect()) };
+    if let Some(newest) = LogFile::numbered(path, 0)? {
+        let Some(newest_mark) = newest.mark else { return Ok(successor(path, current)?.into_iter().collect()) };
+        match newest_mark.generation.saturating_sub(mark.generation) {
+            0 => return Ok(Vec::new()),
+            1 => return Ok(vec![newest]),
+            more => {
+                let next = LogFile::numbered(path, usize::try_from(more - 1).unwrap_or(usize::MAX))?;
+                let is_next = |file: &LogFile| file.mark.is_some_and(|next| next.generation == mark.generation + 1);
+                if let Some(next) = next.filter(is_next) {
+                    return Ok(vec![next]);
+                }
+            }
+        }
+    }
+    let mut files = open_all(path)?;
+    files.retain(|file| file.mark.is_some_and(|other| other.generation > mark.generation));
+    Ok(files)
+}
+
+/// How many lines were written between two files that are not there any more.
+pub(super) fn between(current: &LogFile, next: &LogFile) -> Result<u64> {
+    match (current.mark, next.mark) {
+        (Some(own), Some(next)) if next.generation > own.generation + 1 => {
+            Ok(next.records.saturating_sub(own.records + current.lines()?))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// The file that took over from one without a mark, as older monitors make them; `None`: it is still the one being
+/// written. When it was dropped altogether, the oldest one left is the next.
+fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile>> {
     if id_of(path)? == Some(current.id) {
         return Ok(None);
     }
@@ -130,7 +286,7 @@ pub(super) fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile
         let top = highest(path);
         let mut place = None;
         for number in 0..=top {
-            if id_of(&name(path, number))? == Some(current.id) {
+            if id_of(&name(path, number, ""))? == Some(current.id) {
                 place = Some(number);
                 break;
             }
@@ -140,9 +296,9 @@ pub(super) fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile
             Some(number) => number - 1,
             None => top,
         };
-        let found = LogFile::open(&name(path, next))?;
+        let found = LogFile::numbered(path, next)?;
         let settled = match place {
-            Some(number) => id_of(&name(path, number))? == Some(current.id),
+            Some(number) => id_of(&name(path, number, ""))? == Some(current.id),
             None => highest(path) == top,
         };
         match found {
@@ -155,18 +311,18 @@ pub(super) fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile
     Ok(None)
 }
 
-/// `<path>.<number>`; 0 is the file being written.
-fn name(path: &Path, number: usize) -> PathBuf {
+/// `<path>.<number><form>`; 0 is the file being written.
+fn name(path: &Path, number: usize, form: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     if number > 0 {
-        name.push(format!(".{number}"));
+        name.push(format!(".{number}{form}"));
     }
     name.into()
 }
 
 /// The highest number in use, over a hole of one.
 fn highest(path: &Path) -> usize {
-    let there = |number| name(path, number).symlink_metadata().is_ok();
+    let there = |number| ["", ".gz"].iter().any(|form| name(path, number, form).symlink_metadata().is_ok());
     let mut number = 0;
     while there(number + 1) || there(number + 2) {
         number += 1;

@@ -3,6 +3,7 @@
 mod files;
 mod format;
 mod line;
+mod packed;
 
 pub use format::LogFormat;
 
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::kernel::watch::Watch;
 use crate::model::{LogQuery, StringMap};
 use crate::op::{Op, Ready, wait_fd};
-use files::LogFile;
+use files::{LogFile, Past};
 use nix::sys::inotify::AddWatchFlags;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -91,12 +92,14 @@ pub struct LogStream {
     /// What was read of the first file: `window[at..]` is not taken apart yet.
     window: Vec<u8>,
     at: usize,
-    /// The bytes before the first file's offset.
+    /// The bytes before the window.
     memory: Vec<u8>,
     /// Within a line that is too long.
     oversized: bool,
     parser: line::Parser,
     skipped: u64,
+    lost: u64,
+    earlier: u64,
     watch: Watch,
     beat: Duration,
     ended: bool,
@@ -120,11 +123,12 @@ impl LogStream {
             watch.path(path.parent().unwrap_or(Path::new(".")), mask)?;
         }
         let mut files = files::open_all(&path)?;
-        let limit = files.last().map_or(Ok(0), LogFile::size)?;
+        let limit = files.last().map_or(Ok(0), LogFile::limit)?;
+        let earlier = files.first().and_then(|oldest| oldest.mark).map_or(0, |mark| mark.records);
         if let Some(lines) = query.tail {
             files::keep_last_lines(&mut files, lines)?;
         }
-        let memory = files.first_mut().map_or(Ok(Vec::new()), recall)?;
+        let memory = files.first_mut().map_or(Ok(Vec::new()), |file| file.recall(MEMORY))?;
         Ok(LogStream {
             path,
             query: query.clone(),
@@ -137,6 +141,8 @@ impl LogStream {
             oversized: false,
             parser: line::Parser::default(),
             skipped: 0,
+            lost: 0,
+            earlier,
             watch,
             beat: BEAT.0,
             ended: false,
@@ -180,6 +186,18 @@ impl LogStream {
     /// How many damaged lines were left out.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// How many lines, of both streams, this reader missed: rotation deleted them (`max-size`, `max-file`) before it came
+    /// to read them. A reader that follows and is always slower than the container writes loses lines, as nobody waits
+    /// for it; what it gets has no other gaps.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// How many lines, of both streams, rotation had deleted when the log was opened.
+    pub fn earlier(&self) -> u64 {
+        self.earlier
     }
 
     fn advance(
@@ -245,7 +263,8 @@ impl LogStream {
             return Ok(true);
         }
         if self.files.len() > 1 {
-            self.files.pop_front();
+            let left = self.files.pop_front();
+            self.skipped += u64::from(left.is_some_and(|file| file.is_damaged()));
             self.forget();
             return Ok(true);
         }
@@ -263,41 +282,59 @@ impl LogStream {
         Ok(false)
     }
 
-    /// Reads the first file on; answers whether something came or the file was found emptied.
+    /// Reads the first file on; answers whether something came or the file was found changed.
     fn read(&mut self) -> Result<bool> {
         self.compact();
         let last = self.files.len() == 1;
         let Some(file) = self.files.front_mut() else { return Ok(false) };
         let most = if last { self.limit.saturating_sub(file.offset) } else { u64::MAX };
-        let old = self.window.len();
-        let got = file.read_at(file.offset, CHUNK.min(most as usize), &mut self.window)?;
-        if last && self.query.follow && was_emptied(file, &self.memory)? {
-            file.offset = 0;
-            self.window.truncate(old);
-            self.forget();
-            return Ok(true);
+        let (begun, end) = (self.window.len(), file.offset);
+        let got = file.read(CHUNK.min(most as usize), &mut self.window)?;
+        if !last || !self.query.follow {
+            return Ok(got > 0);
         }
-        file.offset += got as u64;
-        remember(&mut self.memory, &self.window[old..]);
-        Ok(got > 0)
+        match file.past(end, &self.memory, &self.window[..begun])? {
+            Past::Same => return Ok(got > 0),
+            Past::Cut => {
+                file.offset = end - begun as u64;
+                self.window.clear();
+            }
+            Past::Gone => {
+                file.offset = 0;
+                self.window.truncate(begun);
+                self.forget();
+            }
+        }
+        Ok(true)
     }
 
     /// Drops what was handed out, and a line that grows beyond all measure.
     fn compact(&mut self) {
+        remember(&mut self.memory, &self.window[..self.at]);
         self.window.drain(..self.at);
         self.at = 0;
         if self.window.len() > MAX_LINE {
+            remember(&mut self.memory, &self.window);
             self.window = Vec::new();
             self.skipped += u64::from(!self.oversized);
             self.oversized = true;
         }
     }
 
-    /// Takes in the file that follows the last one, or the first at all.
+    /// Takes in the files that follow the last one, or the first at all.
     fn look_for_next(&mut self) -> Result<bool> {
         let found = match self.files.front() {
-            Some(current) => files::successor(&self.path, current)?.into_iter().collect(),
-            None => files::open_all(&self.path)?,
+            Some(current) => {
+                let found = files::after(&self.path, current)?;
+                self.lost += found.first().map_or(Ok(0), |next| files::between(current, next))?;
+                found
+            }
+            None => {
+                let found = files::open_all(&self.path)?;
+                // All of the log was asked for before there was any.
+                self.lost += found.first().and_then(|oldest| oldest.mark).map_or(0, |mark| mark.records);
+                found
+            }
         };
         let any = !found.is_empty();
         // The one before is read to its end once more: its last lines may have come after our last look.
@@ -334,25 +371,6 @@ fn whole_or_rest<'a>(parser: &'a mut line::Parser, line: &'a [u8], skipped: &mut
     *skipped += 1;
     let (line, parts) = line::later_openings(line).find_map(|at| Some((&line[at..], parser.parse(&line[at..])?)))?;
     Some(parser.view(line, parts))
-}
-
-/// The bytes before the place of reading. A file that ends before it was emptied: it is read from its start.
-fn recall(file: &mut LogFile) -> Result<Vec<u8>> {
-    let length = file.offset.min(MEMORY as u64);
-    let mut memory = Vec::new();
-    file.read_at(file.offset - length, length as usize, &mut memory)?;
-    if (memory.len() as u64) < length {
-        file.offset = 0;
-        memory.clear();
-    }
-    Ok(memory)
-}
-
-/// Whether the file is not what it was up to the place of reading: rotation with one file empties it.
-fn was_emptied(file: &LogFile, memory: &[u8]) -> Result<bool> {
-    let mut now = Vec::with_capacity(memory.len());
-    file.read_at(file.offset - memory.len() as u64, memory.len(), &mut now)?;
-    Ok(now != memory)
 }
 
 fn remember(memory: &mut Vec<u8>, read: &[u8]) {

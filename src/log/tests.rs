@@ -1,6 +1,10 @@
 use super::*;
+use crate::kernel::tree::{get_xattr_fd, set_xattr_fd};
+use coracle_monitor::wire::{LOG_MARK, LogMark};
+use flate2::{Compression, write::GzEncoder};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 struct Log {
     dir: PathBuf,
     file: Option<File>,
+    /// Of the file being written; `None`: an older monitor writes, that makes none.
+    mark: Option<LogMark>,
     alive: Arc<AtomicBool>,
 }
 
@@ -17,17 +23,26 @@ impl Log {
         getrandom::fill(&mut name).unwrap();
         let dir = std::env::temp_dir().join(format!("coracle-log-{:016x}", u64::from_ne_bytes(name)));
         std::fs::create_dir(&dir).unwrap();
-        Log { dir, file: None, alive: Arc::new(AtomicBool::new(true)) }
+        let mark = Some(LogMark { generation: 1, records: 0, bytes: 0 });
+        Log { dir, file: None, mark, alive: Arc::new(AtomicBool::new(true)) }
+    }
+    fn older() -> Log {
+        let mut log = Log::new();
+        log.mark = None;
+        log
     }
     fn path(&self) -> PathBuf {
         self.dir.join("x-json.log")
     }
-    fn numbered(&self, number: usize) -> PathBuf {
-        self.dir.join(format!("x-json.log.{number}"))
-    }
     fn raw(&mut self, bytes: &[u8]) {
         let path = self.path();
-        let file = self.file.get_or_insert_with(|| OpenOptions::new().append(true).create(true).open(path).unwrap());
+        let file = self.file.get_or_insert_with(|| {
+            let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+            if let Some(mark) = &self.mark {
+                set_xattr_fd(file.as_fd(), LOG_MARK.to_str().unwrap(), &mark.to_bytes()).unwrap();
+            }
+            file
+        });
         file.write_all(bytes).unwrap();
     }
     fn line(&mut self, text: &str) {
@@ -35,11 +50,43 @@ impl Log {
     }
     /// Renames `log.1` to `log.2` and so on, keeping `keep` files in total.
     fn rotate(&mut self, keep: usize) {
-        for number in (1..keep - 1).rev() {
-            let _ = std::fs::rename(self.numbered(number), self.numbered(number + 1));
+        if let Some(mark) = &mut self.mark {
+            let text = std::fs::read(self.dir.join("x-json.log")).unwrap();
+            mark.generation += 1;
+            mark.records += memchr::memchr_iter(b'\n', &text).count() as u64;
+            mark.bytes += text.len() as u64;
         }
-        std::fs::rename(self.path(), self.numbered(1)).unwrap();
+        for number in (1..keep).rev() {
+            for form in ["", ".gz"] {
+                let named = |number| if number == 0 { self.path() } else { self.formed(number, form) };
+                let _ = std::fs::remove_file(named(number));
+                if number > 1 || form.is_empty() {
+                    let _ = std::fs::rename(named(number - 1), named(number));
+                }
+            }
+        }
+        if keep == 1 {
+            std::fs::remove_file(self.path()).unwrap();
+        }
         self.file = None;
+        if self.mark.is_some() {
+            self.raw(b"");
+        }
+    }
+    fn formed(&self, number: usize, form: &str) -> PathBuf {
+        self.dir.join(format!("x-json.log.{number}{form}"))
+    }
+    /// Compresses `log.<number>`, if it is there, as the monitor does.
+    fn compress(&self, number: usize) {
+        let (plain, packed) = (self.formed(number, ""), self.formed(number, ".gz"));
+        let Ok(mut from) = File::open(&plain) else { return };
+        let mut encoder = GzEncoder::new(File::create(self.dir.join("new")).unwrap(), Compression::fast());
+        std::io::copy(&mut from, &mut encoder).unwrap();
+        let to = encoder.finish().unwrap();
+        let key = LOG_MARK.to_str().unwrap();
+        set_xattr_fd(to.as_fd(), key, &get_xattr_fd(from.as_fd(), key).unwrap().unwrap()).unwrap();
+        std::fs::rename(self.dir.join("new"), packed).unwrap();
+        std::fs::remove_file(plain).unwrap();
     }
     fn stop(&mut self) {
         self.alive.store(false, Ordering::SeqCst);
@@ -92,19 +139,128 @@ fn readable(stream: &LogStream) -> bool {
 
 #[test]
 fn rotated_files_are_read_oldest_first() {
-    let mut log = Log::new();
-    assert!(read(&log, &LogQuery::default()).is_empty());
-    for number in 0..7 {
-        if number > 0 && number % 2 == 0 {
-            log.rotate(9);
+    let older_files = |compressed: &[usize], older: bool| {
+        let mut log = if older { Log::older() } else { Log::new() };
+        assert!(read(&log, &LogQuery::default()).is_empty());
+        for number in 0..7 {
+            if number > 0 && number % 2 == 0 {
+                log.rotate(9);
+            }
+            log.line(&number.to_string());
         }
-        log.line(&number.to_string());
+        compressed.iter().for_each(|&number| log.compress(number));
+        log
+    };
+    for log in [
+        older_files(&[], true),
+        older_files(&[], false),
+        older_files(&[3, 2], false),
+        older_files(&[1, 2, 3], false),
+        older_files(&[2], false),
+    ] {
+        assert_eq!(read(&log, &LogQuery::default()), ["0", "1", "2", "3", "4", "5", "6"]);
+        for lines in 0..9usize {
+            let expected: Vec<_> = (7usize.saturating_sub(lines)..7).map(|n| n.to_string()).collect();
+            assert_eq!(read(&log, &tail(lines as u64)), expected, "the last {lines}");
+        }
     }
-    assert_eq!(read(&log, &LogQuery::default()), ["0", "1", "2", "3", "4", "5", "6"]);
-    for lines in 0..9usize {
-        let expected: Vec<_> = (7usize.saturating_sub(lines)..7).map(|n| n.to_string()).collect();
-        assert_eq!(read(&log, &tail(lines as u64)), expected, "the last {lines}");
+}
+
+#[test]
+fn what_rotation_deleted_unread_is_counted() {
+    for keep in [1, 2, 3] {
+        let mut log = Log::new();
+        let mut early = log.open(&follow());
+        log.line("0");
+        let mut late = log.open(&follow());
+        assert_eq!(take(&mut late), ["0"]);
+        // Its file's last line comes after its last look, and is not lost, as it holds that file.
+        log.line("1");
+        for number in 2..10 {
+            log.rotate(keep);
+            log.line(&number.to_string());
+        }
+        let left: Vec<_> = (10 - keep..10).map(|number| number.to_string()).collect();
+        assert_eq!(take(&mut late), [vec!["1".to_owned()], left.clone()].concat());
+        assert_eq!((late.lost(), late.earlier()), (8 - keep as u64, 0));
+        assert_eq!(take(&mut early), left);
+        assert_eq!((early.lost(), early.earlier()), (10 - keep as u64, 0));
+        let whole = log.open(&LogQuery::default());
+        assert_eq!((whole.lost(), whole.earlier()), (0, 10 - keep as u64));
     }
+}
+
+/// Whatever comes between a follower's looks: it gets the lines in their order, and those that it does not get are counted
+/// and were in files that are gone.
+#[test]
+fn a_follower_misses_nothing_that_it_does_not_count() {
+    let mut chance = 1u32;
+    let mut below = |bound: u32| {
+        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (chance >> 16) % bound
+    };
+    for round in 0..40 {
+        let keep = 2 + below(4) as usize;
+        let mut log = Log::new();
+        let mut stream = log.open(&follow());
+        let (mut written, mut rotated, mut seen, mut next) = (0, 0, 0, 0);
+        for _ in 0..200 {
+            match below(10) {
+                0..5 => {
+                    log.line(&written.to_string());
+                    written += 1;
+                }
+                5 | 6 if written > 0 => {
+                    log.rotate(keep);
+                    rotated += 1;
+                }
+                7 => log.compress(1 + below(keep as u32) as usize),
+                8 => {
+                    let before = stream.lost();
+                    for line in take(&mut stream) {
+                        let line: u64 = line.parse().unwrap();
+                        assert!(line >= next, "round {round}: {line} again");
+                        (next, seen) = (line + 1, seen + 1);
+                    }
+                    assert_eq!(seen + stream.lost(), written, "round {round}: {next} of {written}");
+                    // One that looks after each rotation loses nothing.
+                    assert!(stream.lost() == before || rotated > 1, "round {round}");
+                    rotated = 0;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(stream.skipped(), 0);
+    }
+}
+
+#[test]
+fn a_record_that_is_cut_off_again_harms_nothing() {
+    let mut log = Log::new();
+    log.line("first");
+    let whole = std::fs::metadata(log.path()).unwrap().len();
+    let mut stream = log.open(&follow());
+    assert_eq!(take(&mut stream), ["first"]);
+    // The disk was full in the midst of the next one.
+    log.raw(br#"{"log":"sec"#);
+    assert!(take(&mut stream).is_empty());
+    OpenOptions::new().write(true).open(log.path()).unwrap().set_len(whole).unwrap();
+    assert!(take(&mut stream).is_empty());
+    log.line("third, which is longer");
+    assert_eq!(take(&mut stream), ["third, which is longer"]);
+    assert_eq!((stream.skipped(), stream.lost()), (0, 0));
+}
+
+#[test]
+fn a_damaged_compressed_file_does_not_hide_the_others() {
+    let mut log = Log::new();
+    log.line("first");
+    log.rotate(9);
+    log.line("second");
+    log.compress(1);
+    std::fs::write(log.formed(1, ".gz"), "no such thing").unwrap();
+    let mut stream = log.open(&LogQuery::default());
+    assert_eq!((take(&mut stream), stream.skipped()), (vec!["second".to_owned()], 1));
 }
 
 #[test]

@@ -564,6 +564,10 @@ pub struct ContainerState {
     /// Absent without a health check, and before the first start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health: Option<Health>,
+    /// How many lines of its output could not be logged since its last start: the disk was full, or failed. Absent where
+    /// there are none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub log_lost: i64,
 }
 
 /// How a container's health checks went.

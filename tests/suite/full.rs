@@ -19,6 +19,7 @@ fn a_full_disk_can_be_freed() {
 }
 
 /// Not a test of its own: the machine.
+// field: State.LogLost
 #[test]
 fn machine() {
     let Ok(dir) = std::env::var(MACHINE) else { return };
@@ -40,6 +41,20 @@ fn machine() {
                 while file.write_all(&vec![1; size]).is_ok() {}
             }
         };
+        // A log that cannot be written: the container goes on, whole lines stay, the others are counted.
+        let stdin = json!({ "OpenStdin": true, "StdinOnce": true });
+        let loud = root.create("loud", body(&["sh", "-c", "read go; seq 1 300000"], stdin));
+        root.start(&loud);
+        root.engine
+            .container_attach(&loud, coracle::Io::default(), coracle::AttachOptions::default(), Some(&soon()))
+            .map(drop)
+            .expect("attach");
+        wait_for("its end", || root.inspect(&loud).state.status == "exited");
+        let lost = root.inspect(&loud).state.log_lost;
+        let lines = root.logs(&loud).out().lines().count() as i64;
+        assert!(lost > 1000 && lines + lost == 300_000, "{lost} lost, {lines} there");
+        std::fs::write(root.inspect(&loud).log_path, "").expect("empty it");
+        root.engine.container_remove(&loud, RemoveContainer::default(), Some(&soon())).expect("remove");
         fill();
         // What needs room says so, and leaves nothing.
         let layer = archive::Tar::new().file("f", &vec![7; 300_000]).end();

@@ -11,7 +11,7 @@ use coracle::model::{
     AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, RemoveContainer,
     StatsQuery, UpdateContainer,
 };
-use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogLine, Op, Result};
+use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
     let query = ListContainers {
@@ -244,18 +244,17 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
         since_ns: call.query.time("since")?.map_or(0, nanoseconds),
         tail: tail(call.query.text("tail")),
     };
-    let form = LineForm { timestamps: flag("timestamps"), details: flag("details") };
+    let form = LogFormat { timestamps: flag("timestamps"), details: flag("details") };
     let frames = frames(call.engine(), &call.name)?;
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
     let mut log = engine.container_logs(&name, &query, None)?;
     Ok(streamed(&call, None, move |sink| {
         sink.start().map_err(gone)?;
         let op = client.op()?;
-        loop {
-            match log.next(None, op.as_ref()) {
-                Ok(Some(line)) => sink.write_all(&form.frame(&line, frames)).map_err(gone)?,
-                Ok(None) if log.ended() => return Ok(()),
-                Ok(None) => {}
+        let mut bytes = Vec::new();
+        while !log.ended() {
+            match next_frames(&mut log, i64::MAX, form, frames, op.as_ref(), &mut bytes) {
+                Ok(_) => sink.write_all(&bytes).map_err(gone)?,
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                 Err(error) => {
                     let text = format!("Error grabbing logs: {}\n", error.message());
@@ -264,7 +263,38 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
                 }
             }
         }
+        Ok(())
     }))
+}
+
+/// Waits for lines of a log and puts what is there in `bytes`, as clients get it. Answers whether a line came that is
+/// later than `until_ns`; that one and those after it are left out.
+fn next_frames(
+    log: &mut coracle::LogStream,
+    until_ns: i64,
+    form: LogFormat,
+    frames: Frames,
+    op: Option<&Op>,
+    bytes: &mut Vec<u8>,
+) -> Result<bool> {
+    let mut text = Vec::new();
+    let mut over = false;
+    bytes.clear();
+    log.next_batch(None, op, &mut |line| {
+        over |= line.time_ns > until_ns;
+        if over {
+            return Ok(());
+        }
+        if form == LogFormat::default() {
+            stream::push_frame(bytes, line.channel, line.data, frames);
+        } else {
+            text.clear();
+            form.append(line, &mut text);
+            stream::push_frame(bytes, line.channel, &text, frames);
+        }
+        Ok(())
+    })?;
+    Ok(over)
 }
 
 /// Everything that is not a number of lines means all of them.
@@ -275,31 +305,6 @@ fn tail(text: &str) -> Option<u64> {
 fn frames(engine: &Engine, name: &str) -> Result<Frames> {
     let tty = engine.container_inspect(name, false)?.config.tty;
     Ok(if tty { Frames::Raw } else { Frames::Multiplexed })
-}
-
-/// What stands before the text of each log line.
-#[derive(Debug, Clone, Copy, Default)]
-struct LineForm {
-    timestamps: bool,
-    details: bool,
-}
-
-impl LineForm {
-    fn frame(self, line: &LogLine, frames: Frames) -> Vec<u8> {
-        let mut text = Vec::with_capacity(line.data.len() + 40);
-        if self.timestamps {
-            text.extend_from_slice(crate::time::rfc3339_nano(line.time_ns).as_bytes());
-            text.push(b' ');
-        }
-        if self.details {
-            let pairs: Vec<String> =
-                line.attrs.iter().map(|(k, v)| format!("{}={}", stream::escape(k), stream::escape(v))).collect();
-            text.extend_from_slice(pairs.join(",").as_bytes());
-            text.push(b' ');
-        }
-        text.extend_from_slice(&line.data);
-        stream::frame(line.channel, &text, frames)
-    }
 }
 
 /// How a refused attach is answered: not a document but a line, at every version.
@@ -361,14 +366,15 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
 }
 
 fn replay(log: &mut coracle::LogStream, until_ns: i64, frames: Frames, socket: &crate::message::Duplex) -> Result<()> {
-    loop {
-        match log.next(None, None::<&Op>)? {
-            Some(line) if line.time_ns > until_ns => return Ok(()),
-            Some(line) => stream::send(socket, &LineForm::default().frame(&line, frames)).map_err(gone)?,
-            None if log.ended() => return Ok(()),
-            None => {}
+    let mut bytes = Vec::new();
+    while !log.ended() {
+        let over = next_frames(log, until_ns, LogFormat::default(), frames, None::<&Op>, &mut bytes)?;
+        stream::send(socket, &bytes).map_err(gone)?;
+        if over {
+            break;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -398,18 +404,5 @@ mod tests {
             [tail("all"), tail("-1"), tail("x"), tail(""), tail("0"), tail("12")],
             [None, None, None, None, Some(0), Some(12)]
         );
-    }
-
-    #[test]
-    fn log_lines() {
-        let line = LogLine {
-            channel: coracle::Channel::Stderr,
-            time_ns: 1,
-            data: b"hi\n".to_vec(),
-            attrs: [("b,c".to_owned(), "x y".to_owned()), ("a".into(), "1".into())].into(),
-        };
-        let form = LineForm { timestamps: true, details: true };
-        assert_eq!(form.frame(&line, Frames::Raw), b"1970-01-01T00:00:00.000000001Z a=1,b%2Cc=x+y hi\n");
-        assert_eq!(LineForm::default().frame(&line, Frames::Multiplexed), b"\x02\0\0\0\0\0\0\x03hi\n");
     }
 }

@@ -14,11 +14,14 @@ pub(crate) enum LogDriver {
     JsonFile {
         max_size: Option<u64>,
         max_file: u32,
+        /// Whether the files that are not written any more are compressed.
+        compress: bool,
     },
     /// The same in a file that is the engine's affair alone, always bounded.
     Local {
         max_size: u64,
         max_file: u32,
+        compress: bool,
     },
     None,
 }
@@ -73,54 +76,68 @@ fn json_file(options: &StringMap) -> Result<LogOptions> {
         return Err(Error::invalid(format!("unknown log opt '{key}' for json-file log driver")));
     }
     options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
-    let (max_size, max_file) = bounds(options)?;
+    let max_size = options.get("max-size").map(|text| max_size(text, "")).transpose()?;
+    let max_file = options.get("max-file").map_or(Ok(1), |text| max_file(text))?;
+    let compress = flag(options, "")?.unwrap_or(false);
+    if compress && (max_file < 2 || max_size.is_none()) {
+        return Err(bad("compress cannot be true when max-file is less than 2 or max-size is not set"));
+    }
     for key in ["labels-regex", "env-regex"] {
         pattern(options, key)?;
     }
-    Ok(LogOptions { driver: LogDriver::JsonFile { max_size, max_file: max_file.unwrap_or(1) } })
+    Ok(LogOptions { driver: LogDriver::JsonFile { max_size, max_file, compress } })
 }
 
 fn local(options: &StringMap) -> Result<LogOptions> {
     if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
-        return Err(Error::invalid(format!("unknown log opt '{key}' for log-driver local")));
+        return Err(Error::invalid(format!("unknown log opt '{key}' for log driver local")));
     }
-    let (max_size, max_file) = bounds(options)?;
-    let (size, files) = LOCAL;
-    let driver = LogDriver::Local { max_size: max_size.unwrap_or(size), max_file: max_file.unwrap_or(files) };
-    Ok(LogOptions { driver })
+    let named =
+        |key: &str| options.get(key).map_or_else(String::new, |text| format!("invalid value for {key}: {text}: "));
+    let max_size = options.get("max-size").map_or(Ok(LOCAL.0), |text| max_size(text, &named("max-size")))?;
+    let max_file = match options.get("max-file").map(|text| whole_number(text, &named("max-file"))).transpose()? {
+        Some(..0) => return Err(bad("max file count cannot be less than 0")),
+        Some(count) => u32::try_from(count).unwrap_or(u32::MAX),
+        None => LOCAL.1,
+    };
+    let compress = flag(options, "error reading compress log option: ")?.unwrap_or(true);
+    if compress && max_file < 2 {
+        return Err(bad("compression cannot be enabled when max file count is 1"));
+    }
+    Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
 }
 
-/// max-size and max-file; compress may be switched off.
-fn bounds(options: &StringMap) -> Result<(Option<u64>, Option<u32>)> {
-    let max_size = options.get("max-size").map(|text| max_size(text)).transpose()?;
-    let max_file = options.get("max-file").map(|text| max_file(text)).transpose()?;
-    match options.get("compress").map_or("false", String::as_str) {
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok((max_size, max_file)),
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => {
-            Err(Error::unsupported("LogConfig: the option compress is not supported yet"))
-        }
-        text => Err(bad(format!("strconv.ParseBool: parsing {text:?}: invalid syntax"))),
-    }
+/// The option compress; `before` stands before what is wrong with it.
+fn flag(options: &StringMap, before: &str) -> Result<Option<bool>> {
+    options.get("compress").map_or(Ok(None), |text| match text.as_str() {
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
+        text => Err(bad(format!("{before}strconv.ParseBool: parsing {text:?}: invalid syntax"))),
+    })
 }
 
 fn bad(message: impl std::fmt::Display) -> Error {
     Error::invalid(format!("failed to initialize logging driver: {message}"))
 }
 
-fn max_size(text: &str) -> Result<u64> {
+/// Bytes; `before` stands before what is wrong with them.
+fn max_size(text: &str, before: &str) -> Result<u64> {
     match parse_decimal_size(text) {
-        None => Err(bad(format!("invalid size: '{text}'"))),
+        None => Err(bad(format!("{before}invalid size: '{text}'"))),
         Some(0) => Err(bad("max-size must be a positive number")),
         Some(size) => Ok(size),
     }
 }
 
 fn max_file(text: &str) -> Result<u32> {
-    match text.parse::<i64>() {
-        Err(_) => Err(bad(format!("strconv.Atoi: parsing {text:?}: invalid syntax"))),
-        Ok(..1) => Err(bad("max-file cannot be less than 1")),
-        Ok(count) => Ok(u32::try_from(count).unwrap_or(u32::MAX)),
+    match whole_number(text, "")? {
+        ..1 => Err(bad("max-file cannot be less than 1")),
+        count => Ok(u32::try_from(count).unwrap_or(u32::MAX)),
     }
+}
+
+fn whole_number(text: &str, before: &str) -> Result<i64> {
+    text.parse().map_err(|_| bad(format!("{before}strconv.Atoi: parsing {text:?}: invalid syntax")))
 }
 
 fn pattern(options: &StringMap, key: &str) -> Result<Option<Regex>> {

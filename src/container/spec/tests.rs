@@ -158,6 +158,37 @@ fn mistakes_in_the_host_configuration() {
             400,
             "failed to initialize logging driver: strconv.ParseBool: parsing \"zz\": invalid syntax",
         ),
+        (
+            json!({"LogConfig": {"Config": {"compress": "true", "max-size": "1m"}}}),
+            400,
+            "failed to initialize logging driver: compress cannot be true when max-file is less than 2 or max-size is not set",
+        ),
+        (
+            json!({"LogConfig": {"Config": {"compress": "1", "max-file": "3"}}}),
+            400,
+            "failed to initialize logging driver: compress cannot be true when max-file is less than 2 or max-size is not set",
+        ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"max-file": "1"}}}),
+            400,
+            "failed to initialize logging driver: compression cannot be enabled when max file count is 1",
+        ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"compress": "zz"}}}),
+            400,
+            "failed to initialize logging driver: error reading compress log option: \
+             strconv.ParseBool: parsing \"zz\": invalid syntax",
+        ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"max-size": "x"}}}),
+            400,
+            "failed to initialize logging driver: invalid value for max-size: x: invalid size: 'x'",
+        ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"max-file": "-1"}}}),
+            400,
+            "failed to initialize logging driver: max file count cannot be less than 0",
+        ),
         (json!({"SecurityOpt": ["foo"]}), 500, "invalid --security-opt 1: \"foo\""),
         (json!({"SecurityOpt": ["foo=bar"]}), 500, "invalid --security-opt 2: \"foo=bar\""),
         (json!({"SecurityOpt": ["no-new-privileges=zz"]}), 500, "invalid --security-opt 2: \"no-new-privileges=zz\""),
@@ -300,7 +331,6 @@ fn what_is_not_built_is_refused_by_name() {
         (json!({"Image": ""}), "Image"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
-        (hosted(json!({"LogConfig": {"Config": {"compress": "true"}}})), "LogConfig"),
         (hosted(json!({"Cgroup": "container:x"})), "Cgroup"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
         (hosted(json!({"SecurityOpt": ["apparmor=x"]})), "SecurityOpt"),
@@ -874,18 +904,18 @@ fn log_configuration() {
         let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
         log_options(&spec.host_config.log_config).unwrap().driver
     };
-    let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file };
+    let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file, compress: false };
     assert_eq!(of(json!({})), file(Some(1000), 1));
     assert_eq!(
         of(json!({"Type": "json-file", "Config": {"max-size": "1.5m", "max-file": "3"}})),
         file(Some(1_500_000), 3)
     );
     assert_eq!(of(json!({"Type": "none"})), LogDriver::None);
-    let local = |max_size, max_file| LogDriver::Local { max_size, max_file };
-    assert_eq!(of(json!({"Type": "local"})), local(20_000_000, 5));
+    let local = |max_size, max_file, compress| LogDriver::Local { max_size, max_file, compress };
+    assert_eq!(of(json!({"Type": "local"})), local(20_000_000, 5, true));
     assert_eq!(
         of(json!({"Type": "local", "Config": {"max-size": "1m", "max-file": "2", "compress": "false"}})),
-        local(1_000_000, 2)
+        local(1_000_000, 2, false)
     );
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));

@@ -1,0 +1,72 @@
+//! A compressed file of a log: read from its start to its end, and no other way.
+
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+
+/// Bytes that are read at once.
+const BLOCK: usize = 64 << 10;
+
+pub(super) struct Packed {
+    content: MultiGzDecoder<BufReader<File>>,
+    /// Bytes that were unpacked and not read yet: `rest[at..]`.
+    rest: Vec<u8>,
+    at: usize,
+    /// What it holds ended before its end, or was never what it should be.
+    pub(super) damaged: bool,
+}
+
+impl Packed {
+    /// From the file's start, wherever other descriptors of it stand.
+    pub(super) fn new(mut file: File) -> Packed {
+        let damaged = file.rewind().is_err();
+        let content = MultiGzDecoder::new(BufReader::with_capacity(BLOCK, file));
+        Packed { content, rest: Vec::new(), at: 0, damaged }
+    }
+
+    /// Appends what comes next to `window`, at most `count` bytes; answers how many came.
+    pub(super) fn read(&mut self, count: usize, window: &mut Vec<u8>) -> usize {
+        if self.at == self.rest.len() {
+            self.unpack();
+        }
+        let part = &self.rest[self.at..];
+        let part = &part[..part.len().min(count)];
+        window.extend_from_slice(part);
+        self.at += part.len();
+        part.len()
+    }
+
+    /// Passes so many lines.
+    pub(super) fn skip(&mut self, mut lines: u64) {
+        while lines > 0 {
+            if self.at == self.rest.len() && !self.unpack() {
+                return;
+            }
+            match memchr::memchr(b'\n', &self.rest[self.at..]) {
+                Some(length) => {
+                    self.at += length + 1;
+                    lines -= 1;
+                }
+                None => self.at = self.rest.len(),
+            }
+        }
+    }
+
+    /// How many lines are left.
+    pub(super) fn lines(mut self) -> u64 {
+        let mut lines = 0;
+        while self.unpack() {
+            lines += memchr::memchr_iter(b'\n', &self.rest).count() as u64;
+        }
+        lines
+    }
+
+    fn unpack(&mut self) -> bool {
+        self.rest.resize(BLOCK, 0);
+        self.at = 0;
+        let got = self.content.read(&mut self.rest);
+        self.damaged |= got.is_err();
+        self.rest.truncate(got.unwrap_or(0));
+        !self.rest.is_empty()
+    }
+}
