@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::kernel::file::read_text;
 use crate::kernel::process;
 use crate::kernel::watch::Watch;
-use crate::launch::cgroup::{self, Live};
+use crate::launch::cgroup::{self, Files, Live};
 use crate::model::*;
 use crate::op::{Op, Ready, wait_fd};
 use crate::store::states::Now;
@@ -23,6 +23,7 @@ pub struct StatsStream {
     all: Arc<Containers>,
     id: String,
     live: Live,
+    files: Files,
     on_host_network: bool,
     query: StatsQuery,
     /// What the sample before this one said of the CPU, and when.
@@ -39,6 +40,7 @@ impl Containers {
         let found = self.find(reference)?;
         Ok(StatsStream {
             live: Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?,
+            files: if query.stream { Files::kept() } else { Files::default() },
             on_host_network: found.spec.host_config.network_mode == "host",
             id: found.row.id,
             all: Arc::clone(self),
@@ -117,7 +119,7 @@ impl StatsStream {
     }
 
     fn fill(&mut self, sample: &mut ContainerStats, now: &Now) {
-        let used = self.live.stats();
+        let used = self.live.stats(&mut self.files);
         sample.read = format_time(super::now_ns());
         sample.cpu_stats = cpu(&used);
         sample.memory_stats = memory(&used);

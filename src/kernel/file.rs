@@ -3,20 +3,33 @@
 use crate::error::{Error, Result};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The text of a file that the kernel makes up as it is read: such a file has no size, and reads that begin small cost one
 /// system call for each doubling.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
+    read_again(&File::open(path)?)
+}
+
+/// The same of a file that need not be text.
+pub(crate) fn read_bytes(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
+    whole(&File::open(path)?)
+}
+
+/// The text of such a file from its beginning, whatever was read of it before.
+pub(crate) fn read_again(file: &File) -> std::io::Result<String> {
+    String::from_utf8(whole(file)?).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
+}
+
+fn whole(file: &File) -> std::io::Result<Vec<u8>> {
     const ROOM: usize = 4096;
-    let mut file = File::open(path)?;
     let mut bytes = vec![0; ROOM];
     let mut filled = 0;
     loop {
-        match file.read(&mut bytes[filled..]) {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -27,7 +40,7 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
         }
     }
     bytes.truncate(filled);
-    String::from_utf8(bytes).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
+    Ok(bytes)
 }
 
 /// Makes a file (mode 0600) with its content, whole or not at all, and on disk where `sync`. One that is there

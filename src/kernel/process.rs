@@ -1,6 +1,7 @@
 //! Processes: starting the monitor without the host program noticing, and pidfds.
 
 use super::fd::{cstr, errno};
+use super::file::read_bytes;
 use crate::error::{Error, Result};
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -172,7 +173,7 @@ pub(crate) fn name(pid: i32) -> Option<String> {
 
 /// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); `None` when it is gone.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read_bytes(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything: fields are counted from its closing bracket.
     let after = stat.iter().rposition(|&b| b == b')')? + 2;
     let field = stat.get(after..)?.split(|&b| b == b' ').nth(19)?;

@@ -1,5 +1,6 @@
 //! The groups of a container that exists: who is in them, stopping and killing all of it, changing limits, removal.
 
+use super::held::Files;
 use super::hierarchy::words_of;
 use super::stats::{self, CgroupStats};
 use super::{Hierarchies, OnError, Version, Write, group_path};
@@ -191,9 +192,9 @@ impl Live {
     }
 
     /// What the container uses now.
-    pub(crate) fn stats(&self) -> CgroupStats {
+    pub(crate) fn stats(&self, files: &mut Files) -> CgroupStats {
         let place = |controller: &str| self.with(controller).map(|place| (place.version, place.dir.as_path()));
-        stats::read(&place, self.unified().map(|place| place.dir.as_path()))
+        stats::read(files, &place, self.unified().map(|place| place.dir.as_path()))
     }
 
     /// One round of killing: by the kernel at one stroke where it can (5.14), else one by one while all stand still, since
@@ -375,12 +376,12 @@ fn too_low(limit: &str, file: &Path, [usage, peak]: [&str; 2]) -> Error {
 }
 
 /// The number in a file; 0 where there is none, as for `max`.
-pub(super) fn number_in(file: &Path) -> u64 {
+fn number_in(file: &Path) -> u64 {
     read_text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The number behind a word in a file of `word number` lines.
-pub(super) fn field(file: &Path, word: &str) -> Option<u64> {
+fn field(file: &Path, word: &str) -> Option<u64> {
     let words = words_of(file);
     words.chunks_exact(2).find(|pair| pair[0] == word).and_then(|pair| pair[1].parse().ok())
 }

@@ -1,8 +1,7 @@
 //! What a container uses, read from its groups. A number that the host does not have is 0, a list empty.
 
 use super::Version;
-use super::live::{field, number_in};
-use crate::kernel::file::read_text;
+use super::held::Files;
 use crate::model::BlkioEntry;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,89 +33,100 @@ pub(crate) struct CgroupStats {
 }
 
 /// Reads everything; `place` answers where a controller is.
-pub(super) fn read<'a>(place: &dyn Fn(&str) -> Option<(Version, &'a Path)>, unified: Option<&Path>) -> CgroupStats {
+pub(super) fn read<'a>(
+    files: &mut Files,
+    place: &dyn Fn(&str) -> Option<(Version, &'a Path)>,
+    unified: Option<&Path>,
+) -> CgroupStats {
     let mut stats = CgroupStats::default();
     match (place("cpuacct"), unified) {
-        (Some((_, dir)), _) => cpu_v1(dir, &mut stats),
+        (Some((_, dir)), _) => cpu_v1(files, dir, &mut stats),
         // v2 accounts CPU time in every group, controller or not.
-        (None, Some(dir)) => cpu_v2(dir, &mut stats),
+        (None, Some(dir)) => cpu_v2(files, dir, &mut stats),
         (None, None) => {}
     }
     if let Some((version, dir)) = place("cpu") {
-        let found = pairs(&dir.join("cpu.stat"));
-        let number = |word| found.get(word).copied().unwrap_or(0);
-        stats.cpu_periods = number("nr_periods");
-        stats.cpu_throttled_periods = number("nr_throttled");
+        let found = pairs(files, &dir.join("cpu.stat"));
+        let of = |word| found.get(word).copied().unwrap_or(0);
+        stats.cpu_periods = of("nr_periods");
+        stats.cpu_throttled_periods = of("nr_throttled");
         stats.cpu_throttled = match version {
-            Version::V1 => number("throttled_time"),
-            Version::V2 => number("throttled_usec") * 1000,
+            Version::V1 => of("throttled_time"),
+            Version::V2 => of("throttled_usec") * 1000,
         };
     }
     match place("memory") {
-        Some((Version::V1, dir)) => memory_v1(dir, &mut stats),
-        Some((Version::V2, dir)) => memory_v2(dir, &mut stats),
+        Some((Version::V1, dir)) => memory_v1(files, dir, &mut stats),
+        Some((Version::V2, dir)) => memory_v2(files, dir, &mut stats),
         None => {}
     }
     if let Some((Version::V1, dir)) = place("blkio") {
-        stats.io_bytes = io_v1(dir, "io_service_bytes");
-        stats.io_operations = io_v1(dir, "io_serviced");
+        io_v1(files, dir, &mut stats);
     } else if let Some((_, dir)) = place("io") {
-        let text = read_text(dir.join("io.stat")).unwrap_or_default();
+        let text = files.text(&dir.join("io.stat")).unwrap_or_default();
         stats.io_bytes = io_v2(&text, [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")]);
         stats.io_operations = io_v2(&text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
     }
     if let Some((_, dir)) = place("pids") {
-        stats.pids = number_in(&dir.join("pids.current"));
-        stats.pids_limit = number_in(&dir.join("pids.max"));
+        stats.pids = number(files, &dir.join("pids.current"));
+        stats.pids_limit = number(files, &dir.join("pids.max"));
     }
     stats
 }
 
-fn cpu_v1(dir: &Path, stats: &mut CgroupStats) {
-    stats.cpu_total = number_in(&dir.join("cpuacct.usage"));
-    stats.cpu_user = number_in(&dir.join("cpuacct.usage_user"));
-    stats.cpu_kernel = number_in(&dir.join("cpuacct.usage_sys"));
-    let each = read_text(dir.join("cpuacct.usage_percpu")).unwrap_or_default();
+fn cpu_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
+    let each = files.text(&dir.join("cpuacct.usage_percpu")).unwrap_or_default();
     stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    stats.cpu_total = stats.cpu_each.iter().sum();
+    // A line of titles, then one a CPU: its number, user's and kernel's time.
+    let all = files.text(&dir.join("cpuacct.usage_all")).unwrap_or_default();
+    for line in all.lines() {
+        let mut numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
+        stats.cpu_user += numbers.next().unwrap_or(0);
+        stats.cpu_kernel += numbers.next().unwrap_or(0);
+    }
 }
 
-fn cpu_v2(dir: &Path, stats: &mut CgroupStats) {
-    let found = pairs(&dir.join("cpu.stat"));
+fn cpu_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
+    let found = pairs(files, &dir.join("cpu.stat"));
     let nanoseconds = |word| found.get(word).copied().unwrap_or(0) * 1000;
     stats.cpu_total = nanoseconds("usage_usec");
     stats.cpu_user = nanoseconds("user_usec");
     stats.cpu_kernel = nanoseconds("system_usec");
 }
 
-fn memory_v1(dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number_in(&dir.join("memory.usage_in_bytes"));
-    stats.memory_max_usage = number_in(&dir.join("memory.max_usage_in_bytes"));
-    stats.memory_fail_count = number_in(&dir.join("memory.failcnt"));
-    stats.memory_limit = number_in(&dir.join("memory.limit_in_bytes"));
-    stats.memory = pairs(&dir.join("memory.stat"));
+fn memory_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
+    stats.memory_usage = number(files, &dir.join("memory.usage_in_bytes"));
+    stats.memory_max_usage = number(files, &dir.join("memory.max_usage_in_bytes"));
+    stats.memory_fail_count = number(files, &dir.join("memory.failcnt"));
+    stats.memory_limit = number(files, &dir.join("memory.limit_in_bytes"));
+    stats.memory = pairs(files, &dir.join("memory.stat"));
 }
 
-fn memory_v2(dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number_in(&dir.join("memory.current"));
-    stats.memory_max_usage = number_in(&dir.join("memory.peak"));
-    stats.memory_fail_count = field(&dir.join("memory.events"), "max").unwrap_or(0);
-    stats.memory_limit = match read_text(dir.join("memory.max")) {
+fn memory_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
+    stats.memory_usage = number(files, &dir.join("memory.current"));
+    stats.memory_max_usage = number(files, &dir.join("memory.peak"));
+    stats.memory_fail_count = pairs(files, &dir.join("memory.events")).get("max").copied().unwrap_or(0);
+    stats.memory_limit = match files.text(&dir.join("memory.max")) {
         Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
         Err(_) => 0,
     };
-    stats.memory = pairs(&dir.join("memory.stat"));
+    stats.memory = pairs(files, &dir.join("memory.stat"));
 }
 
 /// The scheduler that a device has decides which file counts: BFQ has its own.
-fn io_v1(dir: &Path, what: &str) -> Vec<BlkioEntry> {
+fn io_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
+    let mut read = |prefix: &str, what: &str| -> Vec<BlkioEntry> {
+        let text = files.text(&dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
+        text.lines().filter_map(entry_v1).collect()
+    };
     for prefix in ["blkio.bfq", "blkio.throttle", "blkio"] {
-        let text = read_text(dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
-        let entries: Vec<BlkioEntry> = text.lines().filter_map(entry_v1).collect();
-        if !entries.is_empty() {
-            return entries;
+        stats.io_bytes = read(prefix, "io_service_bytes");
+        if !stats.io_bytes.is_empty() {
+            stats.io_operations = read(prefix, "io_serviced");
+            return;
         }
     }
-    Vec::new()
 }
 
 /// `8:0 Read 4096`; the last line, `Total 4096`, names no device.
@@ -146,9 +156,13 @@ fn device(word: &str) -> Option<(u64, u64)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
+fn number(files: &mut Files, file: &Path) -> u64 {
+    files.text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The lines `word number` of a file.
-fn pairs(file: &Path) -> BTreeMap<String, u64> {
-    let text = read_text(file).unwrap_or_default();
+fn pairs(files: &mut Files, file: &Path) -> BTreeMap<String, u64> {
+    let text = files.text(file).unwrap_or_default();
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(word, value)| Some((word.to_owned(), value.parse().ok()?)))

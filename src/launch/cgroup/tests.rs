@@ -276,7 +276,7 @@ fn real_update_in_both_directions() {
     for memory in [256i64 << 20, 32 << 20] {
         let asked = Resources { memory, memory_swap: memory, pids_limit: -1, ..Resources::default() };
         real.live.update(&update_writes(&host, &asked).unwrap()).unwrap();
-        assert_eq!(real.live.stats().memory_limit, memory as u64);
+        assert_eq!(real.live.stats(&mut Files::default()).memory_limit, memory as u64);
         if v1_host() {
             assert_eq!(real.read("memory.memsw.limit_in_bytes"), memory.to_string());
         }
@@ -297,7 +297,11 @@ fn real_processes() {
         std::thread::yield_now();
     }
     assert!(real.live.pids().unwrap().contains(&(child.id() as i32)));
-    assert!(real.live.stats().pids == 3 && real.live.stats().cpu_total > 0 && real.live.stats().memory_usage > 0);
+    assert!(
+        real.live.stats(&mut Files::default()).pids == 3
+            && real.live.stats(&mut Files::default()).cpu_total > 0
+            && real.live.stats(&mut Files::default()).memory_usage > 0
+    );
     assert!(real.live.remove().is_err(), "a group with processes cannot go");
     real.live.freeze().unwrap();
     real.live.thaw().unwrap();
@@ -323,7 +327,7 @@ fn real_oom() {
     let file = if v1_host() { "memory.oom_control" } else { "memory.events" };
     let kills = real.read(file).lines().find_map(|line| line.strip_prefix("oom_kill ").map(str::to_owned));
     assert_ne!(kills.as_deref(), Some("0"));
-    assert!(real.live.stats().memory_max_usage > 4 << 20);
+    assert!(real.live.stats(&mut Files::default()).memory_max_usage > 4 << 20);
 }
 
 /// A container's groups among fake files.
@@ -380,7 +384,7 @@ fn stats_of_v2() {
     ] {
         fake.file(&format!("up/{ID}/{file}"), text);
     }
-    let stats = live.stats();
+    let stats = live.stats(&mut Files::default());
     assert_eq!((stats.cpu_total, stats.cpu_user, stats.cpu_kernel), (30_000, 20_000, 10_000));
     assert_eq!((stats.cpu_periods, stats.cpu_throttled_periods, stats.cpu_throttled), (4, 3, 2000));
     assert_eq!((stats.memory_usage, stats.memory_limit, stats.memory_fail_count), (4096, u64::MAX, 7));
