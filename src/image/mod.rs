@@ -14,6 +14,8 @@ mod digest;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod import;
+#[cfg(feature = "registry")]
+mod gzip;
 mod inspect;
 mod kin;
 mod layer;

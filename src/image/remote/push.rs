@@ -4,6 +4,7 @@ use super::manifest::{CONFIG, Descriptor, LAYER, Manifest, SCHEMA2};
 use super::{ATTEMPTS, Say, back_off, beside, in_parallel, is_passing, stored_digest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::{Digest, Hasher};
+use crate::image::gzip::Gzip;
 use crate::image::layer::recipe;
 use crate::image::reference::Reference;
 use crate::image::{Emit, Images, Tell, labels, name_row, progress};
@@ -15,8 +16,6 @@ use crate::store::blobs::{self, BlobRow};
 use crate::store::{Flush, images as rows};
 use crate::time::now_ns;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -271,7 +270,7 @@ impl Push<'_> {
     fn compress(&self, diff_id: &Digest, tar_size: u64, out: Sender<Vec<u8>>) -> Result<(Digest, u64)> {
         let layer = self.images.layers.open_layer(diff_id)?;
         let pieces = Pieces { out, piece: Vec::with_capacity(PIECE), hasher: Hasher::new(), size: 0 };
-        let mut encoder = GzEncoder::new(pieces, Compression::new(LEVEL));
+        let mut gzip = Gzip::new(pieces, LEVEL);
         let (mut hasher, mut done, mut told) = (Hasher::new(), 0u64, Instant::now());
         let id = diff_id.short();
         recipe::replay(&layer, &mut |bytes| {
@@ -282,7 +281,7 @@ impl Push<'_> {
                 told = Instant::now();
                 self.say.tell(progress::bar("Pushing", &id, done, tar_size));
             }
-            encoder.write_all(bytes).map_err(|_| Error::internal(CUT))
+            gzip.write(bytes).map_err(|_| Error::internal(CUT))
         })?;
         if hasher.finish() != *diff_id {
             return Err(Error::corrupt(format!(
@@ -290,7 +289,7 @@ impl Push<'_> {
             )));
         }
         self.say.tell(progress::bar("Pushing", &id, done, tar_size));
-        let mut pieces = encoder.finish().map_err(|_| Error::internal(CUT))?;
+        let mut pieces = gzip.finish().map_err(|_| Error::internal(CUT))?;
         pieces.flush().map_err(|_| Error::internal(CUT))?;
         Ok((pieces.hasher.finish(), pieces.size))
     }
