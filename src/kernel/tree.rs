@@ -243,6 +243,13 @@ pub(crate) fn set_xattr_fd(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Resul
     done(got, "set the attribute", &key)
 }
 
+/// fremovexattr(2) on a descriptor that is not `O_PATH`.
+pub(crate) fn remove_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<()> {
+    let key = cstr(key)?;
+    // SAFETY: key lives over the call.
+    done(unsafe { libc::fremovexattr(fd.as_raw_fd(), key.as_ptr()) }, "remove the attribute", &key)
+}
+
 /// setxattr on a single name, not following a link: for links, devices and fifos, which cannot be opened.
 pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str, value: &[u8]) -> Result<()> {
     let (name, key) = (single(name)?, cstr(key)?);

@@ -1,11 +1,12 @@
-//! A layer of a tree that is there already: its tar is worked out for its digest and its recipe, and written nowhere.
+//! A layer of a tree that is there already: its tar is worked out for its digest and its recipe, and written nowhere. The
+//! tree becomes what that tar unpacks to: without overlayfs's notes, sockets and parts of seconds.
 
 use super::pipeline::Staged;
 use super::recipe::{self, Encoder, Packer, Recorder};
 use super::write::{TarWriter, Told};
 use crate::error::{Error, Result};
 use crate::image::digest::Hasher;
-use crate::kernel::tree;
+use crate::kernel::tree::{self, Time};
 use crate::op::Op;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +29,7 @@ pub(crate) fn describe(layer: &OwnedFd, op: Option<&Op>) -> Result<Option<Staged
         let mut taken = Taken { recorder: &mut encoder, hasher: &mut hasher, size: &size };
         let mut tar = TarWriter::telling(&mut taken, op);
         below(&mut tar, diff.as_fd(), &mut Vec::new())?;
+        forget_notes(diff.as_fd())?;
         tar.finish()?;
         encoder.finish()?
     };
@@ -79,12 +81,35 @@ fn below(tar: &mut TarWriter<'_>, dir: BorrowedFd<'_>, path: &mut Vec<u8>) -> Re
                 tar.whiteout(&[path.as_slice(), b".wh..wh..opq"].concat())?;
             }
             below(tar, opened.as_fd(), path)?;
+            forget_notes(opened.as_fd())?;
+            tree::utime_fd(opened.as_fd(), whole(stat.mtime))?;
+        } else if stat.mode & libc::S_IFMT == libc::S_IFSOCK {
+            tree::unlink_at(dir, &name)?;
         } else {
             tar.entry(dir, &name, path, &stat)?;
+            if stat.is_file() {
+                forget_notes(tree::open_at(dir, &name, libc::O_RDONLY, 0)?.as_fd())?;
+            }
+            tree::utime_at(dir, &name, whole(stat.mtime))?;
         }
         path.truncate(length);
     }
     Ok(())
+}
+
+/// Takes away what overlayfs noted of where a file or directory came from: it means something to that mount alone.
+fn forget_notes(fd: BorrowedFd<'_>) -> Result<()> {
+    for key in tree::xattrs_fd(fd)? {
+        if key.starts_with("trusted.overlay.") && key != OPAQUE {
+            tree::remove_xattr_fd(fd, &key)?;
+        }
+    }
+    Ok(())
+}
+
+/// A time as the tar has it.
+fn whole(time: Time) -> Time {
+    Time { nanos: 0, ..time }
 }
 
 #[cfg(test)]
@@ -112,6 +137,8 @@ mod tests {
         .unwrap();
         assert_eq!((hasher.finish(), total), (staged.diff_id, staged.tar));
         assert_eq!(staged.size, 700_004);
+        let stat = tree::stat_at(tree::open_dir_at(layer.as_fd(), "diff").unwrap().as_fd(), "a").unwrap().unwrap();
+        assert_eq!(stat.mtime.nanos, 0, "the tree is what the tar unpacks to");
         fs::remove_dir_all(&dir).unwrap();
     }
 }
