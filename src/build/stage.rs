@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::{Build, Temporary, check_architecture, short};
 use crate::buildfile::{
-    Command, Expander, Instruction, Stage, Step, parse_one, quoted, quoted_list, shown_duration, shown_list,
+    Command, Copy, Expander, Instruction, Stage, Step, parse_one, quoted, quoted_list, shown_duration, shown_list,
 };
 use crate::container::names::new_id;
 use crate::container::spec::{clean, parse_signal, signal_exists};
@@ -27,6 +27,12 @@ pub(super) struct State<'a> {
     pub(super) args: Args<'a>,
     /// A step was made anew: so are those after it.
     pub(super) anew: bool,
+}
+
+/// The variables that a step sees.
+struct Seen {
+    env: Vec<String>,
+    args: BTreeMap<String, String>,
 }
 
 /// A stage that is done.
@@ -173,158 +179,195 @@ impl Build<'_> {
 
     fn instruction(&mut self, state: &mut State<'_>, instruction: &Instruction) -> Result<()> {
         let env = state.config.env.clone().unwrap_or_default();
-        let args = state.args.beside(&env);
-        let put_in = |text: &str| self.expand(text, &env, &args);
-        let all = |texts: &[String]| texts.iter().map(|text| put_in(text)).collect::<Result<Vec<_>>>();
+        let seen = Seen { args: state.args.beside(&env), env };
         match instruction {
-            Instruction::Arg(list) => {
-                let mut comment = String::from("ARG");
-                let mut new = Vec::new();
-                for (name, default) in list {
-                    let name = put_in(name)?;
-                    let default = default.as_ref().map(|text| put_in(text)).transpose()?;
-                    comment.push_str(&format!(" {name}"));
-                    if let Some(default) = &default {
-                        comment.push_str(&format!("={default}"));
-                    }
-                    new.push((name, default));
-                }
-                for (name, default) in new {
-                    state.args.add(&name, default);
-                }
-                self.nop(state, &comment)
-            }
-            Instruction::Env(pairs) => {
-                let mut comment = String::from("ENV");
-                let list = state.config.env.get_or_insert_default();
-                for (name, value) in pairs {
-                    let entry = format!("{}={}", put_in(name)?, put_in(value)?);
-                    comment.push_str(&format!(" {entry}"));
-                    let name = entry.split('=').next();
-                    match list.iter_mut().find(|have| have.split('=').next() == name) {
-                        Some(have) => *have = entry,
-                        None => list.push(entry),
-                    }
-                }
-                self.nop(state, &comment)
-            }
-            Instruction::Label { pairs, literal } => {
-                let mut comment = String::from("LABEL");
-                for (key, value) in pairs {
-                    let (key, value) =
-                        if *literal { (key.clone(), value.clone()) } else { (put_in(key)?, put_in(value)?) };
-                    comment.push_str(&format!(" {key}={value}"));
-                    state.config.labels.insert(key, value);
-                }
-                self.nop(state, &comment)
-            }
+            Instruction::Add(copy) => self.files(state, &seen, copy, true),
+            Instruction::Arg(list) => self.arg(state, &seen, list),
+            Instruction::Cmd(command) => self.cmd(state, command),
+            Instruction::Copy(copy) => self.files(state, &seen, copy, false),
+            Instruction::Entrypoint(command) => self.entrypoint(state, command),
+            Instruction::Env(pairs) => self.env(state, &seen, pairs),
+            Instruction::Expose(words) => self.expose(state, &seen, words),
+            Instruction::Healthcheck(check) => self.healthcheck(state, check),
+            Instruction::Label { pairs, literal } => self.label(state, &seen, pairs, *literal),
             Instruction::Maintainer(text) => {
                 state.author.clone_from(text);
                 self.nop(state, &format!("MAINTAINER {text}"))
             }
-            Instruction::Cmd(command) => {
-                let words = state.words(command);
-                let comment = format!("CMD {}", quoted_list(&words));
-                state.config.cmd = Some(words);
-                self.nop(state, &comment)?;
-                state.cmd_set |= !command.words.is_empty();
-                Ok(())
-            }
-            Instruction::Entrypoint(command) => {
-                let words = if command.words.is_empty() { Vec::new() } else { state.words(command) };
-                let comment = format!("ENTRYPOINT {}", quoted_list(&words));
-                state.config.entrypoint = if words.is_empty() { None } else { Some(words) };
-                if !state.cmd_set {
-                    state.config.cmd = None;
-                }
-                self.nop(state, &comment)
-            }
-            Instruction::Expose(words) => {
-                let expander = self.expander(&env, &args);
-                let look_up = |name: &str| expander(name);
-                let expander = Expander { escape: self.escape, look_up: &look_up };
-                let mut ports = Vec::new();
-                for word in words {
-                    ports.extend(expander.words(word)?);
-                }
-                for port in image::exposed(&ports)? {
-                    state.config.exposed_ports.insert(port, Empty {});
-                }
-                self.nop(state, &format!("EXPOSE {}", ports.join(" ")))
-            }
-            Instruction::Healthcheck(check) => {
-                let before = state.config.healthcheck.take().unwrap_or_default();
-                if before.test.first().is_some_and(|word| word != "NONE") {
-                    let text = format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test));
-                    self.out.line(text)?;
-                }
-                // Times that are not given are those of before, as in every container.
-                let first = |own, inherited| if own == 0 { inherited } else { own };
-                state.config.healthcheck = Some(Healthcheck {
-                    test: check.test.clone(),
-                    interval: first(check.interval, before.interval),
-                    timeout: first(check.timeout, before.timeout),
-                    retries: first(check.retries, before.retries),
-                    start_period: first(check.start_period, before.start_period),
-                });
-                self.nop(state, &format!("HEALTHCHECK {}", shown_check(check)))
-            }
+            Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
             Instruction::OnBuild(text) => {
                 state.config.on_build.get_or_insert_default().push(text.clone());
                 self.nop(state, &format!("ONBUILD {text}"))
             }
+            Instruction::Run(command) => self.run(state, command, &seen.args),
             Instruction::Shell(words) => {
                 state.config.shell = Some(words.clone());
                 self.nop(state, &format!("SHELL {}", shown_list(words)))
             }
-            Instruction::StopSignal(text) => {
-                let signal = put_in(text)?;
-                if !parse_signal(&signal).is_ok_and(signal_exists) {
-                    return Err(Error::invalid(format!("Invalid signal: {signal}")));
-                }
-                state.config.stop_signal.clone_from(&signal);
-                self.nop(state, &format!("STOPSIGNAL {signal}"))
-            }
+            Instruction::StopSignal(text) => self.stop_signal(state, &seen, text),
             Instruction::User(text) => {
-                state.config.user = put_in(text)?;
+                state.config.user = self.put_in(&seen, text)?;
                 let comment = format!("USER {}", state.config.user);
                 self.nop(state, &comment)
             }
-            Instruction::Volume(paths) => {
-                let paths = all(paths)?;
-                for path in &paths {
-                    if path.is_empty() {
-                        return Err(Error::invalid("VOLUME specified can not be an empty string"));
-                    }
-                    state.config.volumes.get_or_insert_default().insert(path.clone(), Empty {});
-                }
-                self.nop(state, &format!("VOLUME {}", shown_list(&paths)))
+            Instruction::Volume(paths) => self.volume(state, &seen, paths),
+            Instruction::Workdir(path) => self.workdir(state, &seen, path),
+        }
+    }
+
+    fn arg(&mut self, state: &mut State<'_>, seen: &Seen, list: &[(String, Option<String>)]) -> Result<()> {
+        let mut comment = String::from("ARG");
+        let mut new = Vec::new();
+        for (name, default) in list {
+            let name = self.put_in(seen, name)?;
+            let default = default.as_ref().map(|text| self.put_in(seen, text)).transpose()?;
+            comment.push_str(&format!(" {name}"));
+            if let Some(default) = &default {
+                comment.push_str(&format!("={default}"));
             }
-            Instruction::Workdir(path) => {
-                let path = put_in(path)?;
-                if path.is_empty() {
-                    return Err(Error::invalid("cannot normalise nothing"));
-                }
-                state.config.working_dir = match path.starts_with('/') {
-                    true => clean(&path),
-                    false => clean(&format!("{}/{path}", state.config.working_dir)),
-                };
-                self.workdir(state)
-            }
-            Instruction::Run(command) => self.run(state, command, &args),
-            Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
-            Instruction::Copy(copy) | Instruction::Add(copy) => {
-                let mut copy = copy.clone();
-                copy.sources = all(&copy.sources)?;
-                copy.destination = put_in(&copy.destination)?;
-                copy.chown = put_in(&copy.chown)?;
-                for doc in copy.documents.iter_mut().filter(|doc| doc.expand) {
-                    // Line by line would be the same: quotes mean nothing in a document.
-                    doc.content = self.expand_document(&doc.content, &env, &args)?;
-                }
-                self.copy(state, &copy, matches!(instruction, Instruction::Add(_)))
+            new.push((name, default));
+        }
+        for (name, default) in new {
+            state.args.add(&name, default);
+        }
+        self.nop(state, &comment)
+    }
+
+    fn env(&mut self, state: &mut State<'_>, seen: &Seen, pairs: &[(String, String)]) -> Result<()> {
+        let mut comment = String::from("ENV");
+        let list = state.config.env.get_or_insert_default();
+        for (name, value) in pairs {
+            let entry = format!("{}={}", self.put_in(seen, name)?, self.put_in(seen, value)?);
+            comment.push_str(&format!(" {entry}"));
+            let name = entry.split('=').next();
+            match list.iter_mut().find(|have| have.split('=').next() == name) {
+                Some(have) => *have = entry,
+                None => list.push(entry),
             }
         }
+        self.nop(state, &comment)
+    }
+
+    fn label(&mut self, state: &mut State<'_>, seen: &Seen, pairs: &[(String, String)], literal: bool) -> Result<()> {
+        let mut comment = String::from("LABEL");
+        for (key, value) in pairs {
+            let (key, value) = match literal {
+                true => (key.clone(), value.clone()),
+                false => (self.put_in(seen, key)?, self.put_in(seen, value)?),
+            };
+            comment.push_str(&format!(" {key}={value}"));
+            state.config.labels.insert(key, value);
+        }
+        self.nop(state, &comment)
+    }
+
+    fn cmd(&mut self, state: &mut State<'_>, command: &Command) -> Result<()> {
+        let words = state.words(command);
+        let comment = format!("CMD {}", quoted_list(&words));
+        state.config.cmd = Some(words);
+        self.nop(state, &comment)?;
+        state.cmd_set |= !command.words.is_empty();
+        Ok(())
+    }
+
+    fn entrypoint(&mut self, state: &mut State<'_>, command: &Command) -> Result<()> {
+        let words = if command.words.is_empty() { Vec::new() } else { state.words(command) };
+        let comment = format!("ENTRYPOINT {}", quoted_list(&words));
+        state.config.entrypoint = if words.is_empty() { None } else { Some(words) };
+        if !state.cmd_set {
+            state.config.cmd = None;
+        }
+        self.nop(state, &comment)
+    }
+
+    fn expose(&mut self, state: &mut State<'_>, seen: &Seen, words: &[String]) -> Result<()> {
+        let expander = self.expander(&seen.env, &seen.args);
+        let expander = Expander { escape: self.escape, look_up: &expander };
+        let mut ports = Vec::new();
+        for word in words {
+            ports.extend(expander.words(word)?);
+        }
+        for port in image::exposed(&ports)? {
+            state.config.exposed_ports.insert(port, Empty {});
+        }
+        self.nop(state, &format!("EXPOSE {}", ports.join(" ")))
+    }
+
+    fn healthcheck(&mut self, state: &mut State<'_>, check: &Healthcheck) -> Result<()> {
+        let before = state.config.healthcheck.take().unwrap_or_default();
+        if before.test.first().is_some_and(|word| word != "NONE") {
+            self.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
+        }
+        // Times that are not given are those of before, as in every container.
+        let first = |own, inherited| if own == 0 { inherited } else { own };
+        state.config.healthcheck = Some(Healthcheck {
+            test: check.test.clone(),
+            interval: first(check.interval, before.interval),
+            timeout: first(check.timeout, before.timeout),
+            retries: first(check.retries, before.retries),
+            start_period: first(check.start_period, before.start_period),
+        });
+        self.nop(state, &format!("HEALTHCHECK {}", shown_check(check)))
+    }
+
+    fn stop_signal(&mut self, state: &mut State<'_>, seen: &Seen, text: &str) -> Result<()> {
+        let signal = self.put_in(seen, text)?;
+        if !parse_signal(&signal).is_ok_and(signal_exists) {
+            return Err(Error::invalid(format!("Invalid signal: {signal}")));
+        }
+        state.config.stop_signal.clone_from(&signal);
+        self.nop(state, &format!("STOPSIGNAL {signal}"))
+    }
+
+    fn volume(&mut self, state: &mut State<'_>, seen: &Seen, paths: &[String]) -> Result<()> {
+        let paths = self.all_put_in(seen, paths)?;
+        for path in &paths {
+            if path.is_empty() {
+                return Err(Error::invalid("VOLUME specified can not be an empty string"));
+            }
+            state.config.volumes.get_or_insert_default().insert(path.clone(), Empty {});
+        }
+        self.nop(state, &format!("VOLUME {}", shown_list(&paths)))
+    }
+
+    fn workdir(&mut self, state: &mut State<'_>, seen: &Seen, path: &str) -> Result<()> {
+        let path = self.put_in(seen, path)?;
+        if path.is_empty() {
+            return Err(Error::invalid("cannot normalise nothing"));
+        }
+        let path = match path.starts_with('/') {
+            true => clean(&path),
+            false => clean(&format!("{}/{path}", state.config.working_dir)),
+        };
+        state.config.working_dir.clone_from(&path);
+        let config = state.nop_in_one(&format!("WORKDIR {path}"));
+        if self.probe(state, &config)? {
+            return Ok(());
+        }
+        let layer = self.directory(state.image.as_deref(), &path)?;
+        let id = self.spoken_of(&config)?;
+        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
+    }
+
+    /// COPY and ADD.
+    fn files(&mut self, state: &mut State<'_>, seen: &Seen, copy: &Copy, is_add: bool) -> Result<()> {
+        let mut copy = copy.clone();
+        copy.sources = self.all_put_in(seen, &copy.sources)?;
+        copy.destination = self.put_in(seen, &copy.destination)?;
+        copy.chown = self.put_in(seen, &copy.chown)?;
+        for doc in copy.documents.iter_mut().filter(|doc| doc.expand) {
+            // Line by line would be the same: quotes mean nothing in a document.
+            doc.content = self.expand_document(&doc.content, &seen.env, &seen.args)?;
+        }
+        self.copy(state, &copy, is_add)
+    }
+
+    fn put_in(&self, seen: &Seen, text: &str) -> Result<String> {
+        self.expand(text, &seen.env, &seen.args)
+    }
+
+    fn all_put_in(&self, seen: &Seen, texts: &[String]) -> Result<Vec<String>> {
+        texts.iter().map(|text| self.put_in(seen, text)).collect()
     }
 
     /// A step that only changes the configuration.
@@ -444,17 +487,6 @@ impl Build<'_> {
         let stays = !self.request.rm && !self.request.forcerm;
         let layer = step.layer(&mut self.building, stays, self.op)?;
         self.commit(state, probe, &id, layer)
-    }
-
-    fn workdir(&mut self, state: &mut State<'_>) -> Result<()> {
-        let path = state.config.working_dir.clone();
-        let config = state.nop_in_one(&format!("WORKDIR {path}"));
-        if self.probe(state, &config)? {
-            return Ok(());
-        }
-        let layer = self.directory(state.image.as_deref(), &path)?;
-        let id = self.spoken_of(&config)?;
-        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
     }
 
     fn host_config(&self) -> HostConfig {
