@@ -130,7 +130,7 @@ fn name_file(how: &mut BuildImage, directory: &Path, file: Option<&str>) -> Resu
 /// Whether what comes is a tar, plain or compressed: a build file is text.
 fn is_tar(input: &mut impl BufRead) -> Result<bool, Failure> {
     let head = input.fill_buf().map_err(|e| Failure::Here(format!("standard input: {e}")))?;
-    Ok(head.contains(&0) || std::str::from_utf8(&head[..head.len().min(64)]).is_err_and(|e| e.error_len().is_some()))
+    Ok(!Context::is_build_file(head))
 }
 
 fn show(message: &Progress, quiet: bool) -> coracle::Result<()> {

@@ -47,6 +47,14 @@ pub enum Context<'a> {
     Descriptor(BorrowedFd<'a>),
 }
 
+impl Context<'_> {
+    /// Whether what begins so is a build file, not a context's tar, plain or compressed: text. It may end within a
+    /// character.
+    pub fn is_build_file(head: &[u8]) -> bool {
+        !head.contains(&0) && std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none())
+    }
+}
+
 /// What a build works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Workshop<'a> {

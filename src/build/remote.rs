@@ -1,7 +1,7 @@
 //! What a build gets from elsewhere: base images, files of ADD, contexts.
 
 use super::sources::Found;
-use super::{Build, context};
+use super::{Build, Context, context};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::{Reference, Say, beside, progress_bar};
 use crate::kernel::tree::{self, Time};
@@ -126,7 +126,7 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
     let mut kind = kind.to_ascii_lowercase();
     let head = beside(&transport, &mut |_| Ok(()), build.op, |_| download.peek(512).map(<[u8]>::to_vec))?;
     if matches!(kind.as_str(), "" | "application/octet-stream") {
-        let as_text = is_text(&head);
+        let as_text = Context::is_build_file(&head);
         kind = if as_text { "text/plain" } else { "application/x-tar" }.into();
     }
     let what = format!("Downloading build context from remote url: {}", without_secrets(url));
@@ -158,11 +158,6 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
         }
         other => Err(Error::invalid(format!("unsupported Content-Type {other:?}"))),
     }
-}
-
-/// Whether the beginning of a file is text; it may end within a character.
-fn is_text(head: &[u8]) -> bool {
-    !head.contains(&0) && std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none())
 }
 
 fn is_git(url: &str) -> bool {
