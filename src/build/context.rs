@@ -6,7 +6,6 @@ use crate::container::extract;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::Building;
 use crate::kernel::tree;
-use crate::model::PutArchive;
 use crate::op::Op;
 use std::cell::OnceCell;
 use std::io::Read;
@@ -21,7 +20,7 @@ pub(super) const MAX_FILE: u64 = 16 << 20;
 /// Unpacks a context, plain or compressed, into a directory of the build's.
 pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
     let (_, stage) = building.directory()?;
-    extract(&stage.dir, "/", input, PutArchive::default(), op).map_err(|error| match error.kind() {
+    extract(&stage.dir, "/", input, stage.room, op).map_err(|error| match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback | ErrorKind::Io => error,
         // What was sent is no context: as dockerd, which takes it for a failure of its own.
         _ => error.context("Error processing tar file").with_kind(ErrorKind::Internal),

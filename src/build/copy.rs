@@ -7,10 +7,9 @@ use super::stage::State;
 use crate::buildfile::{Copy, Heredoc};
 use crate::container::extract;
 use crate::error::{Error, Result};
-use crate::image::archive_reader::{TarReader, Unrecorded, decompressed};
+use crate::image::archive_reader::{Room, TarReader, Unrecorded, decompressed};
 use crate::image::{Digest, Hasher};
 use crate::kernel::tree::{self, Stat};
-use crate::model::PutArchive;
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -42,7 +41,7 @@ impl Build<'_> {
         }
         let destination = destination(&state.config.working_dir, &copy.destination);
         let mode = mode(&copy.chmod)?;
-        let (op, image) = (self.op, state.image.clone());
+        let (op, image, room) = (self.op, state.image.clone(), Room::of(self.shop.options));
         let layer = self.write(image.as_deref(), |root| {
             let owner = match copy.chown.as_str() {
                 "" if keeps_owner => None,
@@ -53,7 +52,8 @@ impl Build<'_> {
                 ),
             };
             let copier = Copier { owner, mode, op };
-            let each = all.iter().try_for_each(|found| put(root, &destination, found, &copier, is_add));
+            let unpack = is_add.then_some(room);
+            let each = all.iter().try_for_each(|found| put(root, &destination, found, &copier, unpack));
             each.map_err(|error| error.context("failed to copy files"))
         })?;
         self.commit(state, config, "", layer)
@@ -161,8 +161,8 @@ impl Build<'_> {
     }
 }
 
-/// Copies or unpacks one source.
-fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, may_unpack: bool) -> Result<()> {
+/// Copies one source, or unpacks it, where archives are to be.
+fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, unpack: Option<Room>) -> Result<()> {
     let real = resolve(&found.root, &found.path)?;
     let there =
         stat(&found.root, &real)?.ok_or_else(|| Error::not_found(format!("{}: source path not found", found.path)))?;
@@ -177,10 +177,14 @@ fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, ma
             _ => Ok(()),
         };
     }
-    if may_unpack && found.may_unpack && there.is_file() && is_archive(&found.root, &real) {
+    if let Some(room) = unpack
+        && found.may_unpack
+        && there.is_file()
+        && is_archive(&found.root, &real)
+    {
         make_dirs(root, &place, ROOT)?;
         let mut file = open_file(&found.root, &real)?;
-        return extract(root, &place, &mut file, PutArchive::default(), copier.op);
+        return extract(root, &place, &mut file, room, copier.op);
     }
     let place = match destination.ends_with('/') || exists {
         true => format!("{}/{}", place.trim_end_matches('/'), split(&found.path).1),
@@ -196,10 +200,11 @@ fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, ma
     copier.one(from.as_fd(), name.as_bytes(), to.as_fd(), new.as_bytes(), &there)
 }
 
-/// Whether a file is a tar, plain or compressed: by what is in it.
+/// Whether a file is a tar, plain or compressed: by what is in it. One whose decoder needs too much is an archive, too:
+/// that is told when it is unpacked.
 fn is_archive(root: &OwnedFd, path: &str) -> bool {
     let read = || -> Result<bool> {
-        let mut plain = BufReader::new(decompressed(BufReader::new(open_file(root, path)?))?);
+        let mut plain = BufReader::new(decompressed(BufReader::new(open_file(root, path)?), Room::WIDE)?);
         Ok(TarReader::new(&mut plain, &mut Unrecorded).next()?.is_some())
     };
     read().unwrap_or(false)

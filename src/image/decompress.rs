@@ -1,14 +1,18 @@
 //! Decompression by magic, bounded in memory and in what it may swell to.
 
 use crate::error::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Read};
 
 /// What a stream may swell to: so many bytes in any case ...
 const ALWAYS: u64 = 8 << 30;
 /// ... and so many times its compressed size.
 const RATIO: u64 = 200;
-/// Window of a decoder in bytes; xz takes twice that in all.
-const WINDOW: u64 = 128 << 20;
+/// Windows of all decoders of one operation together, in bytes: a larger one is alone.
+const TOGETHER: u64 = 32 << 20;
+/// What an xz decoder needs beside its dictionary, in KiB.
+const XZ_OWN: u64 = 1024;
 
 /// How a stream is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,22 +37,58 @@ impl Compression {
     }
 }
 
-/// The decompressed stream of `input`, whatever its compression; a plain stream passes as it is.
-pub(crate) fn reader<'a>(mut input: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+/// Has the decoders of an operation that work at the same time wait for each other where their windows (what they keep of
+/// their output, to refer back to) would be too large together.
+pub(crate) struct Gate {
+    taken: Mutex<u64>,
+    ended: Condvar,
+    /// A decoder that is done, with its memory: one that is freed may stay the process's, and the next one's comes atop.
+    spare: Mutex<Option<FrameDecoder>>,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Gate {
+        Gate { taken: Mutex::new(0), ended: Condvar::new(), spare: Mutex::new(None) }
+    }
+
+    /// Waits until there is room for a window.
+    fn enter(&self, window: u64) -> Turn<'_> {
+        let bytes = window.min(TOGETHER);
+        let mut taken = self.taken.lock();
+        while *taken + bytes > TOGETHER {
+            self.ended.wait(&mut taken);
+        }
+        *taken += bytes;
+        Turn { gate: self, bytes }
+    }
+}
+
+/// The room of one decoder; given back when dropped, also where it panics.
+struct Turn<'a> {
+    gate: &'a Gate,
+    bytes: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.gate.taken.lock() -= self.bytes;
+        self.gate.ended.notify_all();
+    }
+}
+
+/// The decompressed stream of `input`, whatever its compression; a plain stream passes as it is. Its decoder's window has
+/// at most `window` bytes.
+pub(crate) fn reader<'a>(mut input: impl BufRead + 'a, window: u64) -> Result<Box<dyn Read + 'a>> {
     let compression = Compression::of(peek(&mut input)?);
-    decoder(input, compression)
+    decoder(input, compression, window, None)
 }
 
-/// The decompressed stream of `input`, which is compressed so.
-pub(crate) fn decoder<'a>(input: impl BufRead + 'a, compression: Compression) -> Result<Box<dyn Read + 'a>> {
-    decoder_within(input, compression, WINDOW)
-}
-
-/// The same with a decoder whose window has at most `window` bytes.
-pub(crate) fn decoder_within<'a>(
+/// The decompressed stream of `input`, which is compressed so. With a gate it waits for its turn where its window is large.
+pub(crate) fn decoder<'a>(
     input: impl BufRead + 'a,
     compression: Compression,
     window: u64,
+    gate: Option<&'a Gate>,
 ) -> Result<Box<dyn Read + 'a>> {
     let counted = Counted { input, count: std::rc::Rc::default() };
     let count = counted.count.clone();
@@ -62,10 +102,20 @@ pub(crate) fn decoder_within<'a>(
         Compression::Xz => {
             // Read byte by byte at places, so buffered once more in front.
             let input = BufReader::new(counted);
-            bounded(Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, (window >> 9) as u32)))
+            let most = u32::try_from((window >> 10) + XZ_OWN).unwrap_or(u32::MAX);
+            let decoder = lzma_rust2::XzReader::new_mem_limit(input, true, most);
+            bounded(Box::new(Xz { decoder, window, _turn: gate.map(|gate| gate.enter(TOGETHER)) }))
         }
-        Compression::Zstd => bounded(Box::new(Zstd { input: counted, frame: None, window })),
+        Compression::Zstd => bounded(Box::new(Zstd { input: counted, frame: None, window, turn: None, gate })),
     })
+}
+
+/// The error of a stream that asks for a larger window than it may have.
+fn too_large(form: &str, window: u64) -> io::Error {
+    let most = window >> 20;
+    let text =
+        format!("{form}: it was compressed with a dictionary (window) of more than {most} MiB, which is the most here");
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// The bytes that wait in `input`, at least one unless it ended.
@@ -126,37 +176,74 @@ impl Read for Bounded<'_> {
     }
 }
 
-/// zstd frame by frame: the crate's decoder stops at the end of one.
-struct Zstd<R> {
-    input: R,
-    frame: Option<ruzstd::decoding::FrameDecoder>,
+/// xz with an error that says what was too much.
+struct Xz<'a, R: Read> {
+    decoder: lzma_rust2::XzReader<R>,
     window: u64,
+    _turn: Option<Turn<'a>>,
 }
 
-impl<R: BufRead> Read for Zstd<R> {
+impl<R: Read> Read for Xz<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-        let bad = |e: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {e}"));
+        self.decoder.read(out).map_err(|error| match error.kind() {
+            io::ErrorKind::OutOfMemory => too_large("xz", self.window),
+            _ => error,
+        })
+    }
+}
+
+/// zstd frame by frame: the crate's decoder stops at the end of one.
+struct Zstd<'a, R> {
+    input: R,
+    frame: Option<FrameDecoder>,
+    window: u64,
+    turn: Option<Turn<'a>>,
+    gate: Option<&'a Gate>,
+}
+
+impl<R: BufRead> Zstd<'_, R> {
+    /// Begins the next frame; `false`: there is none.
+    fn begin(&mut self) -> io::Result<bool> {
+        let Some(mut head) = next_frame(&mut self.input)?.map(Vec::from) else { return Ok(false) };
+        let window = frame_window(&mut self.input, &mut head)?;
+        if window > self.window {
+            return Err(too_large("zstd", self.window));
+        }
+        self.turn = self.gate.map(|gate| gate.enter(window));
+        let spare = self.gate.and_then(|gate| gate.spare.lock().take());
+        let mut frame = spare.unwrap_or_default();
+        frame.set_max_window_size(self.window);
+        frame.reset(&head[..]).map_err(|e| bad_zstd(&e))?;
+        self.frame = Some(frame);
+        Ok(true)
+    }
+}
+
+impl<R: BufRead> Read for Zstd<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match &mut self.frame {
                 None => {
-                    let Some(magic) = next_frame(&mut self.input)? else { return Ok(0) };
-                    let mut frame = FrameDecoder::new();
-                    frame.set_max_window_size(self.window);
-                    frame.init((&magic[..]).chain(&mut self.input)).map_err(|e| bad(&e))?;
-                    self.frame = Some(frame);
+                    if !self.begin()? {
+                        return Ok(0);
+                    }
                 }
                 Some(frame) if frame.can_collect() == 0 && frame.is_finished() => {
                     let (want, got) = (frame.get_checksum_from_data(), frame.get_calculated_checksum());
                     if want.is_some() && got.is_some() && want != got {
-                        return Err(bad(&"the checksum of a frame is wrong"));
+                        return Err(bad_zstd(&"the checksum of a frame is wrong"));
                     }
-                    self.frame = None;
+                    self.turn = None;
+                    match self.gate {
+                        Some(gate) => *gate.spare.lock() = self.frame.take(),
+                        None => self.frame = None,
+                    }
                 }
                 Some(frame) => {
                     if frame.can_collect() == 0 {
-                        let some = BlockDecodingStrategy::UptoBytes(out.len());
-                        frame.decode_blocks(&mut self.input, some).map_err(|e| bad(&e))?;
+                        // Block by block: with more than one the decoder's buffer grows to twice its window.
+                        let one = BlockDecodingStrategy::UptoBlocks(1);
+                        frame.decode_blocks(&mut self.input, one).map_err(|e| bad_zstd(&e))?;
                     }
                     let n = frame.read(out)?;
                     if n > 0 || out.is_empty() {
@@ -166,6 +253,39 @@ impl<R: BufRead> Read for Zstd<R> {
             }
         }
     }
+}
+
+fn bad_zstd(error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {error}"))
+}
+
+/// Reads a frame's header behind its magic, to the end of `head`; answers the window that it asks for.
+fn frame_window(input: &mut impl Read, head: &mut Vec<u8>) -> io::Result<u64> {
+    let mut take = |count: usize| -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes[..count])?;
+        head.extend_from_slice(&bytes[..count]);
+        Ok(u64::from_le_bytes(bytes))
+    };
+    let descriptor = take(1)?;
+    let is_one_segment = descriptor & 0x20 != 0;
+    let told = if is_one_segment { None } else { Some(take(1)?) };
+    take([0, 1, 2, 4][(descriptor & 3) as usize])?;
+    // The size of the content; where there is one segment, it is the window too.
+    let size = match descriptor >> 6 {
+        0 if !is_one_segment => 0,
+        0 => take(1)?,
+        1 => take(2)? + 256,
+        2 => take(4)?,
+        _ => take(8)?,
+    };
+    Ok(match told {
+        None => size,
+        Some(told) => {
+            let base = 1u64 << (10 + (told >> 3));
+            base + base / 8 * (told & 7)
+        }
+    })
 }
 
 /// Passes skippable frames; answers the magic of the real one that follows, or `None` at the end.
@@ -202,7 +322,7 @@ mod tests {
     fn read(data: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         // A tiny buffer, so that every boundary falls inside of something.
-        reader(BufReader::with_capacity(7, data)).unwrap().read_to_end(&mut out)?;
+        reader(BufReader::with_capacity(7, data), 8 << 20).unwrap().read_to_end(&mut out)?;
         Ok(out)
     }
 
@@ -232,6 +352,48 @@ mod tests {
         assert!(read(&flipped).is_err());
         let frame = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
         assert!(read(&frame[..frame.len() - 9]).is_err());
+    }
+
+    /// A frame of `window` bytes with one block of four bytes that are the same.
+    fn frame(window: u8) -> Vec<u8> {
+        [&[0x28, 0xb5, 0x2f, 0xfd, 0, window][..], &[1 | 1 << 1 | 4 << 3, 0, 0, b'x']].concat()
+    }
+
+    #[test]
+    fn windows_are_bounded() {
+        // 8 MiB; an eighth more; the largest that there is.
+        assert_eq!(read(&frame(13 << 3)).unwrap(), b"xxxx");
+        for window in [13 << 3 | 1, 0xff] {
+            let error = read(&frame(window)).unwrap_err().to_string();
+            assert!(error.contains("more than 8 MiB"), "{error}");
+        }
+        // Of one segment: the content's size is the window.
+        let whole = [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0x10][..], &[1, 0, 0]].concat();
+        assert!(read(&whole).unwrap_err().to_string().contains("more than 8 MiB"));
+        // The head of an xz file whose block has a dictionary of 64 MiB, as `xz -9` writes it.
+        let xz = [
+            0xfdu8, b'7', b'z', b'X', b'Z', 0, 0, 4, 0xe6, 0xd6, 0xb4, 0x46, 2, 0, 0x21, 1, 28, 0, 0, 0, 0x10, 0xcf,
+            0x58, 0xcc, 1, 0, 0, b'x',
+        ];
+        assert!(read(&xz).unwrap_err().to_string().contains("xz: it was compressed with a dictionary"));
+    }
+
+    #[test]
+    fn large_windows_wait_for_each_other() {
+        let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            let first = [gate.enter(TOGETHER / 2), gate.enter(TOGETHER / 4)];
+            let waiting = scope.spawn(|| {
+                // It is alone whatever its size.
+                let _turn = gate.enter(TOGETHER * 4);
+                order.lock().push("last");
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            order.lock().push("first");
+            drop(first);
+            waiting.join().unwrap();
+        });
+        assert_eq!((order.into_inner(), *gate.taken.lock()), (vec!["first", "last"], 0));
     }
 
     #[test]

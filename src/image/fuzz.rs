@@ -92,7 +92,7 @@ pub(crate) fn tar(data: &[u8]) {
 
 /// Decompressing ends, and takes no more memory than it needs; a bomb is cut here, as a layer's bound cuts it.
 pub(crate) fn compressed(data: &[u8]) {
-    if let Ok(reader) = decompress::reader(BufReader::new(data)) {
+    if let Ok(reader) = decompress::reader(BufReader::new(data), 128 << 20) {
         let _ = std::io::copy(&mut reader.take(1 << 20), &mut std::io::sink());
     }
 }

@@ -8,8 +8,9 @@
 //! Two locks (flock on the directories themselves): `tmp/` is held shared while a staging directory is made and locked,
 //! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while directories move in or out, which is short.
 
+use super::decompress::Gate;
 use super::digest::Digest;
-use super::layer::{Gate, Room, Stage};
+use super::layer::{Room, Stage, recipe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;

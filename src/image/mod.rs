@@ -44,12 +44,13 @@ pub(crate) mod archive_writer {
 /// Reading archives, for those that extract what is no layer.
 pub(crate) mod archive_reader {
     pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
+    pub(crate) use super::layer::Room;
     use crate::error::Result;
     use std::io::{BufRead, Read};
 
-    /// The decompressed stream of `input`, whatever its compression.
-    pub(crate) fn decompressed<'a>(input: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
-        super::decompress::reader(input)
+    /// The decompressed stream of `input`, whatever its compression, in the memory that an operation may take.
+    pub(crate) fn decompressed<'a>(input: impl BufRead + 'a, room: Room) -> Result<Box<dyn Read + 'a>> {
+        super::decompress::reader(input, room.window)
     }
 
     /// Keeps nothing of what an archive is made of.
@@ -118,7 +119,7 @@ struct Pending {
 impl Images {
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, options: &Options) -> Result<Images> {
-        let room = if options.small_memory { Room::SMALL } else { Room::WIDE };
+        let room = Room::of(options);
         let images = Images {
             db,
             layers: Layers::open(root, options.durability, room)?,

@@ -9,7 +9,7 @@ use super::view::Access;
 use super::walk::Wanted;
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::archive_reader::{Entry, Kind, TarReader, decompressed};
+use crate::image::archive_reader::{Entry, Kind, Room, TarReader, decompressed};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
@@ -49,7 +49,8 @@ impl Containers {
         let first = view.owner.unwrap_or_default();
         let unpack = |archive: &mut dyn Read| {
             let root = &view.root;
-            Put { root, first, base: wanted.path(), how, op, last: None, dirs: Vec::new() }.all(archive)
+            let room = Room::of(&self.options);
+            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs: Vec::new() }.all(archive)
         };
         let done = match view.owner {
             None => unpack(archive),
@@ -92,14 +93,9 @@ fn as_owner(
 }
 
 /// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
-pub(crate) fn extract(
-    root: &OwnedFd,
-    base: &str,
-    archive: &mut dyn Read,
-    how: PutArchive,
-    op: Option<&Op>,
-) -> Result<()> {
-    Put { root, first: (0, 0), base, how, op, last: None, dirs: Vec::new() }.all(archive)
+pub(crate) fn extract(root: &OwnedFd, base: &str, archive: &mut dyn Read, room: Room, op: Option<&Op>) -> Result<()> {
+    let how = PutArchive::default();
+    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Vec::new() }.all(archive)
 }
 
 struct Put<'a> {
@@ -110,6 +106,8 @@ struct Put<'a> {
     base: &'a str,
     how: PutArchive,
     op: Option<&'a Op>,
+    /// What a compressed archive's decoder may take.
+    room: Room,
     /// The directory of the last entry, by its path in the archive.
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
     /// Directories get their times last: what is made in them changes those.
@@ -119,7 +117,7 @@ struct Put<'a> {
 impl Put<'_> {
     fn all(&mut self, archive: &mut dyn Read) -> Result<()> {
         let input = BufReader::with_capacity(256 << 10, archive);
-        let mut plain = BufReader::with_capacity(256 << 10, decompressed(input)?);
+        let mut plain = BufReader::with_capacity(256 << 10, decompressed(input, self.room)?);
         let mut ignore = crate::image::archive_reader::Unrecorded;
         let mut tar = TarReader::new(&mut plain, &mut ignore);
         while let Some(entry) = tar.next()? {

@@ -64,7 +64,8 @@ impl<'a> Intake<'a> {
         op: Option<&Op>,
     ) -> Result<Intake<'a>> {
         let mut intake = Intake { images, staging, items: HashMap::new(), memory: 0 };
-        let stream = decompress::reader(BufReader::with_capacity(256 << 10, archive))?;
+        let window = images.layers.room.window;
+        let stream = decompress::reader(BufReader::with_capacity(256 << 10, archive), window)?;
         let mut tar = tar::Archive::new(stream);
         std::thread::scope(|scope| {
             let mut pending = VecDeque::new();

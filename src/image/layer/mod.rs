@@ -8,4 +8,4 @@ mod unpack;
 pub(crate) mod write;
 
 pub(crate) use describe::describe;
-pub(crate) use pipeline::{Gate, Room, Stage, Staged, Workers};
+pub(crate) use pipeline::{Room, Stage, Staged, Workers};

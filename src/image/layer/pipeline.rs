@@ -4,13 +4,13 @@
 use super::recipe::{self, Encoder, Packer};
 use super::unpack::unpack;
 use crate::error::{Error, Result};
-use crate::image::decompress::{self, Compression};
+use crate::image::decompress::{self, Compression, Gate};
 use crate::image::digest::{Digest, Hasher};
 use crate::kernel::{thread, tree};
 use crate::op::Op;
+use crate::options::Options;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::{Condvar, Mutex};
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -25,14 +25,19 @@ pub(crate) struct Room {
     /// Layers at a time.
     pub(crate) at_once: usize,
     /// Largest window of a compressed stream.
-    window: u64,
+    pub(crate) window: u64,
 }
 
 impl Room {
-    /// Some 4 MiB for a layer, and what its decoder needs.
+    /// Some 4 MiB for a layer, and what its decoder keeps: of windows up to 32 MiB, no more than that together.
     pub(crate) const WIDE: Room = Room { chunk: 256 << 10, depth: 6, at_once: 3, window: 128 << 20 };
-    /// Less than 1 MiB, and decoders that need little.
+    /// Less than 1 MiB, and a decoder's window.
     pub(crate) const SMALL: Room = Room { chunk: 64 << 10, depth: 3, at_once: 1, window: 8 << 20 };
+
+    /// What an engine with these options may take.
+    pub(crate) fn of(options: &Options) -> Room {
+        if options.small_memory { Room::SMALL } else { Room::WIDE }
+    }
 }
 
 /// Where a layer is staged: an empty directory of ours.
@@ -40,42 +45,6 @@ pub(crate) struct Stage {
     pub(crate) dir: OwnedFd,
     pub(crate) room: Room,
     pub(crate) gate: Arc<Gate>,
-}
-
-/// Lets only so many of an operation's layers be decoded at a time whose decoders take tens of megabytes (zstd keeps its
-/// window up to three times).
-pub(crate) struct Gate {
-    free: Mutex<usize>,
-    ended: Condvar,
-}
-
-impl Gate {
-    /// So many that all of them stay below the bound on memory.
-    pub(crate) fn new() -> Gate {
-        Gate { free: Mutex::new(2), ended: Condvar::new() }
-    }
-
-    /// Runs `work` when it is its turn.
-    fn through<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut free = self.free.lock();
-        while *free == 0 {
-            self.ended.wait(&mut free);
-        }
-        *free -= 1;
-        drop(free);
-        // The next one's turn comes also where this one panics.
-        let _turn = Turn(self);
-        work()
-    }
-}
-
-struct Turn<'a>(&'a Gate);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.free.lock() += 1;
-        self.0.ended.notify_one();
-    }
 }
 
 /// A whole layer, staged: `diff/`, `recipe` and maybe `replaced/`.
@@ -130,10 +99,7 @@ impl<'scope> Workers<'scope> {
             Compression::None => (plain, None, None),
             other => {
                 let (raw_out, raw_in) = bounded(room.depth);
-                let work = move || match other {
-                    Compression::Zstd => gate.through(|| decompress_all(raw_in, other, plain, room.window)),
-                    _ => decompress_all(raw_in, other, plain, room.window),
-                };
+                let work = move || decompress_all(raw_in, other, plain, room.window, &gate);
                 let handle = thread::spawn(scope, "layer-inflate", work)?;
                 (Fan { outs: vec![raw_out], pool: Pool::new(room) }, Some(handle), Some(Hasher::new()))
             }
@@ -236,8 +202,14 @@ fn write_all(
     Ok((done.size, encoder.finish()?))
 }
 
-fn decompress_all(input: Receiver<Arc<Chunk>>, compression: Compression, mut out: Fan, window: u64) -> Result<()> {
-    let mut decoder = decompress::decoder_within(Chunks { input, now: None, at: 0 }, compression, window)?;
+fn decompress_all(
+    input: Receiver<Arc<Chunk>>,
+    compression: Compression,
+    mut out: Fan,
+    window: u64,
+    gate: &Gate,
+) -> Result<()> {
+    let mut decoder = decompress::decoder(Chunks { input, now: None, at: 0 }, compression, window, Some(gate))?;
     loop {
         let mut chunk = out.pool.take();
         let full = fill(&mut decoder, &mut chunk).map_err(|e| e.context("decompress a layer"))?;
