@@ -121,7 +121,7 @@ impl BuildStep<'_> {
     pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
         let (_busy, found) = self.all.take(&self.id, op)?;
         if stays {
-            return self.all.layer_of(&found, op, |tar| building.layer_of_tar(tar, op));
+            return building.layer_of_tar(&mut |out| self.all.write_layer(&found, out, op));
         }
         drop(self.all.lock_alive(&found)?);
         self.all.let_go_of_root(&found)?;

@@ -1,25 +1,24 @@
 //! What a build makes: images that stand on each other, seen by this build alone until all of them become visible at
 //! once, with one flush.
 
-use super::archive::stage_stream;
-use super::commit::Document;
-use super::config::{History, ImageConfig, RootFs};
+use super::archive::stage_written;
+use super::config::{History, ImageConfig};
 use super::digest::Digest;
-use super::import::head;
+use super::document::{self, Document, Next, created_by};
 use super::layer::{Stage, describe, recipe};
 use super::layers::Staging;
 use super::reference::Reference;
-use super::{Images, NewImage, Pending, StagedLayers, host_architecture, no_such, stored_digest};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Images, NewImage, Pending, StagedLayers, no_such, stored_digest};
+use crate::error::{ErrorKind, Result};
 use crate::kernel::tree;
 use crate::model::{ContainerConfig, Event};
 use crate::op::Op;
 use crate::store::Flush;
 use crate::store::images as rows;
-use crate::time::{now_ns, rfc3339_nano};
+use crate::time::now_ns;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::io::Read;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -139,11 +138,13 @@ impl Building<'_> {
         self.layer(&own, op)
     }
 
-    /// The same of a tar.
-    pub(crate) fn layer_of_tar(&mut self, tar: &mut dyn Read, op: Option<&Op>) -> Result<Option<Digest>> {
-        let start = head(tar)?;
-        let (name, staged) = stage_stream(&self.staging, tar, &start, op)?;
-        if staged.size == 0 && staged.tar <= 1024 {
+    /// The same of a tar, which `write` writes.
+    pub(crate) fn layer_of_tar(
+        &mut self,
+        write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+    ) -> Result<Option<Digest>> {
+        let (name, staged) = stage_written(&self.staging, write)?;
+        if staged.is_empty() {
             self.staging.discard(&name)?;
             return Ok(None);
         }
@@ -158,45 +159,33 @@ impl Building<'_> {
     pub(crate) fn image(&mut self, step: &Step<'_>, layer: Option<Digest>) -> Result<String> {
         let (below, mut layers) = self.below(step.parent)?;
         layers.extend(layer);
-        let created_ns = now_ns();
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let mut history: Vec<History> = below.steps().cloned().collect();
-        history.push(History {
-            created: Some(rfc3339_nano(created_ns)),
-            author: some(step.author),
-            created_by: Some(created_by(step.container_config)),
-            comment: None,
-            empty_layer: layer.is_none().then_some(true),
-        });
-        self.add(step, below.architecture, created_ns, history, layers)
+        let created = now_ns();
+        let (author, container_config, has_layer) = (step.author, step.container_config, layer.is_some());
+        let next = Next { author, comment: "", container_config, created, has_layer };
+        let history = document::history(&below, &next);
+        self.add(step, below.architecture, created, history, layers)
     }
 
     fn add(
         &mut self,
         step: &Step<'_>,
         architecture: Option<String>,
-        created_ns: i64,
+        created: i64,
         history: Vec<History>,
         layers: Vec<Digest>,
     ) -> Result<String> {
         let document = Document {
-            architecture: architecture.filter(|a| !a.is_empty()).unwrap_or_else(|| host_architecture().into()),
+            architecture,
             author: step.author,
             comment: "",
             config: step.config,
             container: step.container,
             container_config: step.container_config,
-            created: rfc3339_nano(created_ns),
-            docker_version: env!("CARGO_PKG_VERSION"),
+            created,
             history,
-            os: "linux",
-            rootfs: RootFs {
-                kind: "layers".into(),
-                diff_ids: Some(layers.iter().map(Digest::to_string).collect()).filter(|ids: &Vec<_>| !ids.is_empty()),
-            },
+            layers: &layers,
         };
-        let config = serde_json::to_vec(&document).map_err(|e| Error::internal(format!("image configuration: {e}")))?;
-        let id = Digest::of(&config);
+        let (id, config) = document.write()?;
         let place = self.staging.path();
         let path = |digest: &Digest| match self.staged.get(digest) {
             Some((name, _)) => place.join(name).join(recipe::DIFF),
@@ -205,7 +194,7 @@ impl Building<'_> {
         let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
         self.images.pending.lock().insert(id.to_string(), pending);
         let parent = step.parent.map(stored_digest).transpose()?;
-        self.made.push(NewImage { id, config, created: created_ns, layers, parent, names: Vec::new() });
+        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new() });
         Ok(id.to_string())
     }
 
@@ -416,11 +405,6 @@ impl Drop for Building<'_> {
             let _ = ended.and_then(|()| self.images.collect());
         }
     }
-}
-
-/// A step as the history tells it.
-fn created_by(config: &ContainerConfig) -> String {
-    config.cmd.as_deref().unwrap_or_default().join(" ")
 }
 
 /// Whether what was run is what would be run: what dockerd compares.

@@ -11,6 +11,7 @@ mod commit;
 mod config;
 mod decompress;
 mod digest;
+mod document;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod import;

@@ -3,11 +3,11 @@
 use super::changes::is_elsewhere;
 use crate::container::spec::over;
 use crate::container::{Containers, Found};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::image::archive_writer::TarWriter;
 use crate::image::{Commit, check_commit_name};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
-use crate::kernel::{thread, tree};
+use crate::kernel::tree;
 use crate::model::CommitContainer;
 use crate::op::Op;
 use coracle_monitor::wire::STATUS_RUNNING;
@@ -27,21 +27,16 @@ impl Containers {
         if pause {
             self.pause(&found.row.id)?;
         }
-        let committed = self.layer_of(&found, op, |layer| {
-            self.images.commit_container(
-                &Commit {
-                    parent: &found.row.image_id,
-                    container: &found.row.id,
-                    container_config: &found.spec.config,
-                    config: &config,
-                    author: &how.author,
-                    comment: &how.comment,
-                    name: name.as_ref(),
-                },
-                layer,
-                op,
-            )
-        });
+        let commit = Commit {
+            parent: &found.row.image_id,
+            container: &found.row.id,
+            container_config: &found.spec.config,
+            config: &config,
+            author: &how.author,
+            comment: &how.comment,
+            name: name.as_ref(),
+        };
+        let committed = self.images.commit_container(&commit, &mut |out| self.write_layer(&found, out, op));
         let told = committed.and_then(|(id, tag)| {
             if let Some(event) = tag {
                 self.journal.append(&event)?;
@@ -61,37 +56,8 @@ impl Containers {
         told
     }
 
-    /// Gives the container's changes to `take` as a layer's tar.
-    pub(in crate::container) fn layer_of<T>(
-        &self,
-        found: &Found,
-        op: Option<&Op>,
-        take: impl FnOnce(&mut dyn std::io::Read) -> Result<T>,
-    ) -> Result<T> {
-        let (mut reader, mut writer) = std::io::pipe().map_err(|e| Error::io("make a pipe", &e))?;
-        std::thread::scope(|scope| {
-            let write = thread::spawn(scope, "coracle-commit", move || {
-                let written = self.write_layer(found, &mut writer, op);
-                drop(writer);
-                written
-            })?;
-            let taken = take(&mut reader);
-            drop(reader);
-            let written =
-                write.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of a commit failed"))?;
-            match (taken, written) {
-                (_, Err(error)) if error.kind() == ErrorKind::NotFound => Err(error),
-                (Ok(_), Err(error)) => Err(error),
-                // A reader that stopped early made the writer fail: the reader knows why.
-                (Err(error), Err(other)) if other.raw_os_error() != Some(libc::EPIPE) => {
-                    Err(if error.kind() == ErrorKind::Invalid { other } else { error })
-                }
-                (taken, _) => taken,
-            }
-        })
-    }
-
-    fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+    /// Writes the container's changes as a layer's tar.
+    pub(in crate::container) fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
         let (upper, changes) = self.if_there(found, self.changed(&found.row.id, &found.row.image_id))?;
         let mut tar = TarWriter::new(out, op);
         for change in changes {

@@ -13,7 +13,7 @@ use crate::image::layer::{Staged, Workers, entry};
 use crate::image::layers::Staging;
 use crate::op::Op;
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
 use std::thread::Scope;
 
 /// Largest file kept in memory, all of them together, and how many.
@@ -285,6 +285,26 @@ pub(in crate::image) fn stage_stream(
         feeder.feed(&mut head.chain(input), op)?;
         let raw = feeder.end();
         workers.join(raw)
+    })?;
+    Ok((name, staged))
+}
+
+/// Stages one layer whose tar `write` writes. Answers its name in the staging.
+pub(in crate::image) fn stage_written(
+    staging: &Staging<'_>,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+) -> Result<(String, Staged)> {
+    let (name, stage) = staging.layer()?;
+    let staged = std::thread::scope(|scope| {
+        let (mut feeder, workers) = Workers::start(scope, stage, &[])?;
+        let written = write(&mut feeder);
+        let raw = feeder.end();
+        match (written, workers.join(raw)) {
+            // Where the pipeline ended early, it knows why.
+            (Err(error), Err(why)) if error.raw_os_error() == Some(libc::EPIPE) => Err(why),
+            (Err(error), _) => Err(error),
+            (Ok(()), staged) => staged,
+        }
     })?;
     Ok((name, staged))
 }

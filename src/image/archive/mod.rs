@@ -8,7 +8,7 @@ mod oci;
 mod save;
 mod save_oci;
 
-pub(super) use intake::stage_stream;
+pub(super) use intake::{stage_stream, stage_written};
 
 use crate::error::{Error, Result};
 

@@ -40,6 +40,9 @@ impl Room {
     }
 }
 
+/// Digest of 1024 zeros.
+const EMPTY_TAR: &str = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef";
+
 /// Where a layer is staged: an empty directory of ours.
 pub(crate) struct Stage {
     pub(crate) dir: OwnedFd,
@@ -58,6 +61,13 @@ pub(crate) struct Staged {
     pub(crate) size: u64,
     /// Bytes of the uncompressed tar.
     pub(crate) tar: u64,
+}
+
+impl Staged {
+    /// Whether it is of the tar with nothing in it, as this library and docker write it: no layer is made of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.diff_id.hex() == EMPTY_TAR
+    }
 }
 
 /// The caller's end of a pipeline: feed it, then [`Feeder::end`] it. Dropping it instead leaves a layer that must not
@@ -168,6 +178,19 @@ impl Feeder {
             let _ = self.out.send(last);
         }
         self.raw.map(Hasher::finish)
+    }
+}
+
+/// A stream that is not compressed, written.
+impl Write for Feeder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.push(bytes) {
+            true => Ok(bytes.len()),
+            false => Err(io::Error::from_raw_os_error(libc::EPIPE)),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
