@@ -116,7 +116,7 @@ pub struct Globals {
 impl Globals {
     /// Opens the engine on the chosen root.
     pub fn engine(&self) -> Result<Engine, Failure> {
-        Ok(Engine::open_with(self.options()?)?)
+        opened(self.options()?)
     }
 
     /// The options of the chosen root.
@@ -130,6 +130,13 @@ impl Globals {
         options.small_memory = self.small_memory;
         Ok(options)
     }
+}
+
+/// Opens an engine, and says what is wrong with its store.
+pub fn opened(options: Options) -> Result<Engine, Failure> {
+    let engine = Engine::open_with(options)?;
+    engine.damage_at_open().iter().for_each(|found| eprintln!("WARNING: {found}"));
+    Ok(engine)
 }
 
 const GLOBAL: Command = Command {

@@ -102,5 +102,5 @@ fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
         }
     };
     options.restart_containers = parsed.has("restart-containers");
-    Ok(Engine::open_with(options)?)
+    crate::opened(options)
 }

@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) images: Arc<Images>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
+    /// What the look at the store found when it was opened.
+    damage: Vec<String>,
     /// What keeps our files off descriptors 0 to 2.
     _standard_places: Vec<OwnedFd>,
 }
@@ -62,6 +64,7 @@ impl Engine {
         let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
         let images = Arc::new(Images::open(&root, db.clone(), &options)?);
+        let damage = images.damage_seen()?;
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = (images.clone(), journal.clone(), volumes.clone());
         let containers = Containers::open(root, run, options.clone(), db, shared.0, shared.1, shared.2)?;
@@ -71,8 +74,16 @@ impl Engine {
             images,
             volumes,
             containers: Arc::new(containers),
+            damage,
             _standard_places,
         })))
+    }
+
+    /// What was wrong with the store when it was opened, a line for each layer that one look shows to be damaged:
+    /// its directory or its recipe is missing, or is empty. Content is not read: [`Engine::verify`] does that. `info` looks
+    /// again, and warns of what it finds.
+    pub fn damage_at_open(&self) -> &[String] {
+        &self.0.damage
     }
 }
 

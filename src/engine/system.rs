@@ -6,7 +6,7 @@ mod id;
 use super::{Engine, dirs};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
-use crate::model::{Info, ListImages, Version};
+use crate::model::{Info, ListImages, RegistryOptions, Version};
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
@@ -76,6 +76,7 @@ impl Engine {
         if let Some(text) = facts::not_on_tmpfs(&dirs::run(options, &root)?) {
             warnings.push(text);
         }
+        warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
         let document = [
             objects(counts),
             json!({
@@ -115,6 +116,7 @@ impl Engine {
                 "SecurityOptions": facts::security_options(self.0.containers.is_remapped()),
             }),
             abilities(&limits),
+            registries(&options.registry),
             unused(),
         ];
         Ok(document
@@ -149,7 +151,38 @@ fn abilities(limits: &HostFacts) -> Value {
     })
 }
 
-/// What clients look for and this engine has nothing to say about: no registry, proxy, plugin, swarm or other runtime.
+/// How registries are reached, as dockerd tells it.
+fn registries(options: &RegistryOptions) -> Value {
+    let mirrors = |registry: &str| -> Vec<String> {
+        let own = options.mirrors.iter().filter(|mirror| mirror.registry == registry);
+        own.map(|mirror| format!("{}/", mirror.url.trim_end_matches('/'))).collect()
+    };
+    let (networks, hosts): (Vec<&String>, Vec<&String>) = options.insecure.iter().partition(|entry| is_network(entry));
+    let mut indexes = serde_json::Map::new();
+    let named = options.mirrors.iter().map(|mirror| &mirror.registry);
+    for name in named.chain(hosts.iter().copied()) {
+        let secure = !hosts.contains(&name);
+        let index = json!({ "Name": name, "Mirrors": mirrors(name), "Secure": secure, "Official": false });
+        indexes.insert(name.clone(), index);
+    }
+    let official = json!({ "Name": "docker.io", "Mirrors": mirrors("docker.io"), "Secure": true, "Official": true });
+    indexes.insert("docker.io".into(), official);
+    let networks: Vec<&str> = networks.into_iter().map(String::as_str).chain(["127.0.0.0/8"]).collect();
+    json!({ "RegistryConfig": {
+        "InsecureRegistryCIDRs": networks,
+        "IndexConfigs": indexes,
+        "Mirrors": mirrors("docker.io"),
+    }})
+}
+
+/// `10.0.0.0/8`, not a host.
+fn is_network(entry: &str) -> bool {
+    entry
+        .split_once('/')
+        .is_some_and(|(base, bits)| base.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
+}
+
+/// What clients look for and this engine has nothing to say about: no proxy, plugin, swarm or other runtime.
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({
@@ -168,11 +201,6 @@ fn unused() -> Value {
         "ClusterStore": "",
         "ClusterAdvertise": "",
         "IndexServerAddress": "https://index.docker.io/v1/",
-        "RegistryConfig": {
-            "InsecureRegistryCIDRs": ["127.0.0.0/8"],
-            "IndexConfigs": { "docker.io": { "Name": "docker.io", "Mirrors": [], "Secure": true, "Official": true } },
-            "Mirrors": [],
-        },
         "Swarm": {
             "NodeID": "",
             "NodeAddr": "",

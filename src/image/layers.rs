@@ -14,6 +14,7 @@ use super::layer::{Room, Stage, recipe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::store::Durability;
+use std::collections::HashSet;
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
@@ -55,7 +56,7 @@ impl Layers {
 
     /// The unpacked tree of a layer, for an overlay mount.
     pub(crate) fn diff_path(&self, diff_id: &Digest) -> PathBuf {
-        self.root.join(LAYERS).join(diff_id.hex()).join(super::layer::recipe::DIFF)
+        self.root.join(LAYERS).join(diff_id.hex()).join(recipe::DIFF)
     }
 
     /// Opens a layer's directory.
@@ -104,9 +105,23 @@ impl Layers {
         Ok(Moving { layers: self, _lock: lock })
     }
 
+    /// What is wrong with a layer, as far as one look at its directory shows: nothing in it is read.
+    pub(super) fn look(&self, diff_id: &Digest) -> Option<&'static str> {
+        let Ok(layer) = tree::open_dir_at(self.layers.as_fd(), diff_id.hex()) else {
+            return Some("its directory is missing");
+        };
+        let stat = |name: &str| tree::stat_at(layer.as_fd(), name).ok().flatten();
+        match (stat(recipe::FILE), stat(recipe::DIFF)) {
+            (Some(recipe), _) if recipe.size == 0 => Some("its recipe is empty"),
+            (Some(_), Some(diff)) if diff.is_dir() => None,
+            (None, _) => Some("its recipe is missing"),
+            _ => Some("its tree is missing"),
+        }
+    }
+
     /// Removes what programs that ended left: their staging directories, and layers that `known` does not have.
     /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes.
-    pub(crate) fn sweep(&self, known: impl Fn(&Digest) -> Result<bool>, parts_limit: u64) -> Result<()> {
+    pub(crate) fn sweep(&self, known: impl FnOnce() -> Result<HashSet<Digest>>, parts_limit: u64) -> Result<()> {
         let gate = self.reopen(TMP)?;
         if tree::lock(gate.as_fd(), Lock::TryExclusive)? {
             let names = tree::names(self.tmp.as_fd())?;
@@ -127,14 +142,11 @@ impl Layers {
         drop(gate);
         let lock = self.reopen(LAYERS)?;
         if tree::lock(lock.as_fd(), Lock::TryExclusive)? {
-            let mut orphans = Vec::new();
+            // Asked for under the lock: what others add they add under it.
+            let (known, mut orphans) = (known()?, Vec::new());
             for name in tree::names(self.layers.as_fd())? {
                 let digest = std::str::from_utf8(&name).ok().and_then(Digest::from_hex);
-                if let Some(digest) = digest
-                    && !known(&digest)?
-                {
-                    orphans.push(digest);
-                }
+                orphans.extend(digest.filter(|digest| !known.contains(digest)));
             }
             let moving = Moving { layers: self, _lock: lock };
             moving.remove(&orphans)?;

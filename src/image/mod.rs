@@ -14,9 +14,9 @@ mod digest;
 mod document;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod import;
 #[cfg(feature = "registry")]
 mod gzip;
+mod import;
 mod inspect;
 mod kin;
 mod layer;
@@ -44,8 +44,8 @@ pub(crate) mod archive_writer {
 
 /// Reading archives, for those that extract what is no layer.
 pub(crate) mod archive_reader {
-    pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
     pub(crate) use super::layer::Room;
+    pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
     use crate::error::Result;
     use std::io::{BufRead, Read};
 
@@ -129,10 +129,28 @@ impl Images {
             pending: Mutex::default(),
         };
         images.collect()?;
-        let known = |diff_id: &Digest| images.db.read(|tx| rows::has_layer(tx, &diff_id.to_string()));
+        let known = || images.known_layers()?.into_iter().map(Ok).collect();
         images.layers.sweep(known, options.registry.parts_limit)?;
         images.end_lost_leases()?;
         Ok(images)
+    }
+
+    fn known_layers(&self) -> Result<Vec<Digest>> {
+        self.db.read(rows::all_layers)?.iter().map(|id| stored_digest(id)).collect()
+    }
+
+    /// What is wrong with layers, as far as one look at each one's directory shows; a line each. Microseconds a layer.
+    pub(crate) fn damage_seen(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for diff_id in self.known_layers()? {
+            // It may have been removed in between.
+            if let Some(what) = self.layers.look(&diff_id)
+                && self.has_layer(&diff_id)?
+            {
+                found.push(format!("layer {diff_id}: {what}; `coracle verify --repair` may bring it back"));
+            }
+        }
+        Ok(found)
     }
 
     /// The id (`sha256:...`) of the image that `name` means: an id, a reference, or the beginning of an id.

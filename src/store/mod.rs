@@ -129,10 +129,30 @@ impl Db {
         for part in STEPS.iter().skip(have).copied().flatten() {
             transaction.execute_batch(part).map_err(failed)?;
         }
+        if have == 0 && self.durability != Durability::Off {
+            self.is_new_root()?;
+        }
         if have < STEPS.len() {
             transaction.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(failed)?;
         }
         transaction.commit().map_err(failed)
+    }
+
+    /// A root with layers had a database once: one without anything in it would have them swept as nobody's.
+    fn is_new_root(&self) -> Result<()> {
+        let layers = self.path.with_file_name("layers");
+        match std::fs::read_dir(&layers).is_ok_and(|mut entries| entries.next().is_some()) {
+            true => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{}: the database is empty or was lost, but there are layers: bring it back, or remove {}",
+                    self.path.display(),
+                    layers.display()
+                ),
+            )
+            .in_area("store")),
+            false => Ok(()),
+        }
     }
 
     fn checkout(&self) -> Result<Pooled> {

@@ -5,7 +5,7 @@ use crate::support::archive::{self, Tar, sha256};
 use crate::support::registry::Registry;
 use crate::support::*;
 use coracle::model::*;
-use coracle::{Engine, ErrorKind};
+use coracle::{Context, Durability, Engine, ErrorKind};
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -272,6 +272,84 @@ impl Drop for Disk {
     }
 }
 
+/// What one look at the store shows is told by the open, and costs next to nothing; what was lost whole is no reason to
+/// throw the rest away.
+#[test]
+fn an_open_sees_what_is_missing() {
+    let root = Root::empty();
+    for number in 0..30u8 {
+        load(&root.engine, &archive::image(&format!("i{number}:1"), &[&Tar::new().file("f", &[number; 100]).end()]));
+    }
+    load(&root.engine, &archive::image("various:1", &[&various()]));
+    assert_eq!(root.reopen().damage_at_open(), [""; 0]);
+    let layer = layer_with(&root, "dir/empty");
+    let id = format!("layer sha256:{}", layer.file_name().expect("a name").to_string_lossy());
+    let recipe = layer.join("recipe");
+    let kept = std::fs::read(&recipe).expect("read");
+    let aside = root.dir.join("aside");
+    let told = |what: &str| {
+        let engine = root.reopen();
+        let want = format!("{id}: {what}; `coracle verify --repair` may bring it back");
+        assert_eq!(engine.damage_at_open(), [want.as_str()]);
+        let info = engine.info().expect("info");
+        let warnings = info["Warnings"].as_array().expect("warnings");
+        assert!(warnings.contains(&json!(format!("WARNING: {want}"))), "{warnings:?}");
+        let out = Command::new(built("coracle"))
+            .args(["--root".as_ref(), root.dir.join("root").as_os_str()])
+            .args(["--run".as_ref(), root.dir.join("run").as_os_str(), "images".as_ref()])
+            .output()
+            .expect("coracle");
+        assert_eq!(String::from_utf8_lossy(&out.stderr), format!("WARNING: {want}\n"));
+    };
+    std::fs::write(&recipe, "").expect("truncate");
+    told("its recipe is empty");
+    std::fs::remove_file(&recipe).expect("remove");
+    told("its recipe is missing");
+    std::fs::write(&recipe, kept).expect("write");
+    std::fs::rename(&layer, &aside).expect("move");
+    told("its directory is missing");
+    std::fs::rename(&aside, &layer).expect("move back");
+    // An open with all its looks; the least of several, as the machine has more to do.
+    let took = (0..20).map(|_| {
+        let begun = std::time::Instant::now();
+        assert_eq!(root.reopen().damage_at_open(), [""; 0]);
+        begun.elapsed()
+    });
+    let took = took.min().expect("some");
+    println!("an open with 31 layers takes {took:?}");
+    assert!(took < std::time::Duration::from_millis(20), "{took:?}");
+
+    // The metadata itself: an empty database is not a new root, and not one byte of it may be wrong.
+    let fresh = Root::empty();
+    load(&fresh.engine, &archive::image("various:1", &[&various()]));
+    let copied = root.dir.join("copy");
+    let open_copy = |change: &dyn Fn(&Path)| {
+        let _ = std::fs::remove_dir_all(&copied);
+        let status = Command::new("cp").arg("-a").arg(fresh.dir.join("root")).arg(&copied).status();
+        assert!(status.expect("cp").success());
+        change(&copied.join("coracle.db"));
+        let mut options = options_at(&root.dir.join("elsewhere"));
+        options.root = copied.clone();
+        options.durability = Durability::Full;
+        let opened = Engine::open_with(options);
+        (opened.map(drop), copied.join("layers").read_dir().expect("layers").count())
+    };
+    let emptied = |path: &Path| {
+        std::fs::write(path, "").expect("truncate");
+        let _ = std::fs::remove_file(path.with_file_name("coracle.db-wal"));
+    };
+    let (opened, layers) = open_copy(&emptied);
+    fails(opened, ErrorKind::Corrupt, "the database is empty or was lost");
+    assert_eq!(layers, 1, "the layer stays");
+    let garbled = |path: &Path| {
+        std::fs::write(path, vec![7; 8192]).expect("write");
+        let _ = std::fs::remove_file(path.with_file_name("coracle.db-wal"));
+    };
+    let (opened, layers) = open_copy(&garbled);
+    fails(opened, ErrorKind::Corrupt, "metadata store");
+    assert_eq!(layers, 1, "the layer stays");
+}
+
 /// The disk gets full after every so many bytes of each operation: it fails in so many words, nothing of it is visible,
 /// and with space again it succeeds.
 #[test]
@@ -304,9 +382,29 @@ fn a_full_disk_at_every_step() {
         let how = CommitContainer { repo: "committed".into(), ..CommitContainer::default() };
         engine.container_commit("user", &how, Some(&soon())).map(drop)
     };
+    let context =
+        Tar::new().file("Dockerfile", b"FROM busybox\nCOPY f /f\nRUN cp /f /g\n").file("f", &noise(1_000_000)).end();
+    let build = || {
+        let how = BuildImage {
+            t: vec!["built:1".into()],
+            networkmode: "none".into(),
+            nocache: true,
+            ..BuildImage::default()
+        };
+        let built = engine.image_build(&how, Context::Tar(&mut &context[..]), &mut |_| Ok(()), Some(&soon()));
+        // What a command could not write, it says itself.
+        built.map(drop).map_err(|error| match error.exit_code() {
+            Some(1) => coracle::Error::from(std::io::Error::from_raw_os_error(libc::ENOSPC)),
+            _ => error,
+        })
+    };
     type Operation<'a> = (&'a str, &'a str, &'a dyn Fn() -> coracle::Result<()>);
-    let operations: [Operation<'_>; 3] =
-        [("pull", &name, &pull), ("load", &name, &load_it), ("commit", "committed", &commit)];
+    let operations: [Operation<'_>; 4] = [
+        ("pull", &name, &pull),
+        ("load", &name, &load_it),
+        ("commit", "committed", &commit),
+        ("build", "built:1", &build),
+    ];
     let steps = if std::env::var_os("CORACLE_TORTURE").is_some() { 40 } else { 5 };
     for (what, made, operation) in operations {
         let mut failed = 0;
