@@ -1,7 +1,10 @@
 //! Builds: what images come of build files, what comes from the cache, what a build leaves, what clients see.
 
+use super::images::through;
+use super::registry::{SECRET, basic_registry, login, push_with};
 use crate::docker_cli::Served;
 use crate::support::archive::Tar;
+use crate::support::registry::{Answered, Scripted};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Context, ErrorKind, Op};
@@ -261,6 +264,109 @@ fn a_silent_server_does_not_keep_a_build() {
         assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
     }
     nothing_left(&root);
+}
+
+/// Files and contexts of a server, contexts in every compression.
+#[test]
+fn what_comes_from_elsewhere() {
+    let root = Root::new();
+    let file = "FROM busybox\nCOPY in /in\n";
+    let tar = context(file).file("in", b"inside").end();
+    let (gzip, text) = (through("gzip", &["-c"], &tar), "FROM busybox\nLABEL from=far\n");
+    let sent = (tar.clone(), gzip.clone());
+    let server = Scripted::start(move |asked| match asked.target.as_str() {
+        "/dir/file.txt" => Answered::new(200, "from afar").with("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        "/archive.tar" => Answered::new(200, Tar::new().file("f", b"packed").end()),
+        "/named" => Answered::new(302, "").with("Location", "/dir/file.txt"),
+        "/build" => Answered::new(200, text).with("Content-Type", "text/plain; charset=utf-8"),
+        "/guessed" => Answered::new(200, text),
+        "/context.tar" => Answered::new(200, sent.0.clone()).with("Content-Type", "application/x-tar"),
+        "/context" => Answered::new(200, sent.1.clone()).with("Content-Type", "application/octet-stream"),
+        "/page" => Answered::new(200, "<html>").with("Content-Type", "text/html"),
+        _ => Answered::new(404, "no"),
+    });
+    let at = |path: &str| format!("http://{}{path}", server.host());
+    let adds = format!(
+        "FROM busybox\nADD {} /dst/\nADD {} /dst/two\nADD {} /dst/\n",
+        at("/dir/file.txt"),
+        at("/named"),
+        at("/archive.tar")
+    );
+    let (id, _) = build(&root, context(&adds));
+    let look = "cd /dst; cat file.txt two; echo; stat -c '%n %a %u %Y' *; tar tf archive.tar";
+    // Archives of a server are not unpacked; a time that a server does not tell is 1970.
+    let want = "from afarfrom afar\narchive.tar 600 0 0\nfile.txt 600 0 784111777\ntwo 600 0 784111777\nf";
+    assert_eq!(sh(&root, &id, look), want);
+    refused(
+        &root,
+        &plain(),
+        context(&format!("FROM busybox\nADD {} /x\n", at("/gone"))),
+        ErrorKind::Internal,
+        "with status 404",
+    );
+
+    let far = |path: &str| BuildImage { remote: at(path), ..plain() };
+    for path in ["/build", "/guessed"] {
+        let (id, _) = build_with(&root, &far(path), Tar::new());
+        assert_eq!(config(&root, &id).labels["from"], "far", "{path}");
+    }
+    for path in ["/context.tar", "/context"] {
+        let (id, _) = build_with(&root, &far(path), Tar::new());
+        assert_eq!(sh(&root, &id, "cat /in"), "inside", "{path}");
+    }
+    refused(&root, &far("/page"), Tar::new(), ErrorKind::Invalid, "unsupported Content-Type \"text/html\"");
+    refused(&root, &far("/gone"), Tar::new(), ErrorKind::Internal, "with status 404");
+    let git = BuildImage { remote: "git://host/x.git".into(), ..plain() };
+    let text = "is a git repository, and this engine has no git: clone it, and send the tree as the context";
+    refused(&root, &git, Tar::new(), ErrorKind::Unsupported, text);
+
+    let level = ["-c"];
+    let zstd = ["-q", "-c"];
+    let packers: [(&str, &[&str]); 4] = [("gzip", &level), ("bzip2", &level), ("xz", &level), ("zstd", &zstd)];
+    for (packer, words) in packers {
+        let packed = through(packer, words, &tar);
+        let how = BuildImage { nocache: true, ..plain() };
+        let built = root.engine.image_build(&how, Context::Tar(&mut &packed[..]), &mut |_| Ok(()), Some(&soon()));
+        let id = built.unwrap_or_else(|e| panic!("{packer}: {e}"));
+        assert_eq!(sh(&root, &id, "cat /in"), "inside", "{packer}");
+        // And as a source of ADD, where what is packed is unpacked.
+        let inner = through(packer, words, &Tar::new().file("deep", packer.as_bytes()).end());
+        let (id, _) = build(&root, context("FROM busybox\nADD packed /un/\n").file("packed", &inner));
+        assert_eq!(sh(&root, &id, "cat /un/deep"), packer);
+    }
+    nothing_left(&root);
+}
+
+/// `X-Registry-Config`: what a build logs in with, by registry.
+#[test]
+fn base_images_behind_a_login() {
+    let served = Served::new();
+    let root = &served.root;
+    let dir = root.dir.join("registry");
+    let registry = basic_registry(&dir);
+    let name = format!("{}/closed/base:1", registry.host());
+    root.engine.image_tag(IMAGE, &name).expect("tag");
+    push_with(&root.engine, &name, login("sailor", SECRET)).expect("push");
+    root.engine.image_remove(&name, RemoveImage::default()).expect("untag");
+    let body = context(&format!("FROM {name}\nLABEL a=b\n")).end();
+    let post = |header: &str| {
+        let mut stream = UnixStream::connect(&served.socket).expect("connect");
+        let head = format!(
+            "POST /v1.24/build?networkmode=none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).expect("send");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("read");
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let refused = post("");
+    assert!(refused.contains("no basic auth credentials") && !refused.contains("Successfully"), "{refused}");
+    let config = json!({ registry.host(): { "username": "sailor", "password": SECRET } }).to_string();
+    let encoded = through("base64", &["-w0"], config.as_bytes());
+    let header = format!("X-Registry-Config: {}\r\n", String::from_utf8_lossy(&encoded));
+    let built = post(&header);
+    assert!(built.contains("Successfully built") && !built.contains(SECRET), "{built}");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 
 use crate::support::registry::Registry;
 use crate::support::*;
-use coracle::Engine;
 use coracle::model::*;
+use coracle::{Context, Engine};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -69,6 +69,26 @@ fn registry(root: &Root, operation: &Operation) -> Option<Registry> {
 fn remote_name(root: &Root) -> String {
     std::fs::read_to_string(root.dir.join("remote")).expect("the name of the image in the registry")
 }
+
+const BUILD: Operation = Operation {
+    words: &["build", "-q", "--no-cache", "--network", "none", "-t", "made:1", "CONTEXT"],
+    prepare: |root| {
+        let _ = root.engine.image_remove("made:1", RemoveImage { force: true, ..RemoveImage::default() });
+        let context = root.dir.join("context");
+        std::fs::create_dir_all(&context).expect("mkdir");
+        let file = "FROM busybox\nCOPY f /f\nRUN cat /f > /g\nLABEL a=b\n";
+        std::fs::write(context.join("Dockerfile"), file).expect("write");
+        std::fs::write(context.join("f"), "content").expect("write");
+    },
+    finish: |root| {
+        let context = root.dir.join("context");
+        let how = BuildImage { t: vec!["made:1".into()], networkmode: "none".into(), ..BuildImage::default() };
+        let built = root.engine.image_build(&how, Context::Directory(&context), &mut |_| Ok(()), Some(&soon()));
+        built.expect("build again");
+        let report = root.engine.verify(&VerifyImages::default(), &mut |_| Ok(()), Some(&soon())).expect("verify");
+        assert_eq!(report.damage, []);
+    },
+};
 
 const CREATE: Operation = Operation {
     words: &["create", "--name", "target", "--network", "none", "-v", "/tmp:/mnt:ro", IMAGE, "sleep", "1000"],
@@ -155,6 +175,11 @@ fn killed_while_it_pulls() {
 }
 
 #[test]
+fn killed_while_it_builds() {
+    killed(&BUILD);
+}
+
+#[test]
 fn killed_while_it_creates() {
     killed(&CREATE);
 }
@@ -201,7 +226,7 @@ fn killed_while_it_removes_an_image() {
 #[test]
 fn told_of_a_full_disk() {
     let writes = ["write", "pwrite64", "openat", "openat2", "mkdirat", "mkdir", "ftruncate", "renameat2", "fallocate"];
-    refused("ENOSPC", &writes, &[&LOAD, &PULL, &CREATE, &START, &REMOVE]);
+    refused("ENOSPC", &writes, &[&LOAD, &PULL, &BUILD, &CREATE, &START, &REMOVE]);
 }
 
 #[test]
@@ -378,6 +403,7 @@ fn run(root: &Root, operation: &Operation, trace: &str, expression: &str) -> Out
         match *word {
             "ARCHIVE" => command.arg(&archive),
             "REMOTE" => command.arg(remote_name(root)),
+            "CONTEXT" => command.arg(root.dir.join("context")),
             word => command.arg(word),
         };
     }

@@ -39,6 +39,7 @@ mod oracle_build;
 mod oracle_events;
 mod oracle_networks;
 mod powercut;
+mod powercut_peer;
 mod registry;
 mod remote;
 mod restart;

@@ -5,9 +5,10 @@
 //! A plain run takes a few cuts; `CORACLE_POWER_CUTS=N` in the environment sets how many.
 
 use crate::support::disk::{Disk, Entry, Mounted};
+use crate::support::registry::Registry;
 use crate::support::*;
 use coracle::model::*;
-use coracle::{Durability, Engine, Options};
+use coracle::{Context, Durability, Engine, Options};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,13 +36,35 @@ fn machine() {
     // A workload gives a few hundred moments worth a cut.
     let rounds = cuts.div_ceil(500);
     let mut made = Tally::default();
+    let registry = registry_beside(Path::new(&dir));
     for round in 0..rounds {
         let mut random = Random(seed + round * 977);
         let disk = Disk::new(&PathBuf::from(&dir).join(format!("disk-{round}")), DISK);
-        let recording = work(&disk, &mut random, if cuts < 100 { 12 } else { 60 });
-        cut(disk, &recording, cuts.min(500), &mut random, &mut made);
+        let recording = work(&disk, &registry, &mut random, if cuts < 100 { 14 } else { 60 });
+        cut(disk, &registry, &recording, cuts.min(500), &mut random, &mut made);
     }
     println!("power cuts: {made:?}");
+}
+
+/// A registry on another disk: busybox as `busybox`, and as `team/0` to `team/2` images that share layers.
+pub fn registry_beside(dir: &Path) -> Registry {
+    let registry = Registry::plain(&dir.join("registry"));
+    let root = Root::new();
+    let push = |image: &str, path: &str| {
+        let name = format!("{}/{path}:1", registry.host());
+        root.engine.image_tag(image, &name).expect("tag");
+        let request = PushImage { name, ..PushImage::default() };
+        root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
+    };
+    push(IMAGE, "busybox");
+    for number in 0..3 {
+        let layers: Vec<Vec<u8>> = (0..=number).map(|at| layer(20 + at, 150_000 + 50_000 * at as usize)).collect();
+        let layers: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
+        let archive = archive::image("stock:1", &layers);
+        root.engine.image_load(&mut &archive[..], &mut |_| Ok(()), Some(&soon())).expect("load");
+        push("stock:1", &format!("team/{number}"));
+    }
+    registry
 }
 
 /// What happened until the power went.
@@ -55,7 +78,7 @@ struct Recording {
 
 /// How many cuts there were, of which kind.
 #[derive(Debug, Default)]
-struct Tally {
+pub struct Tally {
     in_order: usize,
     without_unflushed: usize,
     reordered: usize,
@@ -66,26 +89,14 @@ struct Tally {
 type Facts = BTreeMap<String, String>;
 
 /// The cuts, in the order of the recording so that the disk need not be made anew for each.
-fn cut(disk: Disk, recording: &Recording, count: u64, random: &mut Random, made: &mut Tally) {
+fn cut(disk: Disk, registry: &Registry, recording: &Recording, count: u64, random: &mut Random, made: &mut Tally) {
     let log = &recording.log;
     let mut moments: Vec<usize> = (0..count).map(|_| 1 + random.below(log.len())).collect();
-    // Right behind an acknowledgement is where it can be broken.
-    let behind = recording.steps.iter().map(|(at, ..)| *at).filter(|at| *at > 0);
-    for (moment, at) in moments.iter_mut().step_by(3).zip(behind) {
-        *moment = at;
-    }
-    moments.sort_unstable();
+    behind(&mut moments, recording.steps.iter().map(|(at, ..)| *at));
     let mut content = recording.before.clone();
     let mut flushed = 0;
     for (number, moment) in moments.into_iter().enumerate() {
-        // Everything up to the last flush before the moment is on the disk.
-        let last = log[..moment].iter().rposition(|entry| matches!(entry, Entry::Flush)).map_or(0, |at| at + 1);
-        for entry in &log[flushed..last] {
-            if let Entry::Write { offset, data } = entry {
-                content[*offset..*offset + data.len()].copy_from_slice(data);
-            }
-        }
-        flushed = flushed.max(last);
+        flushed = content_at(&mut content, log, flushed, moment);
         let (how, volatile) = survivors(&log[flushed..moment], random, made);
         disk.restore(std::mem::take(&mut content), &volatile);
         let known = recording.steps.iter().rposition(|(at, ..)| *at <= moment).expect("the first step is at 0");
@@ -96,13 +107,37 @@ fn cut(disk: Disk, recording: &Recording, count: u64, random: &mut Random, made:
             recording.steps[known].2,
             next.map(|step| &step.2)
         );
-        look(&disk, &recording.steps[known].1, next.map(|step| &step.1), &what, number);
+        look(&disk, registry, &recording.steps[known].1, next.map(|step| &step.1), &what, number);
         content = disk.take();
     }
 }
 
+/// Puts a third of the moments right behind an acknowledgement, which is where it can be broken; and all in their order.
+pub fn behind(moments: &mut [usize], acknowledged: impl Iterator<Item = usize>) {
+    for (moment, at) in moments.iter_mut().step_by(3).zip(acknowledged.filter(|at| *at > 0)) {
+        *moment = at;
+    }
+    moments.sort_unstable();
+}
+
+/// Brings the content from what the first `flushed` entries made to what the last flush before `moment` did; answers how
+/// many entries that are.
+pub fn content_at(content: &mut [u8], log: &[Entry], flushed: usize, moment: usize) -> usize {
+    let last = log[..moment].iter().rposition(|entry| matches!(entry, Entry::Flush)).map_or(0, |at| at + 1);
+    for entry in log.get(flushed..last).unwrap_or_default() {
+        if let Entry::Write { offset, data } = entry {
+            content[*offset..*offset + data.len()].copy_from_slice(data);
+        }
+    }
+    flushed.max(last)
+}
+
 /// Which of the writes that were not flushed are on the disk.
-fn survivors<'a>(writes: &'a [Entry], random: &mut Random, made: &mut Tally) -> (&'static str, Vec<(usize, &'a [u8])>) {
+pub fn survivors<'a>(
+    writes: &'a [Entry],
+    random: &mut Random,
+    made: &mut Tally,
+) -> (&'static str, Vec<(usize, &'a [u8])>) {
     let all = writes.iter().filter_map(|entry| match entry {
         Entry::Write { offset, data } => Some((*offset, &data[..])),
         Entry::Flush => None,
@@ -133,7 +168,7 @@ fn survivors<'a>(writes: &'a [Entry], random: &mut Random, made: &mut Tally) -> 
 }
 
 /// Opens what the cut left.
-fn look(disk: &Disk, known: &Facts, next: Option<&Facts>, what: &str, number: usize) {
+fn look(disk: &Disk, registry: &Registry, known: &Facts, next: Option<&Facts>, what: &str, number: usize) {
     let mounted = disk.mount();
     let run = mounted.path().with_file_name("run");
     // A cut is the end of what lives on tmpfs.
@@ -163,6 +198,7 @@ fn look(disk: &Disk, known: &Facts, next: Option<&Facts>, what: &str, number: us
     whole(&engine, &mounted.path().join("root"), what);
     if number.is_multiple_of(7) {
         usable(&engine, what);
+        goes_on(&engine, registry, &mounted.path().join("root"), what);
     }
 }
 
@@ -171,6 +207,8 @@ fn whole(engine: &Engine, root: &Path, what: &str) {
     let mut staged = names(&root.join("tmp"));
     // What an overlay without lower layers stands on.
     staged.remove("empty");
+    // What was downloaded of a layer stays for the next pull of it.
+    staged.retain(|name| !name.starts_with("part-"));
     assert_eq!(staged, BTreeSet::new(), "{what}: staging");
     let all = ListContainers { all: true, ..ListContainers::default() };
     let list = engine.container_list(&all).expect("list");
@@ -201,6 +239,42 @@ fn usable(engine: &Engine, what: &str) {
     engine.image_remove("after/cut:1", RemoveImage::default()).unwrap_or_else(|e| panic!("{what}: untag: {e}"));
 }
 
+/// What a cut left of a download is no harm to the next, and is used up by it.
+fn goes_on(engine: &Engine, registry: &Registry, root: &Path, what: &str) {
+    for number in 0..3 {
+        let (told, done) = pull(engine, registry, &format!("team/{number}"));
+        done.unwrap_or_else(|e| panic!("{what}: {told} afterwards: {e}"));
+    }
+    pull(engine, registry, "busybox").1.unwrap_or_else(|e| panic!("{what}: pull busybox afterwards: {e}"));
+    build(engine, registry, 0).1.unwrap_or_else(|e| panic!("{what}: build afterwards: {e}"));
+    let left = engine.verify(&VerifyImages::default(), &mut |_| Ok(()), Some(&soon())).expect("verify").damage;
+    assert_eq!(left, [], "{what}");
+    let mut staged = names(&root.join("tmp"));
+    staged.remove("empty");
+    assert_eq!(staged, BTreeSet::new(), "{what}: parts of downloads after the pulls");
+}
+
+/// Pulls from the registry; answers what was done, and how it ended.
+fn pull(engine: &Engine, registry: &Registry, path: &str) -> (String, coracle::Result<()>) {
+    let request = PullImage { name: format!("{}/{path}:1", registry.host()), ..PullImage::default() };
+    (format!("pull {path}"), engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).map(drop))
+}
+
+/// Builds on the registry's busybox, where that is here.
+fn build(engine: &Engine, registry: &Registry, number: usize) -> (String, coracle::Result<()>) {
+    let file = format!(
+        "FROM {}/busybox:1\nLABEL l={}\nRUN echo {number} > /made && mkdir -p /d && rm -rf /tmp\nCOPY f /d/\nRUN cat /d/f > /d/g\n",
+        registry.host(),
+        number % 3
+    );
+    let data = vec![number as u8; 20_000 + 10_000 * (number % 4)];
+    let tar = archive::Tar::new().file("Dockerfile", file.as_bytes()).file("f", &data).end();
+    let tag = format!("built/{}:1", number % 2);
+    let how = BuildImage { t: vec![tag.clone()], networkmode: "none".into(), ..BuildImage::default() };
+    let built = engine.image_build(&how, Context::Tar(&mut &tar[..]), &mut |_| Ok(()), Some(&soon()));
+    (format!("build {tag}"), built.map(drop))
+}
+
 fn open(mounted: &Mounted) -> coracle::Result<Engine> {
     let mut options = Options::new(mounted.path().join("root"));
     options.run_dir = Some(mounted.path().with_file_name("run"));
@@ -209,7 +283,7 @@ fn open(mounted: &Mounted) -> coracle::Result<Engine> {
 }
 
 /// Does `count` random things to an engine on the disk, and notes each acknowledgement.
-fn work(disk: &Disk, random: &mut Random, count: usize) -> Recording {
+fn work(disk: &Disk, registry: &Registry, random: &mut Random, count: usize) -> Recording {
     let mounted = disk.mount();
     let root = mounted.path().join("root");
     let before = disk.record();
@@ -218,7 +292,7 @@ fn work(disk: &Disk, random: &mut Random, count: usize) -> Recording {
         let engine = open(&mounted).expect("open a new root");
         steps.push((disk.recorded(), facts(&engine, &root, "at first"), "open".into()));
         for number in 0..count {
-            let told = step(&engine, random, number);
+            let told = step(&engine, registry, random, number);
             // Before anything else is written: this is what the acknowledgement stands on.
             let at = disk.recorded();
             steps.push((at, facts(&engine, &root, &told), told));
@@ -229,14 +303,24 @@ fn work(disk: &Disk, random: &mut Random, count: usize) -> Recording {
 }
 
 /// One thing done; answers what. A refusal is an answer too.
-fn step(engine: &Engine, random: &mut Random, number: usize) -> String {
+fn step(engine: &Engine, registry: &Registry, random: &mut Random, number: usize) -> String {
     let op = soon();
     let op = Some(&op);
-    let image = format!("cut/{}:1", random.below(4));
+    let image = match random.below(8) {
+        6 => format!("{}/team/{}:1", registry.host(), random.below(3)),
+        7 => format!("built/{}:1", random.below(2)),
+        few => format!("cut/{}:1", few % 4),
+    };
     let container = format!("box-{}", random.below(5));
     let volume = format!("vol-{}", random.below(3));
     // First what the others need.
-    let what = if number < 3 { 0 } else { random.below(16) };
+    let what = match number {
+        0..3 => 0,
+        3 => 16,
+        4 => 17,
+        5 => 18,
+        _ => random.below(20),
+    };
     let done = match what {
         0 | 1 => {
             // Images that share layers.
@@ -288,6 +372,14 @@ fn step(engine: &Engine, random: &mut Random, number: usize) -> String {
             let body: UpdateContainer = serde_json::from_value(body).expect("a body");
             engine.container_update(&container, &body).map(|_| format!("update {container}"))
         }
+        16..=19 => {
+            let (told, done) = match what {
+                16 => pull(engine, registry, "busybox"),
+                17 => pull(engine, registry, &format!("team/{}", random.below(3))),
+                _ => build(engine, registry, number),
+            };
+            done.map(|()| told)
+        }
         _ => {
             let name = format!("net-{}", random.below(2));
             if random.below(2) == 0 {
@@ -302,7 +394,7 @@ fn step(engine: &Engine, random: &mut Random, number: usize) -> String {
 }
 
 /// A layer of `size` bytes; the same for the same numbers.
-fn layer(number: u64, size: usize) -> Vec<u8> {
+pub fn layer(number: u64, size: usize) -> Vec<u8> {
     let mut random = Random(number * 31 + size as u64);
     let data: Vec<u8> = (0..size).map(|_| random.below(256) as u8).collect();
     let mut tar = archive::Tar::new().dir(&format!("dir-{number}"));
@@ -367,7 +459,7 @@ fn tree(dir: &Path, hasher: &mut DefaultHasher) {
             tree(&path, hasher);
         } else if data.is_symlink() {
             std::fs::read_link(&path).expect("read a link").hash(hasher);
-        } else {
+        } else if data.is_file() {
             std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).hash(hasher);
         }
     }

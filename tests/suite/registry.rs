@@ -261,17 +261,21 @@ fn a_registry_that_is_killed_midway_and_comes_back() {
 const HTPASSWD: &str = "sailor:$2y$05$abcdefghijklmnopqrstuu1gnH1w3qtZX3U1O7JEI3HUJtwELxlju\n";
 pub(super) const SECRET: &str = "s3cr3t-word";
 
-#[test]
-fn basic_login() {
-    let root = Root::new();
-    let dir = root.dir.join("registry");
-    std::fs::create_dir_all(&dir).expect("mkdir");
+/// A registry for who knows the sailor's password.
+pub(super) fn basic_registry(dir: &std::path::Path) -> Registry {
+    std::fs::create_dir_all(dir).expect("mkdir");
     std::fs::write(dir.join("htpasswd"), HTPASSWD).expect("write");
     let more = format!(
         "http: {{addr: \"127.0.0.1:PORT\"}}\nauth:\n  htpasswd: {{realm: test, path: {}/htpasswd}}",
         dir.display()
     );
-    let registry = Registry::start(&dir, &more);
+    Registry::start(dir, &more)
+}
+
+#[test]
+fn basic_login() {
+    let root = Root::new();
+    let registry = basic_registry(&root.dir.join("registry"));
     let name = format!("{}/closed/box:1", registry.host());
     root.engine.image_tag(IMAGE, &name).expect("tag");
     let (right, wrong) = (login("sailor", SECRET), login("sailor", "another-word"));
