@@ -2,6 +2,7 @@
 # make test    every test, and the check that nothing was left behind (needs root)
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
+# make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
@@ -15,7 +16,7 @@ PROFILE ?= release
 
 FILTER ?=
 
-.PHONY: all demo test torture test-vm bench lint install install-cli clean
+.PHONY: all demo test torture test-vm test-oci bench lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -36,6 +37,10 @@ torture:
 test-vm:
 	tools/setup vm
 	tests/vm/run $(FILTER)
+
+test-oci:
+	tools/setup oci
+	tests/oci/run
 
 bench:
 	tools/setup bench

@@ -12,6 +12,10 @@ pub mod model;
 
 mod build;
 mod buildfile;
+#[cfg(feature = "bundle")]
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod bundle;
 mod container;
 mod engine;
 mod event;

@@ -26,6 +26,8 @@ const ROWS: &[(&str, u8)] = &[
     ("container", 5),
     ("build", 6),
     ("engine", 7),
+    // A door to the launch alone, for a test.
+    ("bundle", 8),
     // Doors to all of them, for tests.
     ("fuzz", 8),
 ];

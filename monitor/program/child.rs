@@ -39,6 +39,8 @@ pub const REPORT_TERMINAL: u32 = 2;
 pub const REPORT_DEVPTS: u32 = 3;
 pub const REPORT_READY: u32 = 4;
 pub const REPORT_DONE: u32 = 17;
+/// With the root of a container, not of an exec.
+pub const REPORT_ROOT: u32 = 18;
 
 struct Child<'a> {
     launch: &'a Launch<'a>,
@@ -54,13 +56,15 @@ struct Child<'a> {
     shared: [(usize, i32); 32],
     home: [u8; 1024],
     home_length: usize,
+    /// The seccomp filter that is set right before the program; empty: none.
+    filter: &'a [u8],
 }
 
 type Step = core::result::Result<(), Failure>;
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0 };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"" };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -68,7 +72,8 @@ pub fn run(launch: &Launch) -> ! {
         message[8..12].copy_from_slice(&failure.errno.to_ne_bytes());
         message[12..16].copy_from_slice(&failure.detail.to_ne_bytes());
         message[16..20].copy_from_slice(&failure.extra.to_ne_bytes());
-        let _ = sys::send_fd(launch.report, &message, None);
+        // No more than a filter of the container's allows everybody.
+        let _ = sys::write_all(launch.report, &message);
     }
     sys::exit(1)
 }
@@ -129,7 +134,7 @@ impl<'a> Child<'a> {
             OP_FILE => self.file(p),
             OP_ATTR => self.attributes(p),
             OP_SYSCTL => self.sysctl(p),
-            OP_PIVOT => self.pivot(p.u64()),
+            OP_PIVOT => self.pivot(p.u64(), p.u32()),
             OP_RLIMIT => rlimit(p),
             OP_OOM_SCORE => oom_score(p),
             OP_KEYRING => keyring(),
@@ -310,7 +315,9 @@ impl<'a> Child<'a> {
             return Err(errno(EINVAL));
         }
         ok(sys::mkdirat(self.place, name, 0o755))?;
-        ok(sys::mount(kind, name, flags, options))
+        // Those in memory are told apart by their source: /dev/shm is "shm".
+        let source = if kind == b"tmpfs\0" { name } else { kind };
+        ok(sys::mount(source, name, kind, flags, options))
     }
 
     fn bind(&mut self, mut p: Payload) -> Step {
@@ -321,7 +328,8 @@ impl<'a> Child<'a> {
         let recursive = flags & BIND_RECURSIVE != 0;
         let how = 1 | if recursive { AT_RECURSIVE } else { 0 };
         let opened = match self.taken(source) {
-            Some(tree) => Ok(tree),
+            // A peer of it that stands in the mount table where it was asked for; before Linux 6.15, where it was taken.
+            Some(tree) => Ok(sys::open_tree(tree, b"\0", AT_EMPTY_PATH | how).unwrap_or(tree)),
             None => sys::open_tree(AT_FDCWD, source, how),
         };
         let tree = match opened {
@@ -430,7 +438,7 @@ impl<'a> Child<'a> {
     fn attributes(&mut self, mut p: Payload) -> Step {
         let set = p.u64();
         let at = os(sys::openat2(self.root, relative(p.cstr()), O_PATH, 0, FIXED))?;
-        ok(sys::mount_setattr(at, false, set, 0, 0))?;
+        ok(sys::mount_setattr(at, false, set, 0, u64::from(p.u32())))?;
         sys::close(at);
         Ok(())
     }
@@ -499,13 +507,17 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn pivot(&mut self, attributes: u64) -> Step {
+    fn pivot(&mut self, attributes: u64, propagation: u32) -> Step {
         if attributes != 0 {
             ok(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
         }
         ok(sys::fchdir(self.root))?;
         ok(sys::pivot_root(b".\0", b".\0"))?;
         ok(sys::umount_detach(b".\0"))?;
+        if propagation != 0 {
+            // Not before: a shared mount cannot be pivoted to.
+            ok(sys::mount_setattr(self.root, false, 0, 0, u64::from(propagation)))?;
+        }
         // The root's descriptor names the tree that is "/" now.
         ok(sys::fchdir(self.root))
     }
@@ -572,12 +584,13 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn identity(&mut self, mut p: Payload) -> Step {
+    fn identity(&mut self, mut p: Payload<'a>) -> Step {
         let flags = p.u32();
         let group_count = p.u32();
         let (bounding, for_root, for_others) = (p.u64(), p.u64(), p.u64());
         let who = user::resolve(self.root, p.bytes(), group_count, &mut p)?;
         let filter = p.bytes();
+        let (inheritable, ambient) = (p.u64(), p.u64());
         self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
         self.home_length = who.home_length;
         // `/dev/null` stays root's, and what a caller gave the caller's.
@@ -588,16 +601,25 @@ impl<'a> Child<'a> {
         }
         drop_bounding(bounding)?;
         let no_new_privs = flags & ID_NO_NEW_PRIVS != 0;
-        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last.
+        // Before any filter: it may not know these calls.
+        ok(sys::close_range(3, u32::MAX, 4))?;
+        if self.launch.init < 0 && sys::send_fd(self.launch.report, &REPORT_ROOT.to_ne_bytes(), Some(self.root)).is_err() {
+            sys::exit(1);
+        }
+        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of all.
         if !no_new_privs {
             seccomp(filter)?;
         }
+        if ambient != 0 {
+            // Another user keeps what is permitted until it is said below what that is.
+            os(sys::prctl(PR_SET_KEEPCAPS, 1))?;
+        }
         ok(set_ids(&who))?;
         let permitted = if who.uid == 0 { for_root } else { for_others };
-        set_capabilities(permitted)?;
+        set_capabilities(permitted, inheritable, ambient)?;
         if no_new_privs {
             os(sys::prctl(38, 1))?;
-            seccomp(filter)?;
+            self.filter = filter;
         }
         Ok(())
     }
@@ -630,11 +652,10 @@ impl<'a> Child<'a> {
         }
         // A monitor that ends takes its container along; one that ended before this line does not read the report any more.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
-        let root = (self.launch.init < 0).then_some(self.root);
-        if sys::send_fd(self.launch.report, &REPORT_READY.to_ne_bytes(), root).is_err() {
+        if sys::write_all(self.launch.report, &REPORT_READY.to_ne_bytes()).is_err() {
             sys::exit(1);
         }
-        ok(sys::close_range(3, u32::MAX, 4))?;
+        seccomp(self.filter)?;
         let (argv, envp) = (words.as_ptr() as usize, words[argc + 1..].as_ptr() as usize);
         if program.contains(&b'/') {
             return Err(errno(execve(program.as_ptr(), argv, envp)));
@@ -809,6 +830,8 @@ impl Name {
     }
 }
 
+const PR_SET_KEEPCAPS: usize = 8;
+
 const IN_ROOT: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
 const FIXED: u64 = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
@@ -947,16 +970,23 @@ fn set_ids(who: &user::Identity) -> Result<()> {
     Ok(())
 }
 
-/// Effective and permitted; inheritable and ambient are empty, always.
-fn set_capabilities(permitted: u64) -> Step {
+/// What is permitted is effective. Ambient ones must be permitted and inheritable.
+fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step {
     const VERSION_3: u32 = 0x2008_0522;
-    const PR_CAP_AMBIENT_CLEAR_ALL: [usize; 2] = [47, 4];
+    const PR_CAP_AMBIENT: usize = 47;
+    const CLEAR_ALL: usize = 4;
+    const RAISE: usize = 2;
     let header = [VERSION_3, 0];
     let (low, high) = (permitted as u32, (permitted >> 32) as u32);
-    let data = [low, low, 0, high, high, 0];
-    let _ = sys::prctl(PR_CAP_AMBIENT_CLEAR_ALL[0], PR_CAP_AMBIENT_CLEAR_ALL[1]);
+    let data = [low, low, inheritable as u32, high, high, (inheritable >> 32) as u32];
+    let _ = sys::prctl(PR_CAP_AMBIENT, CLEAR_ALL);
     // SAFETY: both structures live over the call.
-    os(unsafe { sys::call(nr::CAPSET, &[header.as_ptr() as usize, data.as_ptr() as usize]) }).map(|_| ())
+    os(unsafe { sys::call(nr::CAPSET, &[header.as_ptr() as usize, data.as_ptr() as usize]) })?;
+    for capability in (0..64).filter(|bit| ambient & (1 << bit) != 0) {
+        // SAFETY: takes numbers; the last two must be zero.
+        os(unsafe { sys::call(nr::PRCTL, &[PR_CAP_AMBIENT, RAISE, capability, 0, 0]) })?;
+    }
+    Ok(())
 }
 
 fn seccomp(filter: &[u8]) -> Step {

@@ -223,10 +223,8 @@ impl Monitor {
                 return if ready { Ok(()) } else { Err(Failure { step: STEP_LOST, ..Failure::default() }) };
             }
             match word(&message, 0) {
-                child::REPORT_READY => {
-                    ready = true;
-                    replace(&mut self.root, fds[0]);
-                }
+                child::REPORT_READY => ready = true,
+                child::REPORT_ROOT => replace(&mut self.root, fds[0]),
                 crate::dns::REPORT_DNS => self.take_dns(word(&message, 1) as usize, fds[0]),
                 child::REPORT_DONE => ready = true,
                 child::REPORT_DEVPTS => replace(&mut self.devpts, fds[0]),

@@ -94,7 +94,7 @@ fn by_one_string(mut layers: Layers, volatile: bool) -> Result<i32> {
     let options = text.done();
     // mount(2) wants a place, which is to be no other's: /proc of this mount namespace serves for a moment, and a clone of
     // the mount goes on.
-    let mounted = sys::mount(b"overlay\0", b"/proc\0", 0, options);
+    let mounted = sys::mount(b"overlay\0", b"/proc\0", b"overlay\0", 0, options);
     open.close();
     mounted?;
     let mount = sys::open_tree(AT_FDCWD, b"/proc\0", 1);

@@ -846,8 +846,8 @@ pub fn mount_propagation(path: &[u8], flags: u32) -> Result<()> {
 }
 
 /// mount(2) of a new file system on `target`.
-pub fn mount(kind: &[u8], target: &[u8], flags: u32, options: &[u8]) -> Result<()> {
-    sys!(MOUNT, kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
+pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: u32, options: &[u8]) -> Result<()> {
+    sys!(MOUNT, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
 }
 
 pub fn umount_detach(path: &[u8]) -> Result<()> {

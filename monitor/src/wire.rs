@@ -106,7 +106,8 @@ pub const OP_READONLY: u16 = 11;
 pub const OP_DIR: u16 = 12;
 /// str path below `/proc/sys`, str value.
 pub const OP_SYSCTL: u16 = 13;
-/// u64 attr: the overlay becomes `/`, the host's tree goes; attributes for the root mount.
+/// u64 attr, u32 propagation (`MS_*`; 0 leaves it): the overlay becomes `/`, the host's tree goes; attributes for the root
+/// mount.
 pub const OP_PIVOT: u16 = 14;
 /// u32 resource, u32 zero, u64 soft, u64 hard.
 pub const OP_RLIMIT: u16 = 15;
@@ -119,7 +120,7 @@ pub const OP_STDIO: u16 = 18;
 /// str path: made when missing, then the working directory.
 pub const OP_WORKDIR: u16 = 19;
 /// u32 flags (`ID_*`), u32 n groups, u64 bounding, u64 permitted for root, u64 for other users, str user, n × str group,
-/// str seccomp filter (`sock_filter` bytes; empty: none).
+/// str seccomp filter (`sock_filter` bytes; empty: none), u64 inheritable, u64 ambient.
 pub const OP_IDENTITY: u16 = 20;
 /// u32 n argv, u32 n env, strs: execve(2), the program looked up in `PATH`. `HOME` is added when env has none.
 pub const OP_EXEC: u16 = 21;
@@ -130,7 +131,7 @@ pub const OP_CGROUP_NS: u16 = 23;
 /// str target, u32 mode, str content: a small file, made or replaced.
 pub const OP_FILE: u16 = 24;
 
-/// u64 attr set, str path: attributes of the mount at that path.
+/// u64 attr set, str path, u32 propagation (`MS_*`; 0 leaves it): attributes of the mount at that path.
 pub const OP_ATTR: u16 = 25;
 /// u32 namespaces (`CLONE_NEW*`): enters the container's namespaces (exec).
 pub const OP_ENTER: u16 = 26;

@@ -37,6 +37,8 @@ pub(crate) use archive::walk::Wanted;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use exec::RunningExec;
+#[cfg(feature = "bundle")]
+pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
 
 use crate::error::{Error, Result};

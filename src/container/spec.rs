@@ -28,6 +28,8 @@ pub(crate) use long_mounts::sources_are_there;
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
 pub(crate) use not_built::not_built;
+#[cfg(feature = "bundle")]
+pub(crate) use process::rlimit;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
 pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
@@ -97,7 +99,7 @@ impl Users {
     /// As the plan has it.
     pub(crate) fn of_plan(self) -> Option<plan::Users> {
         match self {
-            Users::Own { uid, gid, count } => Some(plan::Users { uid, gid, count, join: None }),
+            Users::Own { uid, gid, count } => Some(plan::Users { uid, gid, count, group_count: count, join: None }),
             Users::Host | Users::Undecided => None,
         }
     }

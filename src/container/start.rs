@@ -443,6 +443,7 @@ impl Containers {
             // What a build's container writes is flushed with the build.
             volatile: self.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
+            root_propagation: 0,
             privileged: host.privileged,
             mounts: self.mounts(found, id)?,
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
@@ -458,6 +459,7 @@ impl Containers {
             no_shm: host.ipc_mode == "none",
             uts: if host_uts { Namespace::Host } else { Namespace::New },
             net: joined.net,
+            own_cgroups: true,
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
             networks: self.told_networks(found, networks)?,
@@ -565,6 +567,8 @@ impl Containers {
             user: spec.config.user.clone(),
             groups: list(&host.group_add),
             capabilities,
+            inheritable: 0,
+            ambient: 0,
             no_new_privs: security.no_new_privs,
             seccomp,
         })
@@ -604,6 +608,7 @@ fn plan_mount(mount: spec::Mount) -> Mount {
                 source: "tmpfs".into(),
                 target: mount.target,
                 attributes: mount.flags,
+                propagation: 0,
                 options: options.map(pair).collect(),
             }
         }

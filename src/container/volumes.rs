@@ -107,7 +107,14 @@ impl Containers {
                     self.only_user(found, &mount.name, &kind)?;
                 }
                 let attributes = mount.flags | attributes;
-                Ok(plan::Mount::FileSystem { kind, source: device, target: mount.target, attributes, options })
+                Ok(plan::Mount::FileSystem {
+                    kind,
+                    source: device,
+                    target: mount.target,
+                    attributes,
+                    propagation: 0,
+                    options,
+                })
             }
         }
     }

@@ -15,6 +15,9 @@ pub(crate) enum DeviceKind {
     Char,
     /// A block device.
     Block,
+    /// A named pipe, which only bundles ask for: no device, but made like one.
+    #[cfg(feature = "bundle")]
+    Pipe,
 }
 
 impl DeviceKind {
@@ -23,6 +26,8 @@ impl DeviceKind {
         match self {
             DeviceKind::Char => 'c',
             DeviceKind::Block => 'b',
+            #[cfg(feature = "bundle")]
+            DeviceKind::Pipe => 'p',
         }
     }
 
@@ -31,6 +36,8 @@ impl DeviceKind {
         match self {
             DeviceKind::Char => libc::S_IFCHR,
             DeviceKind::Block => libc::S_IFBLK,
+            #[cfg(feature = "bundle")]
+            DeviceKind::Pipe => libc::S_IFIFO,
         }
     }
 }

@@ -15,6 +15,7 @@ const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
 const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
 const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 const STRICTATIME: u64 = libc::MOUNT_ATTR_STRICTATIME;
+const ATIMES: u64 = libc::MOUNT_ATTR__ATIME;
 
 /// CAP_SYS_ADMIN.
 const SYS_ADMIN: u64 = 1 << 21;
@@ -35,8 +36,16 @@ pub(crate) enum Mount {
         /// The owners of files are the container's, where it has a user namespace.
         own_ids: bool,
     },
-    /// A file system made for the container: options are (key, value), or (key, "") for a word.
-    FileSystem { kind: String, source: String, target: String, attributes: u64, options: Vec<(String, String)> },
+    /// A file system made for the container: options are (key, value), or (key, "") for a word; `propagation` is `MS_*`, 0 for
+    /// private.
+    FileSystem {
+        kind: String,
+        source: String,
+        target: String,
+        attributes: u64,
+        propagation: u64,
+        options: Vec<(String, String)>,
+    },
 }
 
 /// A resource limit.
@@ -99,6 +108,9 @@ pub(crate) struct Rights {
     pub groups: Vec<String>,
     /// Capability mask for root; other users get none.
     pub capabilities: u64,
+    /// Inheritable ones, and those that other users than root have, too (ambient). The engine gives none.
+    pub inheritable: u64,
+    pub ambient: u64,
     pub no_new_privs: bool,
     /// `struct sock_filter` array; empty: no filter.
     pub seccomp: Arc<[u8]>,
@@ -147,6 +159,8 @@ pub(crate) struct Container {
     pub work: PathBuf,
     pub volatile: bool,
     pub readonly_rootfs: bool,
+    /// `MS_*` of the root in the container; 0 for private.
+    pub root_propagation: u64,
     pub privileged: bool,
     pub mounts: Vec<Mount>,
     pub shm_size: u64,
@@ -164,6 +178,8 @@ pub(crate) struct Container {
     pub no_shm: bool,
     pub uts: Namespace,
     pub net: Namespace,
+    /// A cgroup namespace of its own.
+    pub own_cgroups: bool,
     /// What makes the interfaces of a network namespace of its own.
     pub net_requests: Vec<NetRequest>,
     /// Answers names in the container.
@@ -189,12 +205,14 @@ pub(crate) struct Container {
     pub health: Option<Health>,
 }
 
-/// A user namespace: who its root is outside of it, and how many ids there are from there on.
+/// A user namespace: who its root is outside of it, and how many ids of users and of groups there are from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Users {
     pub uid: u32,
     pub gid: u32,
     pub count: u32,
+    /// Of groups, where that is another number.
+    pub group_count: u32,
     /// Index of the namespace descriptor of one that is another container's, too.
     pub join: Option<u32>,
 }
@@ -248,7 +266,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     }
     plan.op(OP_STDIO, "set up the standard streams");
     let root = if c.readonly_rootfs { RDONLY } else { 0 };
-    plan.op(OP_PIVOT, "change to the root file system").u64(root);
+    plan.op(OP_PIVOT, "change to the root file system").u64(root).u32(c.root_propagation as u32);
     limits(&mut plan, &c.rlimits);
     if let Some(users) = &c.users {
         plan.op(OP_USER_NS, "enter the user namespace").u32(users.uid).u32(users.gid);
@@ -375,9 +393,10 @@ fn new_namespaces(c: &Container) -> libc::c_int {
 /// The user namespace; from here on, what is made is its root's.
 fn users(plan: &mut PlanWriter, c: &Container) {
     let Some(users) = &c.users else { return };
-    let map = |first: u32| format!("0 {first} {}\n", users.count);
+    let map = |first: u32, count: u32| format!("0 {first} {count}\n");
     plan.op(OP_USER_MAP, "make the user namespace").u32(new_namespaces(c) as u32);
-    plan.u32(users.join.map_or(0, |index| index + 1)).str(map(users.uid)).str(map(users.gid));
+    plan.u32(users.join.map_or(0, |index| index + 1));
+    plan.str(map(users.uid, users.count)).str(map(users.gid, users.group_count));
     plan.op(OP_FS_OWNER, "make files the container's").u32(users.uid).u32(users.gid);
 }
 
@@ -466,12 +485,16 @@ fn join(plan: &mut PlanWriter, c: &Container) {
             plan.op(OP_JOIN_NS, format!("join the {name} namespace")).u32(index).u32(kind as u32);
         }
     }
-    plan.op(OP_CGROUP_NS, "make a cgroup namespace");
+    if c.own_cgroups {
+        plan.op(OP_CGROUP_NS, "make a cgroup namespace");
+    }
 }
 
 fn names(plan: &mut PlanWriter, c: &Container) {
     if c.uts == Namespace::New {
-        plan.op(OP_HOSTNAME, format!("set the host name {}", c.hostname)).str(&c.hostname);
+        if !c.hostname.is_empty() {
+            plan.op(OP_HOSTNAME, format!("set the host name {}", c.hostname)).str(&c.hostname);
+        }
         if !c.domainname.is_empty() {
             plan.op(OP_DOMAINNAME, format!("set the domain name {}", c.domainname)).str(&c.domainname);
         }
@@ -706,11 +729,15 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
-            Mount::FileSystem { kind, source, target, attributes, options } => {
+            Mount::FileSystem { kind, source, target, attributes, propagation, options } => {
                 plan.op(OP_MOUNT, format!("mount {kind} on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
                 plan.str(kind).str(source).str(target).u32(options.len() as u32);
                 for (key, value) in options {
                     plan.str(key).str(owner(c.users.as_ref(), kind, key, value));
+                }
+                if *propagation != 0 {
+                    let sentence = format!("set the propagation of {target}");
+                    plan.op(OP_ATTR, sentence).u64(0).str(target).u32(*propagation as u32);
                 }
             }
         }
@@ -730,7 +757,10 @@ fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
 
 fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, propagation: u64, flags: u32) {
     let sentence = format!("bind {} to {target}", source.display());
-    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(0).str(bytes(source)).str(target);
+    // Which access times are kept is one choice: a new one takes the place of the one before.
+    let clear = if attributes & ATIMES != 0 { ATIMES } else { 0 };
+    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(clear);
+    plan.str(bytes(source)).str(target);
 }
 
 fn limits(plan: &mut PlanWriter, rlimits: &[Rlimit]) {
@@ -756,9 +786,9 @@ fn process(plan: &mut PlanWriter, rights: &Rights, program: &Program) {
 fn identity(plan: &mut PlanWriter, rights: &Rights) {
     let flags = if rights.no_new_privs { ID_NO_NEW_PRIVS } else { 0 };
     plan.op(OP_IDENTITY, format!("become user {:?}", rights.user)).u32(flags).u32(rights.groups.len() as u32);
-    plan.u64(rights.capabilities).u64(rights.capabilities).u64(0).str(&rights.user);
+    plan.u64(rights.capabilities).u64(rights.capabilities).u64(rights.ambient).str(&rights.user);
     for group in &rights.groups {
         plan.str(group);
     }
-    plan.str(&rights.seccomp);
+    plan.str(&rights.seccomp).u64(rights.inheritable).u64(rights.ambient);
 }

@@ -75,7 +75,8 @@ fn bound(name: &str, value: i64) -> Result<u64> {
     }
 }
 
-fn rlimit(name: &str) -> Option<i32> {
+/// The number of a limit by its name in small letters.
+pub(crate) fn rlimit(name: &str) -> Option<i32> {
     let resource = match name {
         "as" => libc::RLIMIT_AS,
         "core" => libc::RLIMIT_CORE,

@@ -83,6 +83,9 @@ fn kind_number(kind: DeviceKind) -> u32 {
     match kind {
         DeviceKind::Block => 1,
         DeviceKind::Char => 2,
+        // Nobody rules pipes.
+        #[cfg(feature = "bundle")]
+        DeviceKind::Pipe => 0,
     }
 }
 
