@@ -606,7 +606,11 @@ impl Monitor {
         let mut answer = Answer { out, length: 0, count: 0, full: false };
         answer.length = head(answer.out, query, &question, 0);
         let mut known = false;
-        self.dns.turn = self.dns.turn.wrapping_add(1);
+        // By chance, not by turns: who asks for two families, or two names of a search list, would get the same one always.
+        if self.dns.turn == 0 {
+            self.dns.turn = sys::monotonic() as usize;
+        }
+        self.dns.turn = self.dns.turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         for index in 0..self.dns.network_count {
             let Some(file) = NamesFile::open(self.run_dir, self.dns.networks[index]) else { continue };
             known |= match question.kind {
@@ -632,9 +636,9 @@ impl Monitor {
     fn addresses(&mut self, file: &NamesFile, name: &[u8], kind: u16, answer: &mut Answer) -> bool {
         let count = file.entries().filter(|entry| entry.name == name).count();
         let mut known = false;
-        // Another one is the first each time.
+        let turn = self.dns.turn >> 33;
         for step in 0..count {
-            let Some(entry) = file.entries().filter(|entry| entry.name == name).nth((step + self.dns.turn) % count) else { continue };
+            let Some(entry) = file.entries().filter(|entry| entry.name == name).nth((step + turn) % count) else { continue };
             if !self.lives(&entry) {
                 continue;
             }
