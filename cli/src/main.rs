@@ -109,6 +109,8 @@ pub struct Globals {
     pub mirrors: Vec<String>,
     /// `--userns-remap`.
     pub userns_remap: Option<String>,
+    /// `--plugin-dir`; empty: the usual ones.
+    pub plugin_dirs: Vec<PathBuf>,
     /// `--small-memory`.
     pub small_memory: bool,
 }
@@ -128,6 +130,9 @@ impl Globals {
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
         options.small_memory = self.small_memory;
+        if !self.plugin_dirs.is_empty() {
+            options.plugin_dirs = self.plugin_dirs.clone();
+        }
         Ok(options)
     }
 }
@@ -147,6 +152,7 @@ const GLOBAL: Command = Command {
         Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
         Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
         Flag::value(&["publish-ip"], "IP", "address that ports are published at where none is named (default all)"),
+        Flag::value(&["plugin-dir"], "DIR", "where plugins are looked for, in place of the usual directories"),
         Flag::value(
             &["insecure-registry"],
             "HOST[:PORT]",
@@ -228,6 +234,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
+        plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {

@@ -42,6 +42,7 @@ const LIST: &[Flag] = &[
 const CREATE: &[Flag] = &[
     Flag::value(&["driver", "d"], "NAME", "bridge (the default), macvlan, ipvlan"),
     Flag::value(&["subnet"], "CIDR", "its addresses"),
+    Flag::value(&["ipam-driver"], "NAME", "who gives out its addresses (default: the engine)"),
     Flag::value(&["ip-range"], "CIDR", "the part of them that is given out"),
     Flag::value(&["gateway"], "ADDRESS", "the host's own"),
     Flag::value(&["aux-address"], "NAME=ADDRESS", "one that is not given out"),
@@ -99,7 +100,11 @@ fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
         check_duplicate: true,
         driver: parsed.last("driver").unwrap_or_default().to_owned(),
         enable_ipv6: parsed.has("ipv6"),
-        ipam: Ipam { config: subnets.iter().enumerate().map(pool).collect(), ..Ipam::default() },
+        ipam: Ipam {
+            driver: parsed.last("ipam-driver").unwrap_or_default().to_owned(),
+            config: subnets.iter().enumerate().map(pool).collect(),
+            ..Ipam::default()
+        },
         internal: parsed.has("internal"),
         options: pairs(parsed, "opt"),
         labels: pairs(parsed, "label"),

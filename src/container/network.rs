@@ -62,11 +62,7 @@ impl Containers {
             return Ok(Joined::default());
         }
         let host = &found.spec.host_config;
-        if !matches!(host.restart_policy.name.as_str(), "" | "no") {
-            for want in wants(&found.spec) {
-                self.check_policy(found, &self.networks.find(&want.network)?)?;
-            }
-        }
+        self.check_policies(&found.spec)?;
         self.networks.join(&Joining {
             container: &found.row.id,
             slot: found.row.slot,
@@ -79,9 +75,19 @@ impl Containers {
         })
     }
 
+    /// Whether its restart policy goes with all its networks.
+    pub(super) fn check_policies(&self, spec: &Spec) -> Result<()> {
+        if mode(spec) == Mode::Networks && !matches!(spec.host_config.restart_policy.name.as_str(), "" | "no") {
+            for want in wants(spec) {
+                self.check_policy(spec, &self.networks.find(&want.network)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A restart is the monitor's, and no monitor speaks to plugins: the two do not go together.
-    fn check_policy(&self, found: &Found, network: &Network) -> Result<()> {
-        let policy = &found.spec.host_config.restart_policy.name;
+    fn check_policy(&self, spec: &Spec, network: &Network) -> Result<()> {
+        let policy = &spec.host_config.restart_policy.name;
         if network.is_remote() && !matches!(policy.as_str(), "" | "no") {
             return Err(Error::unsupported(format!(
                 "a restart policy ({policy}) on network {} of the plugin {} is not supported yet",
@@ -296,7 +302,7 @@ impl Containers {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
         check_connect(&found, &network)?;
-        self.check_policy(&found, &network)?;
+        self.check_policy(&found.spec, &network)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
         if self.network_key(&found, &network).is_some() {
@@ -396,7 +402,33 @@ impl Containers {
         self.networks.tell(network, "connect", &found.row.id)
     }
 
-    fn disconnect_live(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
+    /// Undoes what programs left of a connect that were killed in the middle of it. Not where somebody works on the
+    /// container.
+    pub(super) fn undo_connects(&self) -> Result<()> {
+        for (id, slot) in self.networks.on_several()? {
+            let Some(_busy) = self.states.try_busy(slot)? else { continue };
+            let Ok(found) = self.find(&id) else { continue };
+            if !found.now.is_live() {
+                continue;
+            }
+            for network in self.networks.endpoints(&id)?.into_keys() {
+                let Ok(network) = self.networks.find(&network) else { continue };
+                if self.network_key(&found, &network).is_none() {
+                    // Best effort: its interface may not be there yet.
+                    let _ = self.take_off(found.clone(), &network, "");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn disconnect_live(&self, found: Found, network: &Network, key: &str) -> Result<()> {
+        let id = found.row.id.clone();
+        self.take_off(found, network, key)?;
+        self.networks.tell(network, "disconnect", &id)
+    }
+
+    fn take_off(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
         let ends = self.networks.endpoints(&found.row.id)?;
         let mut steps = Vec::new();
         let (mut ports, mut gone) = (Vec::new(), None);
@@ -423,8 +455,7 @@ impl Containers {
         }
         let joined = changed?;
         self.write_files(&found, &joined)?;
-        self.set_spec(&found, &found.spec)?;
-        self.networks.tell(network, "disconnect", &found.row.id)
+        self.set_spec(&found, &found.spec)
     }
 
     /// Has the monitor take steps in the container's network namespace, and gives it the plan that holds from now on.

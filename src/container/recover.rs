@@ -34,6 +34,7 @@ impl Containers {
         self.sweep()?;
         // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
         let _ = self.networks.heal();
+        let _ = self.undo_connects();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
         for (id, slot) in self.db.read(table::slots)? {

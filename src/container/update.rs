@@ -30,12 +30,15 @@ impl Containers {
             host_config: HostConfig { resources: merged, ..found.spec.host_config.clone() },
             ..Spec::clone(&found.spec)
         };
+        if let Some(policy) = policy {
+            later.host_config.restart_policy = policy.clone();
+            if found.now.is_live() {
+                self.check_policies(&later).map_err(prefix)?;
+            }
+        }
         let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
         if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;
-        }
-        if let Some(policy) = policy {
-            later.host_config.restart_policy = policy.clone();
         }
         let text = serde_json::to_string(&later).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;

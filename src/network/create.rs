@@ -1,5 +1,6 @@
 //! Making and removing networks.
 
+use super::loans::Loan;
 use super::netlink::link::Sub;
 use super::{Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, new_id, options};
 use crate::error::{Error, Result};
@@ -20,7 +21,8 @@ impl Networks {
         if name == "default" || PREDEFINED.iter().any(|(predefined, _)| *predefined == name) {
             return Err(forbidden(format!("operation is not permitted on predefined {name} network ")));
         }
-        let network = self.decide(asked, name)?;
+        let mut loan = self.loan();
+        let network = self.decide(asked, name, &mut loan)?;
         let host = bridge::host_subnets()?;
         let asked_for = network.clone();
         let inserted = self.db.write(Flush::Durable, |tx| {
@@ -57,7 +59,7 @@ impl Networks {
         Ok(NetworkCreated { id: network.id, warning })
     }
 
-    fn decide(&self, asked: &CreateNetwork, name: &str) -> Result<Network> {
+    fn decide(&self, asked: &CreateNetwork, name: &str, loan: &mut Loan) -> Result<Network> {
         let driver = if asked.driver.is_empty() { "bridge" } else { &asked.driver };
         match driver {
             "bridge" | "macvlan" | "ipvlan" => {}
@@ -87,7 +89,7 @@ impl Networks {
         }
         let id = new_id()?;
         let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
-        self.ask_remote(&mut network)?;
+        self.ask_remote(&mut network, loan)?;
         if driver != "bridge" {
             sub(&network)?;
         }

@@ -175,11 +175,12 @@ impl Networks {
         let foreign = ready.iter().any(|(network, ..)| network.is_remote() || network.has_foreign_addresses());
         self.settle(who.container)?;
         let mut leases: Vec<Vec<Lease>> = Vec::new();
+        let mut loan = self.loan();
         let give_back = |leases: &[Vec<Lease>]| {
             ready.iter().zip(leases).for_each(|((network, ..), leases)| self.give_back(network, leases));
         };
         for (network, _, want) in &ready {
-            let got = self.lease(network, &want.settings, who.mac);
+            let got = self.lease(network, &want.settings, who.mac, &mut loan);
             leases.push(got.inspect_err(|_| give_back(&leases))?);
         }
         let given = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready, &leases));
@@ -212,11 +213,14 @@ impl Networks {
 
     /// Has the plugins make their ends, and keeps what they said. All of them, or none.
     fn join_remotes(&self, who: &Joining<'_>, ready: &[(Network, u32, &Want)], docs: &mut [EndpointDoc]) -> Result<()> {
+        let mut prefixes = vec![None; docs.len()];
         for at in 0..docs.len() {
             let network = &ready[at].0;
-            if network.is_remote()
-                && let Err(error) = self.join_remote(who, network, &mut docs[at])
-            {
+            if !network.is_remote() {
+                continue;
+            }
+            let told = self.join_remote(who, network, &mut docs[at]).map(|prefix| prefixes[at] = prefix);
+            if let Err(error) = told {
                 ready.iter().zip(docs.iter()).for_each(|((network, ..), doc)| self.part_remote(network, doc));
                 // What went back is nobody's any more.
                 self.db.write(Flush::Lazy, |tx| {
@@ -225,6 +229,7 @@ impl Networks {
                 return Err(error);
             }
         }
+        super::remote::number_interfaces(docs, &prefixes);
         self.db.write(Flush::Lazy, |tx| {
             for ((network, ..), doc) in ready.iter().zip(docs.iter()) {
                 table::put_endpoint(tx, &row(&network.id, who.container, who.slot, doc)?)?;
@@ -268,7 +273,12 @@ impl Networks {
             }
             _ => network,
         };
-        let leases = self.lease(&network, &want.settings, "")?;
+        // What somebody who was killed at the same left there.
+        if let Some(left) = self.endpoints(who.container)?.get(&network.id) {
+            self.part_remote(&network, left);
+        }
+        let mut loan = self.loan();
+        let leases = self.lease(&network, &want.settings, "", &mut loan)?;
         let given = self.db.write(Flush::Lazy, |tx| {
             let mut doc = self.address(tx, who, "", &network, &want.settings, &leases)?;
             doc.interface = interface.to_owned();
@@ -279,7 +289,14 @@ impl Networks {
         });
         let mut doc = given.inspect_err(|_| self.give_back(&network, &leases))?;
         if network.is_remote() {
-            let joined = self.join_remote(who, &network, &mut doc);
+            let joined = self.join_remote(who, &network, &mut doc).and_then(|prefix| {
+                let Some(prefix) = prefix else { return Ok(()) };
+                let others = self.endpoints(who.container)?;
+                let taken = |name: &str| others.iter().any(|(id, end)| *id != network.id && end.interface == name);
+                let mut names = (0..).map(|number| format!("{prefix}{number}"));
+                doc.interface = names.find(|name| !taken(name)).unwrap_or_default();
+                Ok(())
+            });
             if joined.is_err() {
                 self.part_remote(&network, &doc);
             }
@@ -436,8 +453,8 @@ impl Networks {
 
     /// A start that failed: its ports lead nowhere, and plugins get back what is theirs.
     pub(crate) fn part(&self, container: &str, joined: &Joined) -> Result<()> {
-        self.settle(container)?;
-        self.firewall.remove_ports(&joined.ports())
+        self.firewall.remove_ports(&joined.ports())?;
+        self.settle(container)
     }
 
     fn allocate(
@@ -647,6 +664,15 @@ impl Networks {
             all.entry(row.container_id.clone()).or_default().insert(row.network_id.clone(), read(row)?);
         }
         Ok(all)
+    }
+
+    /// The containers that have ends on more than one network, with their slots.
+    pub(crate) fn on_several(&self) -> Result<Vec<(String, u32)>> {
+        let mut counts: BTreeMap<(String, u32), usize> = BTreeMap::new();
+        for row in self.db.read(table::all_endpoints)?.into_iter().filter(|row| row.left_ns == 0) {
+            *counts.entry((row.container_id, row.slot)).or_default() += 1;
+        }
+        Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(who, _)| who).collect())
     }
 
     /// A container's monitor was killed: what it could not take back is taken back.

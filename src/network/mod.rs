@@ -10,6 +10,7 @@ mod create;
 mod endpoint;
 mod firewall;
 mod list;
+mod loans;
 mod names;
 mod netlink;
 mod options;

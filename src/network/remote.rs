@@ -4,12 +4,13 @@
 //! was there, the next one takes back from the plugins ([`Networks::settle`]).
 
 use super::endpoint::{EndpointDoc, Joining, read, row};
+use super::loans::Loan;
 use super::netlink::link::{self, Address, Script};
 use super::subnet::Subnet;
 use super::{Network, Networks, as_500};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{EndpointSettings, IpamPool, StringMap};
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, Plugins};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS};
@@ -131,7 +132,7 @@ impl Networks {
     }
 
     /// Asks the plugins of a network that is about to be made: is the driver there, which pools does it get.
-    pub(super) fn ask_remote(&self, network: &mut Network) -> Result<()> {
+    pub(super) fn ask_remote(&self, network: &mut Network, loan: &mut Loan) -> Result<()> {
         if network.is_remote() {
             let answer: Capabilities = self.driver(network)?.call("NetworkDriver.GetCapabilities", &Value::Null)?;
             network.spec.scope = if answer.scope == "global" { answer.scope } else { String::new() };
@@ -140,14 +141,14 @@ impl Networks {
             return Err(as_500("ipv4 pool is empty"));
         }
         let Some(ipam) = self.ipam(network)? else { return Ok(()) };
-        let taken = self.take_pools(&ipam, network);
+        let taken = self.take_pools(&ipam, network, loan);
         if taken.is_err() {
             self.give_back_pools(network);
         }
         taken
     }
 
-    fn take_pools(&self, ipam: &Plugin, network: &mut Network) -> Result<()> {
+    fn take_pools(&self, ipam: &Plugin, network: &mut Network, loan: &mut Loan) -> Result<()> {
         let spaces: Spaces = ipam.call("IpamDriver.GetDefaultAddressSpaces", &Value::Null)?;
         let mut asked = std::mem::take(&mut network.spec.ipam.config);
         let is_v6 = |pool: &IpamPool| Subnet::parse(&pool.subnet).is_ok_and(|subnet| subnet.is_v6());
@@ -162,16 +163,20 @@ impl Networks {
             });
             let got: PoolAnswer = ipam.call("IpamDriver.RequestPool", &body)?;
             network.spec.pools.push(got.pool_id.clone());
+            loan.note(&ipam.name, &got.pool_id, "")?;
             let subnet = Subnet::parse(&got.pool)?;
             let told = got.data.as_ref().and_then(|data| data.get(GATEWAY)).cloned().unwrap_or_default();
             let gateway = if pool.gateway.is_empty() && !told.is_empty() {
                 told
             } else {
                 let kind = json!({ "RequestAddressType": GATEWAY });
-                request_address(ipam, &got.pool_id, &pool.gateway, kind)?
+                let given = request_address(ipam, &got.pool_id, &pool.gateway, kind)?;
+                loan.note(&ipam.name, &got.pool_id, &given)?;
+                given
             };
             for address in pool.auxiliary_addresses.values() {
-                request_address(ipam, &got.pool_id, address, Value::Null)?;
+                let given = request_address(ipam, &got.pool_id, address, Value::Null)?;
+                loan.note(&ipam.name, &got.pool_id, &given)?;
             }
             let bare = gateway.split('/').next().unwrap_or_default().to_owned();
             network.spec.ipam.config.push(IpamPool { subnet: subnet.to_string(), gateway: bare, ..pool });
@@ -239,7 +244,13 @@ impl Networks {
     }
 
     /// Addresses of a network whose own are a plugin's.
-    pub(super) fn lease(&self, network: &Network, asked: &EndpointSettings, mac: &str) -> Result<Vec<Lease>> {
+    pub(super) fn lease(
+        &self,
+        network: &Network,
+        asked: &EndpointSettings,
+        mac: &str,
+        loan: &mut Loan,
+    ) -> Result<Vec<Lease>> {
         let Some(ipam) = self.ipam(network)? else { return Ok(Vec::new()) };
         let wanted = asked.ipam_config.clone().unwrap_or_default();
         let mut leases = Vec::new();
@@ -254,12 +265,13 @@ impl Networks {
                 continue;
             }
             let options = json!({ "com.docker.network.endpoint.macaddress": mac });
-            match request_address(&ipam, id, address, options) {
-                Ok(address) => leases.push(Lease { pool: id.clone(), address }),
-                Err(error) => {
-                    self.give_back(network, &leases);
-                    return Err(error);
-                }
+            let got = request_address(&ipam, id, address, options).and_then(|address| {
+                leases.push(Lease { pool: id.clone(), address: address.clone() });
+                loan.note(&ipam.name, id, &address)
+            });
+            if let Err(error) = got {
+                self.give_back(network, &leases);
+                return Err(error);
             }
         }
         Ok(leases)
@@ -267,23 +279,46 @@ impl Networks {
 
     /// Best effort, as above.
     pub(super) fn give_back(&self, network: &Network, leases: &[Lease]) {
-        if leases.is_empty() {
-            return;
+        self.give_back_with(&self.plugins, network, leases);
+    }
+
+    /// Whether the plugin answered, or is not there.
+    fn give_back_with(&self, plugins: &Plugins, network: &Network, leases: &[Lease]) -> bool {
+        if leases.is_empty() || matches!(network.spec.ipam.driver.as_str(), "" | "default" | "null") {
+            return true;
         }
-        let Ok(Some(ipam)) = self.ipam(network) else { return };
+        let ipam = match plugins.find(&network.spec.ipam.driver, "IpamDriver") {
+            Ok(ipam) => ipam,
+            Err(error) => return !is_silent(&error),
+        };
         for lease in leases {
             let address = lease.address.split('/').next().unwrap_or_default();
             let body = json!({ "PoolID": lease.pool, "Address": address });
-            let _ = ipam.call::<Value>("IpamDriver.ReleaseAddress", &body);
+            if ipam.call::<Value>("IpamDriver.ReleaseAddress", &body).is_err_and(|error| is_silent(&error)) {
+                return false;
+            }
         }
+        true
     }
 
     /// Has the driver make the interface of an endpoint, and notes what it said. Who calls it parts again where it fails.
-    pub(super) fn join_remote(&self, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+    /// The answer is what the interface's name begins with in the container, if the driver says so; it has its number then.
+    pub(super) fn join_remote(
+        &self,
+        who: &Joining<'_>,
+        network: &Network,
+        doc: &mut EndpointDoc,
+    ) -> Result<Option<String>> {
         self.make_end(&self.driver(network)?, who, network, doc)
     }
 
-    fn make_end(&self, driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+    fn make_end(
+        &self,
+        driver: &Plugin,
+        who: &Joining<'_>,
+        network: &Network,
+        doc: &mut EndpointDoc,
+    ) -> Result<Option<String>> {
         let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
         let exposed: Vec<Value> = who.exposed.iter().filter_map(|port| transport_port(port)).collect();
         let body = json!({
@@ -330,10 +365,8 @@ impl Networks {
             if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
         };
         (doc.v4_gateway, doc.v6_gateway) = (gateway(&joined.gateway)?, gateway(&joined.gateway_ipv6)?);
-        let prefix = joined.interface_name.dst_prefix;
-        if !prefix.is_empty() && prefix.len() < 12 && prefix.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            doc.interface = doc.interface.replacen("eth", &prefix, 1);
-        }
+        let prefix = Some(joined.interface_name.dst_prefix)
+            .filter(|text| !text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_alphanumeric()));
         let mut routes = Vec::new();
         for route in joined.static_routes.unwrap_or_default() {
             let via = if route.route_type == 0 { gateway(&route.next_hop)? } else { None };
@@ -359,25 +392,31 @@ impl Networks {
             }
         }
         doc.remote = Some(end);
-        Ok(())
+        Ok(prefix)
     }
 
     /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
     /// nothing any more. The caller holds the container.
     pub(crate) fn settle(&self, container: &str) -> Result<()> {
         for stored in self.db.read(|tx| table::of_container(tx, container))? {
-            self.settle_one(&stored)?;
+            if !self.settle_one(&self.plugins, &stored)? {
+                let text = "a plugin does not answer: what the container had of it is not given back";
+                return Err(as_500(text));
+            }
         }
         Ok(())
     }
 
-    fn settle_one(&self, stored: &EndpointRow) -> Result<()> {
+    /// Whether it is done: not where a plugin is there and does not answer.
+    fn settle_one(&self, plugins: &Plugins, stored: &EndpointRow) -> Result<bool> {
         let doc = read(stored)?;
         if doc.remote.is_none() && doc.leases.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
-        if let Ok(network) = self.find(&stored.network_id) {
-            self.part_remote(&network, &doc);
+        if let Ok(network) = self.find(&stored.network_id)
+            && !self.part_with(plugins, &network, &doc)
+        {
+            return Ok(false);
         }
         self.db.write(Flush::Lazy, |tx| {
             // The calls took their time: only what they were about is cleared.
@@ -391,7 +430,8 @@ impl Networks {
                 }
             }
             Ok(())
-        })
+        })?;
+        Ok(true)
     }
 
     /// The same where nobody holds the container: not if somebody does, or if it runs.
@@ -400,17 +440,22 @@ impl Networks {
         if self.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
     }
 
-    /// The same for all that do not run. A network whose plugin is not reached is left for another time.
+    /// The same for all that do not run. A network whose plugin is not reached soon is left for another time: nobody who
+    /// opens the root waits long for a plugin.
     pub(super) fn settle_all(&self) -> Result<()> {
+        self.settle_loans()?;
+        let plugins = self.plugins.hurried();
         let mut silent: Vec<String> = Vec::new();
         for stored in self.db.read(table::all_endpoints)? {
-            let plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
-            if !plugins || silent.contains(&stored.network_id) {
+            let of_plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
+            if !of_plugins || silent.contains(&stored.network_id) {
                 continue;
             }
             if stored.left_ns != 0 {
                 // Its container is gone: the slot may be another's.
-                self.settle_one(&stored)?;
+                if !self.settle_one(&plugins, &stored)? {
+                    silent.push(stored.network_id);
+                }
                 continue;
             }
             if self.is_live(stored.slot)? {
@@ -418,27 +463,58 @@ impl Networks {
             }
             if let Ok(network) = self.find(&stored.network_id)
                 && network.is_remote()
-                && self.driver(&network).is_err()
+                && plugins.find(&network.spec.driver, "NetworkDriver").is_err()
             {
                 silent.push(stored.network_id);
                 continue;
             }
-            self.settle_idle(stored.slot, &stored.container_id)?;
+            let Some(_busy) = self.states.try_busy(stored.slot)? else { continue };
+            if !self.states.now(stored.slot, &stored.container_id)?.is_live() && !self.settle_one(&plugins, &stored)? {
+                silent.push(stored.network_id);
+            }
         }
         Ok(())
     }
 
     pub(crate) fn part_remote(&self, network: &Network, doc: &EndpointDoc) {
-        if let Some(end) = &doc.remote
-            && let Ok(driver) = self.driver(network)
-        {
+        self.part_with(&self.plugins, network, doc);
+    }
+
+    /// Whether the plugins answered, or are not there.
+    fn part_with(&self, plugins: &Plugins, network: &Network, doc: &EndpointDoc) -> bool {
+        if let Some(end) = &doc.remote {
+            let driver = match plugins.find(&network.spec.driver, "NetworkDriver") {
+                Ok(driver) => Some(driver),
+                Err(error) if is_silent(&error) => return false,
+                Err(_) => None,
+            };
             let body = json!({ "NetworkID": network.id, "EndpointID": doc.id });
             let revoke = end.ports.then_some("RevokeExternalConnectivity");
             for method in revoke.into_iter().chain(["Leave", "DeleteEndpoint"]) {
-                let _ = driver.call::<Value>(&format!("NetworkDriver.{method}"), &body);
+                let method = format!("NetworkDriver.{method}");
+                let called = driver.as_ref().map_or(Ok(Value::Null), |driver| driver.call::<Value>(&method, &body));
+                if called.is_err_and(|error| is_silent(&error)) {
+                    return false;
+                }
             }
         }
-        self.give_back(network, &doc.leases);
+        self.give_back_with(plugins, network, &doc.leases)
+    }
+}
+
+/// A plugin that is there and does not answer.
+fn is_silent(error: &Error) -> bool {
+    error.kind() == ErrorKind::Timeout
+}
+
+/// Gives interfaces the names that their drivers want, each kind counted by itself.
+pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<String>]) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (doc, prefix) in docs.iter_mut().zip(prefixes) {
+        let prefix = prefix.as_deref().unwrap_or("eth");
+        let number = counts.entry(prefix).or_default();
+        doc.interface = format!("{prefix}{number}");
+        *number += 1;
     }
 }
 

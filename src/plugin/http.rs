@@ -1,5 +1,6 @@
 //! The little of HTTP that a call of a plugin needs: one request, one answer, a connection each.
 
+use serde::Deserialize;
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a plugin may take for an answer.
-const LIMIT: Duration = Duration::from_secs(30);
+/// How long a plugin may take for an answer, for most who ask.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// The longest answer that is read, in bytes.
-const LONGEST: usize = 4 << 20;
+pub(super) const LONGEST: usize = 4 << 20;
 
 /// Where a plugin listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,15 +19,35 @@ pub(super) enum Address {
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
+    /// The same, over TLS.
+    Tls(String, Tls),
+}
+
+/// `TLSConfig` of a plugin's file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Tls {
+    #[serde(rename = "InsecureSkipVerify")]
+    pub insecure_skip_verify: bool,
+    /// Who vouches for the plugin; absent: those that the host trusts.
+    #[serde(rename = "CAFile")]
+    pub ca_file: Option<PathBuf>,
+    #[serde(rename = "CertFile")]
+    pub cert_file: Option<PathBuf>,
+    #[serde(rename = "KeyFile")]
+    pub key_file: Option<PathBuf>,
 }
 
 impl Address {
-    /// Reads `unix:///path`, `tcp://host:port` or `http://host:port`.
+    /// Reads `unix:///path`, `tcp://host:port`, `http://host:port` or `https://host:port`.
     pub(super) fn parse(text: &str) -> Result<Address, String> {
         match text.split_once("://") {
             Some(("unix", path)) if path.starts_with('/') => Ok(Address::Unix(path.into())),
             Some(("tcp" | "http", host)) if host.contains(':') => Ok(Address::Tcp(host.trim_end_matches('/').into())),
-            Some(("https", _)) => Err("plugins over TLS are not supported yet".into()),
+            Some(("https", _)) if cfg!(not(feature = "registry")) => Err("this build has no TLS".into()),
+            Some(("https", host)) if host.contains(':') => {
+                Ok(Address::Tls(host.trim_end_matches('/').into(), Tls::default()))
+            }
             _ => Err(format!("{text:?} is no plugin's address")),
         }
     }
@@ -71,27 +92,40 @@ impl Stream for TcpStream {
     }
 }
 
-fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
+/// A socket's limit ends a call with either.
+pub(super) fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock)
+}
+
+/// How the bodies are written.
+pub(super) const TYPE: &str = "application/vnd.docker.plugins.v1.2+json";
+
+fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        // Only a build without TLS comes here.
+        Address::Tls(..) => Err(std::io::ErrorKind::Unsupported.into()),
         Address::Tcp(host) => {
             let mut addresses = host.to_socket_addrs()?;
             let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-            Ok(Box::new(TcpStream::connect_timeout(&address, LIMIT)?))
+            Ok(Box::new(TcpStream::connect_timeout(&address, limit)?))
         }
     }
 }
 
 /// `POST /method`.
-pub(super) fn post(address: &Address, method: &str, body: &str) -> Result<Answer, Failed> {
-    const TYPE: &str = "application/vnd.docker.plugins.v1.2+json";
-    let mut stream = connect(address).map_err(Failed::Connect)?;
+pub(super) fn post(address: &Address, method: &str, body: &str, limit: Duration) -> Result<Answer, Failed> {
+    #[cfg(feature = "registry")]
+    if let Address::Tls(host, tls) = address {
+        return super::tls::post(host, tls, method, body, limit);
+    }
+    let mut stream = connect(address, limit).map_err(Failed::Connect)?;
     let request = format!(
         "POST /{method} HTTP/1.1\r\nHost: plugin\r\nAccept: {TYPE}\r\nContent-Type: {TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
-    let until = Instant::now() + LIMIT;
-    stream.limit(LIMIT).map_err(Failed::Talk)?;
+    let until = Instant::now() + limit;
+    stream.limit(limit).map_err(Failed::Talk)?;
     stream.write_all(request.as_bytes()).map_err(Failed::Talk)?;
     let mut bytes = Vec::new();
     let mut part = [0; 8192];
@@ -160,7 +194,7 @@ mod tests {
     fn addresses() {
         assert_eq!(Address::parse("unix:///a/b.sock"), Ok(Address::Unix("/a/b.sock".into())));
         assert_eq!(Address::parse("tcp://h:1"), Ok(Address::Tcp("h:1".into())));
-        for bad in ["", "h:1", "unix://a", "tcp://h", "https://h:1"] {
+        for bad in ["", "h:1", "unix://a", "tcp://h", "https://h", "ftp://h:1"] {
             assert!(Address::parse(bad).is_err(), "{bad}");
         }
     }

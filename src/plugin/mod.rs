@@ -1,6 +1,8 @@
 //! Plugins of other makers: found by their sockets and files in a few directories, spoken to by HTTP.
 
 mod http;
+#[cfg(feature = "registry")]
+mod tls;
 
 use crate::error::{Error, ErrorKind, Result};
 use http::Address;
@@ -12,11 +14,15 @@ use std::time::{Duration, Instant};
 
 /// How long a plugin that does not listen yet is tried again.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// See [`Plugins::hurried`].
+const HURRY: Duration = Duration::from_secs(1);
 
 /// Where plugins are looked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plugins {
     dirs: Vec<PathBuf>,
+    /// How long one may take for an answer.
+    limit: Duration,
 }
 
 /// A plugin that was found.
@@ -24,6 +30,7 @@ pub(crate) struct Plugins {
 pub(crate) struct Plugin {
     pub name: String,
     address: Address,
+    limit: Duration,
 }
 
 /// The file `NAME.json`.
@@ -31,6 +38,8 @@ pub(crate) struct Plugin {
 #[serde(rename_all = "PascalCase")]
 struct Described {
     addr: String,
+    #[serde(rename = "TLSConfig")]
+    tls: Option<http::Tls>,
 }
 
 #[derive(Deserialize)]
@@ -42,7 +51,12 @@ struct Activated {
 
 impl Plugins {
     pub(crate) fn new(dirs: &[PathBuf]) -> Plugins {
-        Plugins { dirs: dirs.to_vec() }
+        Plugins { dirs: dirs.to_vec(), limit: http::LIMIT }
+    }
+
+    /// The same for somebody who has no time: one that does not answer soon is left alone.
+    pub(crate) fn hurried(&self) -> Plugins {
+        Plugins { limit: HURRY, ..self.clone() }
     }
 
     /// Finds a plugin and asks what it does. Errors: there is none of the name, or it does something else.
@@ -58,7 +72,7 @@ impl Plugins {
                 break;
             }
         }
-        let plugin = Plugin { name: name.to_owned(), address: found.ok_or_else(missing)? };
+        let plugin = Plugin { name: name.to_owned(), address: found.ok_or_else(missing)?, limit: self.limit };
         let does: Activated = plugin.call("Plugin.Activate", &Value::Null)?;
         match does.implements.unwrap_or_default().iter().any(|what| what == kind) {
             true => Ok(plugin),
@@ -72,13 +86,17 @@ impl Plugin {
     pub(crate) fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T> {
         let refused = |text: String| Error::new(ErrorKind::Internal, format!("{method}: {text}")).in_area("plugin");
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE.min(self.limit);
         let mut pause = Duration::from_millis(20);
         let answer = loop {
-            match http::post(&self.address, method, &body) {
+            match http::post(&self.address, method, &body, self.limit) {
                 Err(http::Failed::Connect(_)) if Instant::now() < until => {
                     std::thread::sleep(pause);
                     pause *= 2;
+                }
+                Err(http::Failed::Talk(error)) if http::is_timeout(&error) => {
+                    let text = format!("{method}: plugin {} does not answer within {:?}", self.name, self.limit);
+                    return Err(Error::new(ErrorKind::Timeout, text).in_area("plugin"));
                 }
                 Err(failed) => return Err(refused(format!("plugin {}: {failed}", self.name))),
                 Ok(answer) => break answer,
@@ -122,7 +140,11 @@ fn locate(dir: &Path, name: &str) -> Result<Option<Address>> {
         let described = below.join(format!("{name}.json"));
         if let Ok(text) = std::fs::read_to_string(&described) {
             let plugin: Described = serde_json::from_str(&text).map_err(|e| bad(&described, &e.to_string()))?;
-            return Address::parse(&plugin.addr).map(Some).map_err(|why| bad(&described, &why));
+            let address = Address::parse(&plugin.addr).map_err(|why| bad(&described, &why))?;
+            return Ok(Some(match (address, plugin.tls) {
+                (Address::Tls(host, _), Some(tls)) => Address::Tls(host, tls),
+                (address, _) => address,
+            }));
         }
     }
     Ok(None)

@@ -18,7 +18,7 @@ impl Plugin {
         let dir = world.root.dir.join("plugins");
         std::fs::create_dir_all(&dir).expect("a directory");
         world.with_options(|options| options.plugin_dirs = vec![dir.clone()]);
-        let (socket, log) = (dir.join("toy.sock"), dir.join("log"));
+        let (socket, log) = (dir.join("toy.sock"), dir.join("calls.log"));
         let program = project().join("tests/support/network-plugin.py");
         let child = Command::new("python3").arg(program).arg(&socket).arg(&log).spawn().expect("python3");
         let plugin = Plugin { child, log };
@@ -39,6 +39,18 @@ impl Plugin {
     fn names(&self) -> Vec<String> {
         let bare = |name: String| name.split('.').nth(1).unwrap_or_default().to_owned();
         self.calls().into_iter().map(|(name, _)| bare(name)).collect()
+    }
+
+    /// From now on these methods do not answer.
+    fn hang(&self, methods: &str) {
+        std::fs::write(format!("{}.hang", self.log.display()), methods).expect("say what hangs");
+    }
+
+    /// The addresses and pools that it has given.
+    fn taken(&self) -> Value {
+        let socket = self.log.with_file_name("toy.sock");
+        let text = sh(&format!("curl -s -X POST --unix-socket {} http://plugin/Toy.Taken", socket.display()));
+        serde_json::from_str(&text).expect("an answer")
     }
 
     fn forget(&self) {
@@ -177,6 +189,220 @@ fn an_interface_that_a_driver_only_speaks_of() {
     fails(world.root.engine.container_start(&id, None, None), coracle::ErrorKind::Unsupported, text);
     world.root.engine.network_remove("far").expect("remove");
     assert!(world.root.engine.network_inspect("bridge").expect("inspect").containers.len() == 1);
+}
+
+/// Found by its file, at a port, both sides with certificates.
+#[test]
+fn a_driver_over_tls() {
+    let mut world = World::new();
+    let dir = world.root.dir.join("plugins");
+    std::fs::create_dir_all(&dir).expect("a directory");
+    sh(&format!(
+        "cd {}; openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem 2>&1
+         for who in server client; do
+           openssl req -newkey rsa:2048 -nodes -subj /CN=$who -keyout $who.key -out $who.csr 2>&1
+           printf 'subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE' > ext
+           openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $who.pem 2>&1
+         done",
+        dir.display()
+    ));
+    let log = dir.join("calls.log");
+    let program = project().join("tests/support/network-plugin.py");
+    let child = Command::new("python3").arg(program).arg("-").arg(&log).arg(&dir).spawn().expect("python3");
+    let plugin = Plugin { child, log };
+    wait_for("the plugin", || std::net::TcpStream::connect("127.0.0.1:7443").is_ok());
+    world.with_options(|options| options.plugin_dirs = vec![dir.clone()]);
+    let described = |tls: Value| {
+        let text = json!({ "Name": "toy", "Addr": "https://127.0.0.1:7443", "TLSConfig": tls }).to_string();
+        std::fs::write(dir.join("toy.json"), text).expect("describe it");
+        world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": { "Driver": "toy" } }))
+    };
+    let path = |name: &str| dir.join(name);
+    let client = json!({ "CertFile": path("client.pem"), "KeyFile": path("client.key") });
+    let with = |key: &str, value: Value| {
+        let mut all = client.clone();
+        all[key] = value;
+        all
+    };
+    for (tls, why) in [
+        (Value::Null, "certificate"),
+        (client.clone(), "certificate"),
+        (json!({ "CAFile": path("ca.pem") }), "ertificate"),
+        (with("CAFile", json!(path("nothing"))), "nothing: No such file"),
+        (with("KeyFile", Value::Null), "CertFile and KeyFile belong together"),
+    ] {
+        let error = described(tls.clone()).expect_err("refused");
+        assert!(error.message().contains(why), "{tls}: {error}");
+    }
+    assert_eq!(plugin.names(), Vec::<String>::new(), "nobody was told anything");
+    described(with("InsecureSkipVerify", json!(true))).expect("a plugin that nobody vouches for, as asked for");
+    world.root.engine.network_remove("far").expect("remove");
+    described(with("CAFile", json!(path("ca.pem")))).expect("a network");
+    let on = json!({ "HostConfig": { "NetworkMode": "far" } });
+    assert_eq!(world.run("ping -c 1 -w 2 10.200.0.1 >/dev/null && echo reached", on).out(), "reached");
+}
+
+/// Kills a program at each call that it makes: what it got until then goes back with the next open.
+#[test]
+fn what_plugins_gave_to_killed_programs() {
+    let mut world = World::new();
+    let plugin = Plugin::start(&mut world);
+    let dirs = world.root.dir.join("plugins");
+    let reopen = |world: &mut World| world.with_options(|options| options.plugin_dirs = vec![dirs.clone()]);
+    let killed_at = |world: &World, method: &str, words: &[&str]| {
+        plugin.hang(method);
+        plugin.forget();
+        let mut command = Command::new(built("coracle"));
+        command.arg("--root").arg(world.root.dir.join("root")).arg("--run").arg(world.root.dir.join("run"));
+        let mut child = command.arg("--plugin-dir").arg(&dirs).args(words).spawn().expect("run coracle");
+        wait_for(method, || plugin.calls().iter().any(|(name, _)| name == method));
+        child.kill().expect("kill it");
+        child.wait().expect("its end");
+        plugin.hang("");
+    };
+    let create = ["network", "create", "--driver", "toy", "--ipam-driver", "toy", "far"];
+    for method in ["IpamDriver.RequestAddress", "NetworkDriver.CreateNetwork"] {
+        killed_at(&world, method, &create);
+        // What hung goes on: nobody is there to give back what comes of it.
+        wait_for(&format!("what came before {method} to be given back"), || {
+            let _ = world.root.engine.network_remove("far");
+            reopen(&mut world);
+            let left = plugin.taken();
+            left["Pools"] == 0 && left["Addresses"].as_array().is_some_and(|all| all.len() <= 1)
+        });
+        sh("ip link del plugin0 || true");
+        let socket = dirs.join("toy.sock");
+        let release = r#"{"PoolID": "pool-1", "Address": "10.200.0.1"}"#;
+        sh(&format!(
+            "curl -s -X POST -d '{release}' --unix-socket {} http://p/IpamDriver.ReleaseAddress",
+            socket.display()
+        ));
+    }
+    let ipam = json!({ "Driver": "toy" });
+    world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": ipam })).expect("a network");
+    let before = plugin.taken();
+    let on = json!({ "HostConfig": { "NetworkMode": "far" } });
+    world.root.create("one", body(&["sleep", "1000"], on));
+    world.sleeper("two", json!({}));
+    for method in ["NetworkDriver.CreateEndpoint", "NetworkDriver.Join"] {
+        for words in [&["start", "one"][..], &["network", "connect", "far", "two"]] {
+            killed_at(&world, method, words);
+            wait_for(&format!("what came before {method} of {words:?} to be given back"), || {
+                reopen(&mut world);
+                plugin.taken() == before
+            });
+        }
+    }
+    world.root.start("one");
+    world.root.engine.container_kill("one", None, None).expect("kill");
+    wait_for("its end", || world.root.status("one") == "exited");
+    reopen(&mut world);
+    assert_eq!(plugin.taken(), before);
+}
+
+/// One that hangs holds up who asked it, and nobody else.
+#[test]
+fn a_plugin_that_hangs() {
+    let mut world = World::new();
+    let plugin = Plugin::start(&mut world);
+    let pool = json!({ "Config": [{ "Subnet": "10.200.0.0/24" }] });
+    world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": pool })).expect("a network");
+    let on = json!({ "HostConfig": { "NetworkMode": "far" } });
+    world.sleeper("gone", on.clone());
+    world.sleeper("two", json!({}));
+    let one = world.root.create("one", body(&["true"], on));
+    plugin.hang("NetworkDriver.CreateEndpoint NetworkDriver.Leave");
+    world.root.engine.container_kill("gone", None, None).expect("kill");
+    let quick = |what: &str, work: &dyn Fn()| {
+        let begun = std::time::Instant::now();
+        work();
+        assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{what}: {:?}", begun.elapsed());
+    };
+    let engine = world.root.engine.clone();
+    let host = std::fs::File::open("/proc/thread-self/ns/net").expect("this host");
+    let starting = std::thread::spawn(move || {
+        nix::sched::setns(host, nix::sched::CloneFlags::CLONE_NEWNET).expect("the same host");
+        engine.container_start(&one, None, None)
+    });
+    wait_for("the call", || plugin.names().contains(&"CreateEndpoint".to_owned()));
+    quick("another start", &|| assert_eq!(world.run("echo here", json!({})).out(), "here"));
+    quick("lists", &|| {
+        world.root.engine.network_inspect("far").expect("inspect");
+        assert_eq!(world.root.status("one"), "created");
+        assert_eq!(world.root.status("gone"), "exited");
+    });
+    quick("another network", &|| {
+        world.network(json!({ "Name": "near" })).expect("a network");
+        let body = ConnectNetwork { container: "two".into(), endpoint_config: None };
+        world.root.engine.network_connect("near", &body, None).expect("connect");
+    });
+    let dirs = world.root.dir.join("plugins");
+    quick("an open", &|| {
+        let mut options = options_at(&world.root.dir);
+        options.plugin_dirs = vec![dirs.clone()];
+        drop(coracle::Engine::open_with(options).expect("open the root again"));
+    });
+    // What it did not take back then, it takes back later.
+    plugin.hang("");
+    starting.join().expect("the start").expect("it starts after all");
+    plugin.forget();
+    world.with_options(|options| options.plugin_dirs = vec![dirs]);
+    assert!(plugin.names().ends_with(&["Leave".to_owned(), "DeleteEndpoint".to_owned()]), "{:?}", plugin.names());
+}
+
+/// Each kind of name is counted by itself, and none is given twice.
+#[test]
+fn names_of_interfaces() {
+    let mut world = World::new();
+    let _plugin = Plugin::start(&mut world);
+    let pool = json!({ "Config": [{ "Subnet": "10.200.0.0/24" }] });
+    world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": pool })).expect("a network");
+    world.network(json!({ "Name": "near" })).expect("a network");
+    world.network(json!({ "Name": "a" })).expect("a network");
+    let id = world.root.create(
+        "all",
+        body(
+            &["sleep", "1000"],
+            json!({ "HostConfig": { "NetworkMode": "a" }, "NetworkingConfig": { "EndpointsConfig": { "a": {} } } }),
+        ),
+    );
+    let connect = |network: &str| {
+        let body = ConnectNetwork { container: id.clone(), endpoint_config: None };
+        world.root.engine.network_connect(network, &body, None).expect("connect");
+    };
+    let disconnect = |network: &str| {
+        let body = DisconnectNetwork { container: id.clone(), force: false };
+        world.root.engine.network_disconnect(network, &body, None).expect("disconnect");
+    };
+    let names = || world.root.exec(&id, &["ls", "/sys/class/net"]).ok().replace('\n', " ");
+    connect("far");
+    connect("near");
+    world.root.start(&id);
+    assert_eq!(names(), "eth0 eth1 lo plug0");
+    disconnect("a");
+    assert_eq!(names(), "eth1 lo plug0");
+    connect("bridge");
+    assert_eq!(names(), "eth0 eth1 lo plug0");
+    disconnect("far");
+    connect("a");
+    connect("far");
+    assert_eq!(names(), "eth0 eth1 eth2 lo plug0");
+    // A driver that wants the name that bridges have.
+    disconnect("far");
+    world.root.engine.network_remove("far").expect("remove");
+    let pool = json!({ "Config": [{ "Subnet": "10.200.0.0/24" }] });
+    let made = json!({ "Name": "far", "Driver": "toy", "IPAM": pool, "Options": { "prefix": "eth" } });
+    world.network(made).expect("a network");
+    connect("far");
+    assert_eq!(names(), "eth0 eth1 eth2 eth3 lo");
+    // A policy that needs a monitor to speak to plugins is refused, whenever it comes.
+    let update = UpdateContainer {
+        restart_policy: serde_json::from_value(json!({ "Name": "always" })).expect("a policy"),
+        ..UpdateContainer::default()
+    };
+    let text = "a restart policy (always) on network far of the plugin toy is not supported yet";
+    fails(world.root.engine.container_update(&id, &update), coracle::ErrorKind::Unsupported, text);
+    assert_eq!(world.root.inspect(&id).host_config.restart_policy.name, "");
 }
 
 #[test]

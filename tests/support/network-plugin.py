@@ -1,18 +1,23 @@
 """A network and address plugin for the tests: veth pairs on a bridge of its own, addresses from one pool.
 
-network-plugin.py SOCKET LOG: serves until it is killed; each call is a line `Method BODY` of the log.
+network-plugin.py SOCKET LOG [CERTIFICATES]: at a Unix socket, or, where there is a directory with certificates (ca.pem,
+server.pem, server.key), over TLS at port 7443 of this host for clients that it vouches for; serves until it is killed; each call is a line `Method BODY` of the log. A method whose name is
+in the file LOG.hang waits until it is not there any more, before it does anything.
 """
 
 import json
 import os
 import socketserver
+import ssl
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler
 
 socket_path, log_path = sys.argv[1:3]
 BRIDGE = "plugin0"
 taken = set()
+pools = [0]
 settings = {}
 
 
@@ -46,7 +51,7 @@ def join(body):
     if "missing" in settings:
         inside = "nowhere0"
     return {
-        "InterfaceName": {"SrcName": inside, "DstPrefix": "plug"},
+        "InterfaceName": {"SrcName": inside, "DstPrefix": settings.get("prefix", "plug")},
         "Gateway": "10.200.0.1",
         "StaticRoutes": [
             {"Destination": "10.201.0.0/16", "RouteType": 0, "NextHop": "10.200.0.1"},
@@ -57,6 +62,15 @@ def join(body):
 
 def leave(body):
     subprocess.run(["ip", "link", "del", names(body["EndpointID"])[0]], capture_output=True)
+
+
+def request_pool(body):
+    pools[0] += 1
+    return {"PoolID": "pool-1", "Pool": "10.200.0.0/24"}
+
+
+def release_pool(body):
+    pools[0] -= 1
 
 
 def request_address(body):
@@ -71,7 +85,16 @@ def request_address(body):
     return {"Address": wanted + "/24"}
 
 
+def hangs(method):
+    try:
+        with open(log_path + ".hang") as names:
+            return method in names.read().split()
+    except FileNotFoundError:
+        return False
+
+
 CALLS = {
+    "Toy.Taken": lambda body: {"Addresses": sorted(taken), "Pools": pools[0]},
     "Plugin.Activate": lambda body: {"Implements": ["NetworkDriver", "IpamDriver"]},
     "NetworkDriver.GetCapabilities": lambda body: {"Scope": "local"},
     "NetworkDriver.CreateNetwork": create_network,
@@ -81,19 +104,27 @@ CALLS = {
     "NetworkDriver.Join": join,
     "NetworkDriver.Leave": leave,
     "IpamDriver.GetDefaultAddressSpaces": lambda body: {"LocalDefaultAddressSpace": "here"},
-    "IpamDriver.RequestPool": lambda body: {"PoolID": "pool-1", "Pool": "10.200.0.0/24"},
-    "IpamDriver.ReleasePool": lambda body: None,
+    "IpamDriver.RequestPool": request_pool,
+    "IpamDriver.ReleasePool": release_pool,
     "IpamDriver.RequestAddress": request_address,
     "IpamDriver.ReleaseAddress": lambda body: taken.discard(body["Address"]),
 }
 
 
 class Handler(BaseHTTPRequestHandler):
+    def handle(self):
+        try:
+            super().handle()
+        except BrokenPipeError:
+            """Who asked is gone."""
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         method = self.path[1:]
         with open(log_path, "a") as log:
             log.write(f"{method} {body.decode()}\n")
+        while hangs(method):
+            time.sleep(0.02)
         status, answer = 200, {}
         try:
             answer = CALLS[method](json.loads(body or "null")) or {}
@@ -118,6 +149,22 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         """A client that has its answer goes."""
 
 
+class TlsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request, client_address):
+        """As above."""
+
+
+if len(sys.argv) > 3:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[3] + "/server.pem", sys.argv[3] + "/server.key")
+    context.load_verify_locations(sys.argv[3] + "/ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = TlsServer(("127.0.0.1", 7443), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.serve_forever()
 if os.path.exists(socket_path):
     os.unlink(socket_path)
 Server(socket_path, Handler).serve_forever()
