@@ -292,6 +292,8 @@ impl Containers {
             return Ok(());
         }
         let dir = self.dir(&found.row.id);
+        // Who writes last has looked last: its own connects and its links' starts come from several programs.
+        let _one_at_a_time = self.lock_files(&found.row.id)?;
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let spec = &found.spec;
         let host_network = spec.host_config.network_mode == "host";
@@ -310,6 +312,12 @@ impl Containers {
             false => spec::resolv_conf(&resolvers, &spec.host_config),
         };
         dirs::write(&dir.join("resolv.conf"), &text)
+    }
+
+    fn lock_files(&self, id: &str) -> Result<File> {
+        let path = self.dir(id);
+        let dir = File::open(&path).and_then(|dir| dir.lock().map(|()| dir));
+        dir.map_err(|e| Error::io(format_args!("lock {}", path.display()), &e))
     }
 
     pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {

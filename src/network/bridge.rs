@@ -81,9 +81,34 @@ impl Networks {
         self.firewall.remove_ports(&gone)
     }
 
-    /// Puts back what another program took: the firewall, bridges of running containers. Nothing is made that nobody
-    /// needs.
+    /// Takes away the interfaces of networks that are removed: who removed one was killed before it came to them. Under
+    /// [`Networks::lock`], as they are made: what has no row now had none when it was made, or lost it since.
+    fn sweep_own(&self) -> Result<()> {
+        let known = self.all()?;
+        let orphan = |link: &Link| {
+            let own = owner(&link.alias).filter(|(_, key, _)| *key == self.firewall.key());
+            own.is_some_and(|(id, ..)| known.iter().all(|network| network.id != id && parent(network) != link.name))
+        };
+        let orphans: Vec<Link> = links()?.into_iter().filter(orphan).collect();
+        for link in &orphans {
+            let mut m = Messages::new();
+            link::delete_link(&mut m, link.index);
+            request(m, "remove the interface of a network that is gone")?;
+        }
+        if !orphans.is_empty() && self.firewall.is_there()? { self.make_firewall() } else { Ok(()) }
+    }
+
+    /// Puts back what another program took: the firewall, bridges of running containers; and takes away what a killed one
+    /// left. Nothing is made that nobody needs.
     pub(crate) fn heal(&self) -> Result<()> {
+        let named = |link: &Link| self.is_ours(link);
+        let known = self.all()?;
+        let has_row = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| known.iter().any(|other| other.id == id));
+        if links()?.iter().any(|link| named(link) && !has_row(link)) {
+            let _here = self.kernel.lock();
+            let _everywhere = self.lock()?;
+            self.sweep_own()?;
+        }
         let rows = self.db.read(table::all_endpoints)?;
         let mut needed: Vec<String> = Vec::new();
         for row in rows {
@@ -155,14 +180,15 @@ impl Networks {
         }
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
+        self.sweep_own()?;
         if left {
             return Ok(());
         }
         if self.firewall.is_there()? {
             self.firewall.remove()?;
         }
-        // Another bridge (of another root, of another program) may need what this root was the first to switch on.
-        if links()?.iter().any(|link| link.kind == "bridge") { Ok(()) } else { self.restore_settings() }
+        // Another bridge (of another root, of another program) may need what a root of ours was the first to switch on.
+        self.restore_settings(|| Ok(links()?.iter().any(|link| link.kind == "bridge")))
     }
 
     /// The index of the interface that a macvlan or ipvlan network hangs on; one that is the network's own is made.

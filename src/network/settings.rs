@@ -1,10 +1,13 @@
 //! Settings of the host that forwarding needs: each changed only where it differs, with a record of what it was, so that
-//! whoever ends using the networks leaves the host as it was found.
+//! whoever is the last to use networks on the host, of all roots, leaves it as it was found.
 
 use super::Networks;
 use crate::error::{Error, Result};
+use crate::kernel::file::{Contended, lock_byte};
 use crate::model::HostSetting;
-use std::path::Path;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// The files of `/proc/sys/net`.
 const BASE: &str = "/proc/sys/net";
@@ -25,59 +28,119 @@ pub(super) fn set(key: &str, value: &str) -> Result<Option<String>> {
     Ok(Some(before))
 }
 
+/// What all roots of a host share: the record of its settings.
+struct Shared {
+    path: PathBuf,
+    /// Keeps other programs out.
+    _lock: File,
+}
+
 impl Networks {
-    /// What this root's programs changed of the host since it was booted, with the values from before. Interfaces' own
+    /// What was changed of the host since it was booted, by whichever root, with the values from before. Interfaces' own
     /// settings are not among them: they go with the interface.
     pub(crate) fn changed_settings(&self) -> Vec<HostSetting> {
-        let text = std::fs::read(self.settings_path()).unwrap_or_default();
-        let all: Vec<HostSetting> = serde_json::from_slice(&text).unwrap_or_default();
         let now = |setting: HostSetting| HostSetting { now: get(&setting.name), ..setting };
-        all.into_iter().map(now).collect()
+        read(&self.settings_path()).into_iter().map(now).collect()
     }
 
-    /// Changes a setting of the whole host. Under [`Networks::lock`].
+    /// Changes a setting of the whole host.
     pub(super) fn change_setting(&self, key: &str, value: &str) -> Result<()> {
+        if get(key) == value {
+            return Ok(());
+        }
+        let shared = self.shared_settings()?;
         let before = get(key);
         if before != value {
-            let mut all = self.changed_settings();
+            let mut all = read(&shared.path);
             // The oldest value counts: it is the host's own.
             if all.iter().all(|setting| setting.name != key) {
                 all.push(HostSetting { name: key.into(), before, set: value.into(), now: String::new() });
             }
             // Before it is done: what is recorded and was not done is not given back either.
-            self.write_settings(&all)?;
+            write(&shared.path, &all)?;
             set(key, value)?;
         }
         Ok(())
     }
 
-    /// Gives the host back what was changed, but for what somebody changed since. Under [`Networks::lock`].
-    pub(super) fn restore_settings(&self) -> Result<()> {
-        let changed = self.changed_settings();
-        if changed.is_empty() {
+    /// Gives the host back what was changed, but for what somebody changed since. `needed` says, once no other root can
+    /// change anything, whether somebody still needs it.
+    pub(super) fn restore_settings(&self, needed: impl FnOnce() -> Result<bool>) -> Result<()> {
+        if !self.settings_path().exists() {
             return Ok(());
         }
-        for setting in changed.iter().rev().filter(|setting| setting.now == setting.set) {
+        let shared = self.shared_settings()?;
+        if needed()? {
+            return Ok(());
+        }
+        for setting in read(&shared.path).iter().rev().filter(|setting| get(&setting.name) == setting.set) {
             set(&setting.name, &setting.before)?;
         }
-        match std::fs::remove_file(self.settings_path()) {
+        match std::fs::remove_file(&shared.path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove the record of settings", &e)),
             _ => Ok(()),
         }
     }
 
-    fn write_settings(&self, all: &[HostSetting]) -> Result<()> {
+    fn shared_settings(&self) -> Result<Shared> {
         let path = self.settings_path();
-        let staged = path.with_extension("new");
-        let text = serde_json::to_vec(all).map_err(|e| Error::internal(format!("write the settings: {e}")))?;
-        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.and_then(|()| std::fs::write(&staged, text))
-            .and_then(|()| std::fs::rename(&staged, &path))
-            .map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
+        let dir = path.parent().unwrap_or(&self.run);
+        let lock = dir.join("settings.lock");
+        let failed = |e: &std::io::Error| Error::io(format_args!("open {}", lock.display()), e);
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
+        let mut open = File::options();
+        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock);
+        let file = file.map_err(|e| failed(&e))?;
+        lock_byte(&file, 0, Contended::Wait)?;
+        sweep(dir);
+        Ok(Shared { path, _lock: file })
     }
 
-    fn settings_path(&self) -> std::path::PathBuf {
-        self.run.join("net/settings")
+    /// One file for each network namespace that is a host; a root that may not write there has its own.
+    fn settings_path(&self) -> PathBuf {
+        let shared = Path::new(SHARED);
+        let usable = match std::fs::metadata(shared) {
+            Ok(there) => there.is_dir() && there.uid() == nix::unistd::geteuid().as_raw(),
+            Err(_) => nix::unistd::geteuid().is_root() && shared.parent().is_some_and(Path::is_dir),
+        };
+        if !usable {
+            return self.run.join("net/settings");
+        }
+        let inode = std::fs::metadata(OWN_NAMESPACE).map_or(0, |namespace| namespace.ino());
+        shared.join(format!("{inode}-{}", crate::kernel::netlink::namespace_cookie()))
+    }
+}
+
+/// Where the records of all roots are.
+const SHARED: &str = "/run/coracle-host";
+const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+fn read(path: &Path) -> Vec<HostSetting> {
+    serde_json::from_slice(&std::fs::read(path).unwrap_or_default()).unwrap_or_default()
+}
+
+fn write(path: &Path, all: &[HostSetting]) -> Result<()> {
+    let staged = path.with_extension("new");
+    let text = serde_json::to_vec(all).map_err(|e| Error::internal(format!("write the settings: {e}")))?;
+    std::fs::write(&staged, text)
+        .and_then(|()| std::fs::rename(&staged, path))
+        .map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
+}
+
+/// Best effort: removes the records of network namespaces that no process and no name in /run/netns is in any more. Under
+/// the lock.
+fn sweep(dir: &Path) {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let processes = entries(Path::new("/proc")).map(|process| process.join("ns/net"));
+    let own = [PathBuf::from(OWN_NAMESPACE)];
+    let all = processes.chain(entries(Path::new("/run/netns"))).chain(own);
+    let alive: Vec<u64> = all.filter_map(|path| Some(std::fs::metadata(path).ok()?.ino())).collect();
+    for path in entries(dir) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let inode = name.split_once('-').and_then(|(inode, _)| inode.parse::<u64>().ok());
+        if inode.is_some_and(|inode| !alive.contains(&inode)) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

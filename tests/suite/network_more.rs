@@ -82,6 +82,33 @@ fn settings_of_the_host_are_recorded_and_given_back() {
     assert_eq!(forward(), "1");
 }
 
+/// Two roots on one host: who came first changed its settings, who goes last gives them back.
+#[test]
+fn settings_are_given_back_by_the_last_root() {
+    let world = World::new();
+    let forwards = || sh("cat /proc/sys/net/ipv4/ip_forward").trim().to_owned();
+    // A new host has what the first one has at the moment.
+    sh("echo 0 > /proc/sys/net/ipv4/ip_forward");
+    let before = forwards();
+    let other = Root::new();
+    let one = world.sleeper("one", json!({}));
+    let two = other.sleeper_with("two", networked(json!({})));
+    let told = |root: &Root| root.engine.info().expect("info")["HostSettings"].to_string();
+    assert!(told(&world.root).contains("ip_forward") && told(&other) == told(&world.root), "{}", told(&other));
+    world.root.engine.container_kill(&one, None, None).expect("kill");
+    world.root.engine.network_release().expect("release");
+    assert_eq!(forwards(), "1", "the other one needs it");
+    other.engine.container_kill(&two, None, None).expect("kill");
+    other.engine.network_release().expect("release");
+    assert_eq!((forwards(), told(&other).as_str()), (before, "[]"));
+    assert!(sh("ls /run/coracle-host").lines().all(|name| !name.starts_with(&format!("{}-", inode()))));
+}
+
+/// The number of this test's network namespace.
+fn inode() -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace"))
+}
+
 #[test]
 fn what_is_left_of_one_that_is_gone_is_taken_off_by_force() {
     let world = World::new();
