@@ -127,11 +127,13 @@ fn write(path: &Path, all: &[HostSetting]) -> Result<()> {
         .map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
-/// Best effort: removes the records of network namespaces that no process and no name in /run/netns is in any more. Under
+/// Best effort: removes the records of network namespaces that no thread and no name in /run/netns is in any more. Under
 /// the lock.
 fn sweep(dir: &Path) {
     let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let processes = entries(Path::new("/proc")).map(|process| process.join("ns/net"));
+    // A thread may be in another one than its process.
+    let tasks = entries(Path::new("/proc")).flat_map(|process| entries(&process.join("task")));
+    let processes = tasks.map(|task| task.join("ns/net"));
     let own = [PathBuf::from(OWN_NAMESPACE)];
     let all = processes.chain(entries(Path::new("/run/netns"))).chain(own);
     let alive: Vec<u64> = all.filter_map(|path| Some(std::fs::metadata(path).ok()?.ino())).collect();

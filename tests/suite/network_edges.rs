@@ -95,7 +95,13 @@ fn translated_and_routed() {
     for routes in ["ip route add 10.62.0.0/24 via 10.77.0.1", "ip -6 route add fd62::/64 via fd77::1"] {
         world.outside_sh(routes);
     }
-    let seen = far.there(|| TcpListener::bind("[::]:7000").expect("a port"));
+    let listener = far.there(|| TcpListener::bind("[::]:7000").expect("a port"));
+    let (tell, seen) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        while let Ok((_stream, from)) = listener.accept() {
+            let _ = tell.send(from.ip().to_canonical());
+        }
+    });
     for (network, ours) in [("translated", ["10.77.0.1", "fd77::1"]), ("routed", ["10.62.0.2", "fd62::2"])] {
         let port = if network == "routed" { "8081" } else { "8080" };
         let mut more = published("80/tcp", "", port);
@@ -104,7 +110,7 @@ fn translated_and_routed() {
         for (to, ours) in ["10.88.0.2", "fd88::2"].into_iter().zip(ours) {
             let sent = world.root.exec(&id, &["sh", "-c", &format!("echo hi | nc -w 2 {to} 7000")]);
             assert_eq!(sent.code, 0, "{network} to {to}: {}", sent.err());
-            let from = seen.accept().expect("a connection").1.ip().to_canonical();
+            let from = seen.recv_timeout(SOON).expect("a connection");
             assert_eq!(from, ours.parse::<IpAddr>().expect("an address"), "{network} to {to}");
         }
         for host in [HOST, "[fd77::1]"] {
