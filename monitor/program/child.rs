@@ -869,7 +869,7 @@ fn ok(result: Result<()>) -> Step {
 fn not_kernel_files(target: &[u8], at: i32) -> Step {
     const PROC_MAGIC: u64 = 0x9fa0;
     if !target.starts_with(b"/proc/") && os(sys::fs_magic(at))? == PROC_MAGIC {
-        return Err(errno(EPERM));
+        return Err(Failure { errno: EPERM, detail: DETAIL_IN_PROCFS, ..Failure::default() });
     }
     Ok(())
 }
@@ -1005,9 +1005,21 @@ fn seccomp(filter: &[u8]) -> Step {
     os(unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }).map(|_| ())
 }
 
+/// Tries again for a while where the program is being written: a program that was just put there may still be open in
+/// another process between its clone and its exec. Without a pause of the kernel's: the filter of system calls is in force.
 fn execve(program: *const u8, argv: usize, envp: usize) -> i32 {
-    // SAFETY: the arrays end with a null and hold C strings of the plan's mapping.
-    unsafe { sys::call(nr::EXECVE, &[program as usize, argv, envp]) }.err().unwrap_or(0)
+    const ATTEMPTS: u32 = 5000;
+    const SPINS: u32 = 2000;
+    let mut attempt = 0;
+    loop {
+        // SAFETY: the arrays end with a null and hold C strings of the plan's mapping.
+        let failed = unsafe { sys::call(nr::EXECVE, &[program as usize, argv, envp]) }.err().unwrap_or(0);
+        attempt += 1;
+        if failed != ETXTBSY || attempt == ATTEMPTS {
+            return failed;
+        }
+        (0..SPINS).for_each(|_| core::hint::spin_loop());
+    }
 }
 
 /// Tries the program in every directory of `PATH`.

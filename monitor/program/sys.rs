@@ -95,6 +95,7 @@ pub const EINVAL: i32 = 22;
 pub const ENAMETOOLONG: i32 = 36;
 pub const ELOOP: i32 = 40;
 pub const EPERM: i32 = 1;
+pub const ETXTBSY: i32 = 26;
 pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
 pub const EPIPE: i32 = 32;

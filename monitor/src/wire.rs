@@ -311,6 +311,8 @@ pub const DETAIL_BAD_USER_FILE: u32 = 6;
 
 /// A health check that was killed because it took too long.
 pub const DETAIL_TIMEOUT: u32 = 7;
+/// A link of the image leads the place of a mount into procfs.
+pub const DETAIL_IN_PROCFS: u32 = 8;
 
 /// Statuses of a state record.
 pub const STATUS_CREATED: u32 = 0;

@@ -4,6 +4,9 @@ use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
 use coracle_monitor::wire::*;
 
+/// The step that opens what the container itself has as `/dev/null`, or its terminal.
+const STREAMS: &str = "set up the standard streams";
+
 /// What a failed start is told as, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> (Error, i32) {
     let invalid = |text: String, code: i32| (Error::invalid(text), code);
@@ -29,6 +32,14 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         DETAIL_BAD_USER_FILE => {
             let text = "the image's /etc/passwd and /etc/group must be regular files of at most 10 MiB";
             return invalid(format!("user {user:?}: {text}"), 128);
+        }
+        DETAIL_IN_PROCFS => {
+            let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
+            return (Error::new(ErrorKind::Internal, text), 128);
+        }
+        _ if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) => {
+            let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
+            return (Error::new(ErrorKind::Internal, text), 128);
         }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
             let path = sentence.trim_start_matches("change to directory ");

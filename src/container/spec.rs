@@ -219,6 +219,11 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
         host.lxc_conf.clear();
         warnings.push("The lxc execution driver is not supported. LxcConf discarded.".into());
     }
+    if !host.cgroup.is_empty() {
+        // Of a runtime that engines no longer have; dockerd takes it and does nothing.
+        host.cgroup.clear();
+        warnings.push("A group by the name of a container is not supported. Cgroup discarded.".into());
+    }
     if host.auto_remove {
         host.auto_remove = false;
         warnings

@@ -204,6 +204,33 @@ fn put_into_running_and_stopped() {
     assert_eq!(root.exec("running", &["cat", "/d"]).out(), "a file now");
 }
 
+/// As dockerd has it: an archive goes to the container's own directories of these names, which its kernel's file systems
+/// cover as long as it runs. Neither the kernel's files nor devices are reached, for writing or for reading.
+#[test]
+fn directories_below_proc_sys_and_dev_are_the_container_s_own() {
+    let root = Root::new();
+    let limit = || std::fs::read_to_string("/proc/sys/kernel/ostype").expect("a setting of the host");
+    let before = limit();
+    for id in three(&root) {
+        for dir in ["/proc", "/sys", "/dev"] {
+            put(&root, &id, dir, tar_of(&[("put", File, "covered")])).unwrap_or_else(|e| panic!("put to {dir}: {e}"));
+            assert_eq!(get(&root, &id, &format!("{dir}/put"))["put"].4, b"covered");
+        }
+        put(&root, &id, "/", tar_of(&[("proc/sys/kernel/ostype", File, "301")])).expect("put");
+        assert_eq!(limit(), before);
+        fails(
+            root.engine.container_archive_stat(&id, "/proc/self/status", None),
+            ErrorKind::NotFound,
+            "Could not find the file /proc/self/status",
+        );
+        // A device of an archive is a file like any other, and opens nothing from here.
+        let found = names(&get(&root, &id, "/dev")).iter().any(|name| name.ends_with("null"));
+        assert!(!found, "the container's devices are in the archive");
+    }
+    let look = "ls /proc/put /sys/put /dev/put 2>/dev/null; cat /proc/sys/kernel/ostype";
+    assert_eq!(root.exec("running", &["sh", "-c", look]).out(), before.trim_end());
+}
+
 #[test]
 fn compressed_and_broken_archives() {
     let root = Root::new();
@@ -441,6 +468,20 @@ fn archives_that_try_to_get_out() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
         }
         assert!(get(&root, id, "/up/bin/busybox").contains_key("busybox"));
+    }
+    // Links in a volume, which another container may have made, lead nowhere else either.
+    let links = tar_of(&[("abs", Symlink, &outside), ("up", Symlink, &format!("../../../../../../..{outside}"))]);
+    put(&root, &created, "/hv", links).expect("put links");
+    let other = root.sleeper_with("other-user", host(json!({ "Binds": ["hv:/hv"] })));
+    for id in [&created, &other] {
+        for path in ["/hv/abs", "/hv/abs/.", "/hv/up", "/hv"] {
+            let _ = put(&root, id, path, tar_of(&[("new", File, "x"), ("abs/new", File, "x"), ("up/new", File, "x")]));
+            assert_eq!(std::fs::read_dir(&canary).expect("list").count(), 1, "{path}");
+        }
+        match root.engine.container_archive_stat(id, "/hv/abs/file", None) {
+            Ok(_) => assert_ne!(get(&root, id, "/hv/abs/file")["file"].4, b"untouched"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+        }
     }
     // A mount is not removed for an entry of its name, nor for one above it; and nothing in it is.
     let nested = root.create("nested", body(&["true"], host(json!({ "Binds": ["keep:/a/b/keep"] }))));

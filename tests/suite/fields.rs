@@ -261,8 +261,14 @@ fn storage_is_bounded_or_refused_with_the_reason() {
             root.wait(&id);
             let out = root.logs(&id).out();
             assert!(out.contains("No space left") || out.contains("quota exceeded"), "{out}");
+            // Others are not bounded by it, and what it had can be used again.
+            assert!(root.sh(script).ok().ends_with(&(30 << 20).to_string()));
+            root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+            let again = root.sh_with("dd if=/dev/zero of=/some bs=1M count=8 2>&1", host(json!({ "StorageOpt": { "size": "10M" } })));
+            assert_eq!(again.code, 0, "{}", again.out());
         }
         Err(error) => {
+            assert!(std::env::var_os("CORACLE_QUOTA").is_none(), "there are project quotas, and still: {error}");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             assert!(error.message().starts_with("StorageOpt: size needs project quotas"), "{error}");
             let left = root.dir.join("root/containers");
@@ -324,11 +330,12 @@ fn a_privileged_exec_has_all_rights() {
 // field: HostConfig.LxcConf
 // field: HostConfig.Mounts.Consistency
 // field: HostConfig.ContainerIDFile
+// field: HostConfig.Cgroup
 #[test]
 fn fields_of_other_systems_are_taken_and_warned_about() {
     let root = Root::new();
     let asked = json!({ "CpuCount": 2, "CpuPercent": 50, "DiskQuota": 1 << 30, "ConsoleSize": [25, 80],
-        "LxcConf": { "a": "b" }, "ContainerIDFile": "/no/where",
+        "LxcConf": { "a": "b" }, "ContainerIDFile": "/no/where", "Cgroup": "container:x",
         "Mounts": [{ "Type": "tmpfs", "Target": "/t", "Consistency": "cached" }] });
     let create: CreateBody = serde_json::from_value(body(&["cat", "/proc/mounts"], host(asked))).expect("a body");
     let created = root.engine.container_create(Some("elsewhere"), &create).expect("create");
@@ -337,6 +344,7 @@ fn fields_of_other_systems_are_taken_and_warned_about() {
         "linux does not support CPU count. Count discarded.",
         "linux does not support a disk quota. DiskQuota discarded.",
         "The lxc execution driver is not supported. LxcConf discarded.",
+        "A group by the name of a container is not supported. Cgroup discarded.",
     ] {
         assert!(created.warnings.iter().any(|warning| warning == text), "{:?} lacks {text}", created.warnings);
     }

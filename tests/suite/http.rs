@@ -204,6 +204,54 @@ fn an_exec_is_left_by_its_keys() {
     assert_eq!((&detail["Running"], &detail["DetachKeys"]), (&json!(true), &json!("AXg=")), "{detail}");
 }
 
+// operation: POST /containers/{name}/attach
+#[test]
+fn an_attach_has_the_log_the_stream_or_both_and_is_left_by_its_keys() {
+    let served = Served::new();
+    let script = "echo out; echo err >&2; read line; echo got $line; exec sleep 1000";
+    let asked = body(&["sh", "-c", script], json!({ "OpenStdin": true }));
+    whole(&served, "POST", "/containers/create?name=shown", &asked);
+    whole(&served, "POST", "/containers/shown/start", &Value::Null);
+    served.root.wait_for("its lines", || served.root.logs("shown").err() == "err");
+    let attach = |query: &str| ask(&served, "POST", &format!("/containers/shown/attach?{query}"), UPGRADE, "").0;
+    let all = |query: &str| {
+        let mut stream = attach(query);
+        let mut frames = Vec::new();
+        let mut head = [0; 8];
+        while stream.read_exact(&mut head).is_ok() {
+            let mut data = vec![0; u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize];
+            stream.read_exact(&mut data).expect("a frame");
+            frames.push((head[0], String::from_utf8_lossy(&data).into_owned()));
+        }
+        frames.sort();
+        frames
+    };
+    let (out, err) = ((1, "out\n".to_owned()), (2, "err\n".to_owned()));
+    assert_eq!(all("logs=1&stdout=1&stderr=1"), [out.clone(), err.clone()]);
+    assert_eq!(all("logs=1&stderr=1"), [err]);
+    assert_eq!(all("logs=1&stdout=1"), [out]);
+    assert_eq!(all("stdout=1&stderr=1"), [], "neither the log nor the stream");
+    // What was, then what comes; one that looks on types nothing.
+    let mut both = attach("logs=1&stream=1&stdin=1&stdout=1");
+    let mut new = attach("stream=1&stdout=1");
+    assert_eq!(frame(&mut both), (1, b"out\n".to_vec()));
+    both.write_all(b"word\n").expect("type");
+    for stream in [&mut both, &mut new] {
+        assert_eq!(frame(stream), (1, b"got word\n".to_vec()));
+    }
+    // The keys of a container with a terminal: the conversation ends, the container goes on, and it is told.
+    let mut events = served.root.engine.events(&of_containers()).expect("events");
+    let asked = body(&["sh", "-c", "echo ready; exec sleep 1000"], json!({ "OpenStdin": true, "Tty": true }));
+    whole(&served, "POST", "/containers/create?name=typed", &asked);
+    whole(&served, "POST", "/containers/typed/start", &Value::Null);
+    let path = "/containers/typed/attach?stream=1&stdin=1&stdout=1&detachKeys=ctrl-b,q";
+    let (mut stream, _) = ask(&served, "POST", path, UPGRADE, "");
+    stream.write_all(b"\x02q").expect("type the keys");
+    stream.read_to_end(&mut Vec::new()).expect("the end of the conversation");
+    events_until(&mut events, |event| event.action == "detach");
+    assert_eq!(served.root.status("typed"), "running");
+}
+
 /// A client's frame of a websocket.
 fn message(kind: u8, data: &[u8]) -> Vec<u8> {
     let mask = [7, 77, 177, 99];

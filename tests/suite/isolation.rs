@@ -165,6 +165,7 @@ fn links_of_an_image_lead_mounts_inside_the_root_and_not_into_procfs() {
         .symlink("later", "/lib/new")
         .symlink("loop", "loop")
         .symlink("kernel", "/proc")
+        .symlink("devices", "/dev")
         .end();
     let id = root.create("", body(&["true"], json!({})));
     let put = PutArchive::default();
@@ -179,9 +180,13 @@ fn links_of_an_image_lead_mounts_inside_the_root_and_not_into_procfs() {
     let id = start(json!({ "Tmpfs": { "/later/x": "" } }), &["sh", "-c", look]).expect("start");
     assert_eq!(root.wait(&id), 0);
     for (host, error) in [
-        (json!({ "Tmpfs": { "/kernel": "" } }), "mount tmpfs on /kernel: operation not permitted"),
-        (json!({ "Tmpfs": { "/kernel/sys/net": "" } }), "mount tmpfs on /kernel/sys/net: operation not permitted"),
-        (json!({ "Binds": ["/etc:/kernel/tty"] }), "bind /etc to /kernel/tty: operation not permitted"),
+        (json!({ "Tmpfs": { "/kernel": "" } }), "mount tmpfs on /kernel: a link of the image leads into /proc, where nothing is mounted"),
+        (json!({ "Tmpfs": { "/kernel/sys/net": "" } }), "mount tmpfs on /kernel/sys/net: a link of the image leads into /proc, where nothing is mounted"),
+        (json!({ "Binds": ["/etc:/kernel/tty"] }), "bind /etc to /kernel/tty: a link of the image leads into /proc, where nothing is mounted"),
+        (
+            json!({ "Binds": ["/etc:/devices"] }),
+            "set up the standard streams: a link of the image led a mount onto /dev or a device of the container's own",
+        ),
         (json!({ "Tmpfs": { "/loop": "" } }), "mount tmpfs on /loop: too many levels of symbolic links"),
     ] {
         assert_eq!(start(host, &["true"]).expect_err("a refusal").message(), error);

@@ -130,6 +130,15 @@ fn worker() {
         "churn" => crate::churn::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
         "busy" => crate::kills::program(&engine, number.parse().expect("a number")),
         "start-all" => crate::kills::start_all(&engine),
+        "exec-and-vanish" => {
+            for script in ["exec sleep 0.2", "sleep 0.3 & exit 7"] {
+                let config = serde_json::json!({ "Cmd": ["sh", "-c", script] });
+                let config: ExecConfig = serde_json::from_value(config).expect("an exec body");
+                let exec = engine.exec_create("survivor", &config).expect("exec create");
+                engine.exec_start(&exec, None, Some(&soon())).expect("exec start");
+            }
+            nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("kill");
+        }
         "start-and-vanish" => {
             engine.container_start("survivor", None, Some(&soon())).expect("start");
             // No clean-up of any kind, as a crash.

@@ -53,6 +53,38 @@ fn failures_are_tried_again_while_no_program_is_there() {
 }
 
 #[test]
+fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
+    let root = Root::new();
+    let script = "i=0; while :; do echo line $i; i=$((i+1)); test $i -gt 3000 && exec sleep 1000; done";
+    let log = json!({ "Type": "json-file", "Config": { "max-size": "20k", "max-file": "3" } });
+    let id = root.create("survivor", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": log, "Init": true } })));
+    for order in ["start-and-vanish", "exec-and-vanish"] {
+        let worker = super::many::spawn_worker(order, &root, 0).wait().expect("wait for the program");
+        assert!(!worker.success(), "it was to be killed");
+    }
+    // Nobody looks.
+    std::thread::sleep(Duration::from_millis(1500));
+    let monitor = super::many::monitor_of(&root, &id);
+    let children = |pid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
+        text.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect::<Vec<i32>>()
+    };
+    assert_eq!(children(monitor), [root.pid(&id)], "exec'd processes are not reaped");
+    // What they left behind was the init's.
+    assert_eq!(children(root.pid(&id)).len(), 1, "the init does not reap");
+    let dir = root.dir.join("root/containers").join(&id);
+    let mut files: Vec<u64> = std::fs::read_dir(&dir)
+        .expect("its directory")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().contains("-json.log"))
+        .map(|entry| entry.metadata().expect("stat").len())
+        .collect();
+    files.sort_unstable();
+    assert!(files.len() == 3 && files[2] <= 20 * 1024, "{files:?}");
+    assert!(root.logs(&id).out().ends_with("line 3000"));
+}
+
+#[test]
 fn success_ends_on_failure_and_not_always() {
     let root = Root::new();
     let done = root.create("done", body(&["true"], policy("on-failure", 0)));

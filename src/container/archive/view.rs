@@ -107,22 +107,19 @@ impl Containers {
     /// The overlay of a container that does not run.
     fn overlay(&self, found: &Found, access: Access) -> Result<OwnedFd> {
         let dir = self.dir(&found.row.id);
-        let (upper, work, empty) = (dir.join("upper"), dir.join("work"), self.root.join("tmp/empty"));
-        let layers = self.images.rootfs(&found.row.image_id)?;
+        let (upper, work) = (dir.join("upper"), dir.join("work"));
+        // With the mount points that the image lacks, as a start has them.
+        let layers = self.lower(&found.row.image_id)?;
         let mut lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
-        if access == Access::Write {
-            if lower.is_empty() {
-                super::super::dirs::make(&empty)?;
-                lower.push(&empty);
+        let mounted = match access {
+            Access::Write => mount::overlay(&lower, Some((&upper, &work)), SAFE),
+            _ => {
+                lower.insert(0, &upper);
+                mount::overlay(&lower, None, READ_ATTRIBUTES)
             }
-            return mount::overlay(&lower, Some((&upper, &work)), SAFE);
-        }
-        lower.insert(0, &upper);
-        if lower.len() == 1 {
-            super::super::dirs::make(&empty)?;
-            lower.push(&empty);
-        }
-        mount::overlay(&lower, None, READ_ATTRIBUTES)
+        };
+        // A removal may have taken it meanwhile.
+        mounted.or_else(|error| self.if_there(found, Err(error)))
     }
 
     fn parts(&self, found: &Found, access: Access) -> Result<Vec<Part>> {

@@ -331,7 +331,6 @@ fn what_is_not_built_is_refused_by_name() {
         (json!({"Image": ""}), "Image"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
-        (hosted(json!({"Cgroup": "container:x"})), "Cgroup"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
         (hosted(json!({"SecurityOpt": ["apparmor=x"]})), "SecurityOpt"),
     ];
