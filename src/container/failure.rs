@@ -38,7 +38,8 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             return (Error::new(ErrorKind::Internal, text), 128);
         }
         _ if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) => {
-            let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
+            let text =
+                format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
             return (Error::new(ErrorKind::Internal, text), 128);
         }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {

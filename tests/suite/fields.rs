@@ -264,7 +264,10 @@ fn storage_is_bounded_or_refused_with_the_reason() {
             // Others are not bounded by it, and what it had can be used again.
             assert!(root.sh(script).ok().ends_with(&(30 << 20).to_string()));
             root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
-            let again = root.sh_with("dd if=/dev/zero of=/some bs=1M count=8 2>&1", host(json!({ "StorageOpt": { "size": "10M" } })));
+            let again = root.sh_with(
+                "dd if=/dev/zero of=/some bs=1M count=8 2>&1",
+                host(json!({ "StorageOpt": { "size": "10M" } })),
+            );
             assert_eq!(again.code, 0, "{}", again.out());
         }
         Err(error) => {

@@ -180,9 +180,18 @@ fn links_of_an_image_lead_mounts_inside_the_root_and_not_into_procfs() {
     let id = start(json!({ "Tmpfs": { "/later/x": "" } }), &["sh", "-c", look]).expect("start");
     assert_eq!(root.wait(&id), 0);
     for (host, error) in [
-        (json!({ "Tmpfs": { "/kernel": "" } }), "mount tmpfs on /kernel: a link of the image leads into /proc, where nothing is mounted"),
-        (json!({ "Tmpfs": { "/kernel/sys/net": "" } }), "mount tmpfs on /kernel/sys/net: a link of the image leads into /proc, where nothing is mounted"),
-        (json!({ "Binds": ["/etc:/kernel/tty"] }), "bind /etc to /kernel/tty: a link of the image leads into /proc, where nothing is mounted"),
+        (
+            json!({ "Tmpfs": { "/kernel": "" } }),
+            "mount tmpfs on /kernel: a link of the image leads into /proc, where nothing is mounted",
+        ),
+        (
+            json!({ "Tmpfs": { "/kernel/sys/net": "" } }),
+            "mount tmpfs on /kernel/sys/net: a link of the image leads into /proc, where nothing is mounted",
+        ),
+        (
+            json!({ "Binds": ["/etc:/kernel/tty"] }),
+            "bind /etc to /kernel/tty: a link of the image leads into /proc, where nothing is mounted",
+        ),
         (
             json!({ "Binds": ["/etc:/devices"] }),
             "set up the standard streams: a link of the image led a mount onto /dev or a device of the container's own",

@@ -162,7 +162,8 @@ fn the_default_network() {
     // Packets leave under the host's address: the neighbour knows no other.
     let out = world.run(&format!("ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), json!({})).ok();
     assert_eq!(out, "reached");
-    let mut stats = world.root.engine.container_stats(&id, StatsQuery { stream: false, one_shot: true }).expect("stats");
+    let mut stats =
+        world.root.engine.container_stats(&id, StatsQuery { stream: false, one_shot: true }).expect("stats");
     let networks = stats.next(Some(&soon())).expect("a sample").expect("a sample").networks.expect("its networks");
     assert!(networks["eth0"].rx_packets > 0 && networks["eth0"].tx_bytes > 0, "{networks:?}");
     world.root.engine.container_stop(&id, Some(1000), None).expect("stop");

@@ -57,7 +57,8 @@ fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
     let root = Root::new();
     let script = "i=0; while :; do echo line $i; i=$((i+1)); test $i -gt 3000 && exec sleep 1000; done";
     let log = json!({ "Type": "json-file", "Config": { "max-size": "20k", "max-file": "3" } });
-    let id = root.create("survivor", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": log, "Init": true } })));
+    let id = root
+        .create("survivor", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": log, "Init": true } })));
     for order in ["start-and-vanish", "exec-and-vanish"] {
         let worker = super::many::spawn_worker(order, &root, 0).wait().expect("wait for the program");
         assert!(!worker.success(), "it was to be killed");
