@@ -12,6 +12,9 @@ use crate::types::*;
 use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery};
 use engine::{AttachOptions, Changed};
 use libc::c_char;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+use std::cell::RefCell;
 use std::os::fd::IntoRawFd;
 
 /// Lists containers, newest first.
@@ -40,7 +43,12 @@ pub unsafe extern "C" fn coracle_container_list(
             before: query.text("before")?,
             filters: query.filters()?,
         };
-        out.give_json(&root.engine().container_list(&query)?)?;
+        let list = Listed { engine: root.engine(), query: &query, failed: RefCell::new(None) };
+        let given = out.give_json(&list);
+        match list.failed.into_inner() {
+            Some(error) => return Err(error.into()),
+            None => given?,
+        }
         Ok(CORACLE_OK)
     })
 }
@@ -515,5 +523,34 @@ fn status(changed: Changed) -> coracle_status {
     match changed {
         Changed::Yes => CORACLE_OK,
         Changed::No => CORACLE_UNCHANGED,
+    }
+}
+
+/// A list that is written while it is made: all of it at once would be memory that the C library takes and gives back with
+/// each call, which takes longer than the rest.
+struct Listed<'a> {
+    engine: &'a engine::Engine,
+    query: &'a ListContainers,
+    failed: RefCell<Option<engine::Error>>,
+}
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut unwritten = None;
+        let made = self.engine.container_list_each(self.query, |container| {
+            list.serialize_element(&container).map_err(|error| {
+                unwritten = Some(error);
+                engine::Error::invalid("the list cannot be written")
+            })
+        });
+        match (unwritten, made) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => {
+                *self.failed.borrow_mut() = Some(error);
+                Err(serde::ser::Error::custom("the list cannot be made"))
+            }
+            (None, Ok(())) => list.end(),
+        }
     }
 }

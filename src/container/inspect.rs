@@ -20,9 +20,24 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 impl Containers {
     /// Lists containers, newest first.
     pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
+        let mut list = Vec::new();
+        self.list_each(query, &mut |summary| {
+            list.push(summary);
+            Ok(())
+        })?;
+        Ok(list)
+    }
+
+    /// The same one by one.
+    pub(crate) fn list_each(
+        &self,
+        query: &ListContainers,
+        visit: &mut dyn FnMut(ContainerSummary) -> Result<()>,
+    ) -> Result<()> {
         let all = self.all()?;
         let networks = self.network_view_of_all()?;
-        let mut views: Vec<ContainerView> = all.iter().map(|found| view(found, &networks, query)).collect();
+        let mut views: Vec<ContainerView> =
+            all.iter().enumerate().map(|(place, found)| view(place, found, &networks, query)).collect();
         for link in self.links()? {
             if let Some(view) = views.iter_mut().find(|view| view.id == link.child_id) {
                 view.links.push(link.name());
@@ -30,15 +45,12 @@ impl Containers {
         }
         let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
         let chosen = select(&views, query, &ancestors)?;
-        let by_id: BTreeMap<&str, &Found> = all.iter().map(|found| (found.row.id.as_str(), found)).collect();
         let now = now_ns();
         let mut images = ImageNames::new(&self.images);
-        chosen
-            .iter()
-            .filter_map(|view| {
-                by_id.get(view.id.as_str()).map(|found| self.summary(found, view, &networks, &mut images, query, now))
-            })
-            .collect()
+        for view in chosen {
+            visit(self.summary(&all[view.place], view, &networks, &mut images, query, now)?)?;
+        }
+        Ok(())
     }
 
     fn summary(
@@ -182,10 +194,11 @@ impl<'a> ImageNames<'a> {
 }
 
 /// What the query chooses by; the rest is left empty.
-fn view(found: &Found, view: &network::View, query: &ListContainers) -> ContainerView {
+fn view(place: usize, found: &Found, view: &network::View, query: &ListContainers) -> ContainerView {
     let asks = |filter: &str| query.filters.contains_key(filter);
     let networks = if asks("network") { network::networks(found, view) } else { BTreeMap::new() };
     ContainerView {
+        place,
         id: found.row.id.clone(),
         name: found.row.name.clone(),
         links: Vec::new(),

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 /// A container as far as a list chooses by it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContainerView {
+    /// Which of all it is.
+    pub place: usize,
     pub id: String,
     /// Without a slash.
     pub name: String,

@@ -168,16 +168,8 @@ impl Containers {
 
     fn found(&self, row: ContainerRow) -> Result<Found> {
         let spec = self.specs.of(&row.id, &row.spec)?;
-        self.found_with(row, spec)
-    }
-
-    fn found_with(&self, row: ContainerRow, spec: Arc<Spec>) -> Result<Found> {
         let now = self.states.now(row.slot, &row.id)?;
-        let mut row = row;
-        if now.lost && row.error.is_empty() {
-            row.error = recover::LOST.into();
-        }
-        Ok(Found { row, spec, now })
+        Ok(found_as(row, spec, now))
     }
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
@@ -199,7 +191,12 @@ impl Containers {
         let read = |row: ContainerRow, text: &str| Ok((self.specs.of(&row.id, text)?, row));
         let rows = self.db.read(|tx| table::each(tx, read))?;
         self.specs.keep_only(rows.iter().map(|(_, row)| row.id.as_str()));
-        rows.into_iter().map(|(spec, row)| self.found_with(row, spec)).collect()
+        let states = self.states.glance()?;
+        let found = rows.into_iter().map(|(spec, row)| {
+            let now = self.states.now_in(&states, row.slot, &row.id)?;
+            Ok(found_as(row, spec, now))
+        });
+        found.collect()
     }
 
     /// The containers made from an image, by its id.
@@ -234,6 +231,13 @@ impl Containers {
         }
         self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))
     }
+}
+
+fn found_as(mut row: ContainerRow, spec: Arc<Spec>, now: Now) -> Found {
+    if now.lost && row.error.is_empty() {
+        row.error = recover::LOST.into();
+    }
+    Found { row, spec, now }
 }
 
 fn not_running(id: &str) -> Error {

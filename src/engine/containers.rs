@@ -14,6 +14,15 @@ impl Engine {
     pub fn container_list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         self.0.containers.list(query)
     }
+    /// The same one by one, as they are put together: a long list takes no memory beside what `visit` keeps. Ends with the
+    /// first error of `visit`.
+    pub fn container_list_each(
+        &self,
+        query: &ListContainers,
+        mut visit: impl FnMut(ContainerSummary) -> Result<()>,
+    ) -> Result<()> {
+        self.0.containers.list_each(query, &mut visit)
+    }
     /// Creates a container from a local image; `name` absent: one is made up.
     pub fn container_create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
         self.0.containers.create(name, body)

@@ -46,6 +46,18 @@ impl Now {
     }
 }
 
+/// Records as they were a moment ago.
+pub(crate) struct Glance(Vec<u8>);
+
+impl Glance {
+    /// The record in a slot, if it is this container's; none where it was just being written.
+    fn record(&self, slot: u32, id: &str) -> Option<State> {
+        let at = offset(slot) as usize;
+        let bytes = self.0.get(at..at + STATE_LEN)?.first_chunk()?;
+        State::from_bytes(bytes).filter(|state| id.as_bytes().get(..8) == Some(&state.id))
+    }
+}
+
 fn is_live(status: u32) -> bool {
     matches!(status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
 }
@@ -105,7 +117,28 @@ impl States {
 
     /// What is known of the container with this id in this slot.
     pub(crate) fn now(&self, slot: u32, id: &str) -> Result<Now> {
-        let record = read(&self.run, slot, id)?.filter(|state| state.boot == self.boot_id);
+        self.now_of(read(&self.run, slot, id)?, slot, id)
+    }
+
+    /// All records of the run directory at once, for who asks for many: [`States::now_in`].
+    pub(crate) fn glance(&self) -> Result<Glance> {
+        let failed = |e: std::io::Error| Error::io("read the states of containers", &e);
+        let mut all = vec![0; self.run.metadata().map_err(failed)?.len() as usize];
+        let got = self.run.read_at(&mut all, 0).map_err(failed)?;
+        all.truncate(got);
+        Ok(Glance(all))
+    }
+
+    /// The same as [`States::now`], by a record that was read with the others'.
+    pub(crate) fn now_in(&self, glance: &Glance, slot: u32, id: &str) -> Result<Now> {
+        match glance.record(slot, id) {
+            Some(state) => self.now_of(Some(state), slot, id),
+            None => self.now(slot, id),
+        }
+    }
+
+    fn now_of(&self, record: Option<State>, slot: u32, id: &str) -> Result<Now> {
+        let record = record.filter(|state| state.boot == self.boot_id);
         let mut now = match record {
             Some(state) => Now { state, lost: false, rebooted: false, stale: false },
             None => {
@@ -143,11 +176,9 @@ impl States {
 
     /// The first characters of the ids of containers whose records say that they run, while no monitor lives.
     pub(crate) fn lost(&self) -> Result<Vec<String>> {
-        let failed = |e: std::io::Error| Error::io("read the states of containers", &e);
-        let mut all = vec![0; self.run.metadata().map_err(failed)?.len() as usize];
-        let got = self.run.read_at(&mut all, 0).map_err(failed)?;
+        let Glance(all) = self.glance()?;
         let mut lost = Vec::new();
-        for (slot, bytes) in all[..got].as_chunks::<STATE_LEN>().0.iter().enumerate() {
+        for (slot, bytes) in all.as_chunks::<STATE_LEN>().0.iter().enumerate() {
             let live = |state: &State| state.boot == self.boot_id && is_live(state.status);
             if let Some(state) = State::from_bytes(bytes).filter(live)
                 && !self.has_monitor(slot as u32)?
