@@ -47,6 +47,8 @@ pub struct Monitor {
     /// The container's root. It outlives the container's mount namespace until everybody knows of the end: letting an
     /// overlay go writes out the whole file system below it, which takes a millisecond, or seconds where others write.
     pub root: i32,
+    /// The container's mount namespace, kept as long: the process that takes it along takes its time to end.
+    pub mounts: i32,
     pub master: i32,
     pub stdin: i32,
     /// Descriptors that the next process gets as its standard streams; -1: it gets pipes.
@@ -228,7 +230,7 @@ impl Monitor {
         self.boot = BOOT;
         self.init = 0;
         (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
-        self.root = -1;
+        (self.root, self.mounts) = (-1, -1);
         self.direct = [-1; 3];
         self.hold = -1;
     }

@@ -11,12 +11,18 @@ fn fails(index: u32) -> impl Fn(i32) -> Failure {
 }
 
 impl Monitor {
-    /// Makes the directories, writes the limits, opens what a child joins through.
-    pub fn make_cgroups(&mut self) -> Outcome {
+    /// Makes the directories, writes the limits, opens what a child joins through: of the groups that must be there
+    /// before the first process, or of the others.
+    pub fn make_cgroups(&mut self, late: bool) -> Outcome {
         let Some((_, ops)) = Ops::of(self.limits) else { return Ok(()) };
         let mut file = Kept { path: b"", fd: -1 };
+        let mut are_late = false;
         for mut op in ops {
             let failed = fails(op.index);
+            are_late |= op.code == OP_CGROUP_LATE;
+            if are_late != late {
+                continue;
+            }
             match op.code {
                 OP_CGROUP_DIR => {
                     let join = op.payload.u32() != 0;
@@ -43,8 +49,24 @@ impl Monitor {
                 _ => {}
             }
         }
-        self.begin_oom();
+        if late {
+            self.begin_oom();
+        }
         Ok(())
+    }
+
+    /// Gives the first process what it joins its groups through.
+    pub fn hand_groups(&self, report: i32) {
+        let mut left = &self.cgroups[..self.cgroup_count];
+        loop {
+            let (now, later) = left.split_at(left.len().min(MAX_FDS));
+            // One that is gone has said why, or its end says it.
+            let _ = sys::send_fds(report, &(later.len() as u32).to_ne_bytes(), now);
+            if later.is_empty() {
+                return;
+            }
+            left = later;
+        }
     }
 
     /// Other limits from the next start on.
@@ -95,8 +117,9 @@ impl Monitor {
         Ok(())
     }
 
-    /// Closes and removes what was made. A group that still has processes stays: the library removes it later.
-    pub fn remove_cgroups(&mut self) {
+    /// Closes and removes what was made; whether all has gone. A group that still has processes stays: the library
+    /// removes it later.
+    pub fn remove_cgroups(&mut self) -> bool {
         for index in 0..self.cgroup_count {
             sys::close(self.cgroups[index]);
         }
@@ -105,13 +128,17 @@ impl Monitor {
             sys::close(self.cgroup2);
             self.cgroup2 = -1;
         }
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
+        let Some((_, ops)) = Ops::of(self.plan) else { return false };
+        let mut all = true;
         for mut op in ops.filter(|op| op.code == OP_CGROUP_DIR) {
             if op.payload.u32() != 0 {
                 let path = op.payload.cstr();
                 // A process that was reaped leaves its group a moment later.
+                let mut gone = false;
                 for _ in 0..50 {
-                    if sys::unlinkat(AT_FDCWD, path, AT_REMOVEDIR) != Err(EBUSY) {
+                    let removed = sys::unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+                    gone = matches!(removed, Ok(()) | Err(ENOENT));
+                    if removed != Err(EBUSY) {
                         break;
                     }
                     kill_all(path);
@@ -119,8 +146,10 @@ impl Monitor {
                     let _ = sys::epoll_wait(self.epoll, &mut none, 0);
                     pause_ms(2);
                 }
+                all &= gone;
             }
         }
+        all
     }
 
     /// Freezes or thaws, and waits until it is so.

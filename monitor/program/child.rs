@@ -19,6 +19,8 @@ pub struct Launch<'a> {
     pub direct: [bool; 3],
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
+    /// Whether more of them come from the monitor, while the first steps are done.
+    pub more_cgroups: bool,
     pub namespaces: &'a [i32],
     pub tty: bool,
     pub rows: u16,
@@ -58,13 +60,22 @@ struct Child<'a> {
     home_length: usize,
     /// The seccomp filter that is set right before the program; empty: none.
     filter: &'a [u8],
+    /// The cgroups that come later are still to be joined.
+    joins: bool,
 }
 
 type Step = core::result::Result<(), Failure>;
 
+fn join_groups(files: &[i32]) -> Step {
+    files
+        .iter()
+        .try_for_each(|&file| sys::write_all(file, b"0"))
+        .map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })
+}
+
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"" };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", joins: launch.more_cgroups };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -82,19 +93,39 @@ impl<'a> Child<'a> {
     fn walk(&mut self) -> Step {
         reset_signals();
         self.close_rest()?;
-        for &file in self.launch.cgroups {
-            sys::write_all(file, b"0").map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })?;
-        }
+        join_groups(self.launch.cgroups)?;
         for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
             sys::setns(fd, kind).map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
         }
         for op in self.launch.ops {
+            if self.joins && matches!(op.code, OP_CGROUP_NS | OP_USER_NS | OP_PIVOT | OP_EXEC) {
+                self.joins = false;
+                self.join_more()?;
+            }
             self.step(op.code, op.payload, op.index).map_err(|mut failure| {
                 failure.step = op.index;
                 failure
             })?;
         }
         Ok(())
+    }
+
+    /// Waits for the cgroups that the monitor makes meanwhile, and joins them.
+    fn join_more(&self) -> Step {
+        loop {
+            let (mut left, mut fds) = ([0u8; 4], [-1; MAX_FDS]);
+            let failed = |errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() };
+            let (got, count) = sys::recv_fds(self.launch.report, &mut left, &mut fds, true).map_err(failed)?;
+            if got < left.len() {
+                // The monitor is gone.
+                return Err(failed(EPIPE));
+            }
+            join_groups(&fds[..count])?;
+            fds[..count].iter().copied().for_each(sys::close);
+            if left == [0; 4] {
+                return Ok(());
+            }
+        }
     }
 
     /// Closes the monitor's descriptors that the plan has no use for, above all those of the engine's files: until it

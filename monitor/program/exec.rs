@@ -165,6 +165,7 @@ impl Monitor {
                 stdio: ends,
                 direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
+                more_cgroups: false,
                 namespaces: &[],
                 tty: header.flags & FLAG_TTY != 0,
                 rows: header.rows,

@@ -125,14 +125,17 @@ impl Monitor {
     }
 
     fn start_process(&mut self) -> core::result::Result<(), Failure> {
-        self.make_cgroups()?;
+        self.make_cgroups(false)?;
         let mut given = Given::NONE;
         let forked = self.fork_first(&mut given);
         let mut report = core::mem::replace(&mut given.report[0], -1);
         given.close();
-        let outcome = forked.and_then(|(pid, pidfd)| match self.await_child(report) {
+        // What takes time for both is done by both at once.
+        let outcome = forked.and_then(|(pid, pidfd)| match self.bring_up(report, pidfd) {
             Ok(()) => Ok((pid, pidfd)),
             Err(failure) => {
+                // One that waits for its cgroups would wait for ever.
+                let _ = sys::pidfd_signal(pidfd, SIGKILL);
                 sys::wait_for(pid);
                 sys::close(pidfd);
                 Err(failure)
@@ -142,6 +145,21 @@ impl Monitor {
         let (pid, pidfd) = outcome?;
         self.started(pid, pidfd);
         Ok(())
+    }
+
+    /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
+    fn bring_up(&mut self, report: i32, pidfd: i32) -> core::result::Result<(), Failure> {
+        self.make_cgroups(true)?;
+        self.hand_groups(report);
+        if self.may_keep_mounts() {
+            replace(&mut self.mounts, sys::mounts_of(pidfd));
+        }
+        self.await_child(report)
+    }
+
+    /// Whether nobody waits for the mounts to go: what is bound from the host's tree goes with the process.
+    fn may_keep_mounts(&self) -> bool {
+        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.all(|mut op| op.code != OP_BIND || op.payload.u32() & BIND_OWN != 0))
     }
 
     /// Clones the first process. What it was given is in `given`, however far this came.
@@ -175,6 +193,7 @@ impl Monitor {
                 stdio: given.ends,
                 direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
+                more_cgroups: true,
                 namespaces: &self.namespaces,
                 tty,
                 rows: self.header.rows,
@@ -359,6 +378,7 @@ impl Monitor {
         self.state.restarts += 1;
         self.restart_at = sys::monotonic() + self.delay_ms * 1_000_000;
         self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
+        replace(&mut self.mounts, -1);
         self.remove_cgroups();
         self.set_status(STATUS_RESTARTING, true);
         self.answer_waiters(false);
@@ -392,15 +412,22 @@ impl Monitor {
         }
     }
 
-    /// The container has ended for good: everything is recorded and released before those who wait are told. Who starts or
-    /// removes it waits for the lock.
+    /// The container has ended for good: that is recorded before those who wait are told. Addresses and ports, which
+    /// others may want at once, are free by then, too. Who starts or removes the container waits for the lock, and so
+    /// for all that is released here.
     fn finish(&mut self) -> ! {
         if self.state.status != STATUS_EXITED {
             self.set_status(STATUS_EXITED, true);
         }
-        self.remove_cgroups();
-        self.release_network();
         self.end_execs();
+        if !self.has_networks() {
+            self.answer_waiters(true);
+        }
+        if self.remove_cgroups() {
+            self.state.flags |= STATE_SWEPT;
+            self.write_state(false);
+        }
+        self.release_network();
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);
         self.answer_waiters(true);
@@ -409,6 +436,7 @@ impl Monitor {
 
     /// Only clients are left, with output that they have not taken yet.
     fn linger(&mut self) -> ! {
+        replace(&mut self.mounts, -1);
         replace(&mut self.root, -1);
         let until = sys::monotonic() + i64::from(LINGER_MS) * 1_000_000;
         let mut events = [EpollEvent::default(); 16];

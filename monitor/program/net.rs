@@ -151,6 +151,7 @@ impl Monitor {
                 stdio: [-1; 3],
                 direct: [false; 3],
                 cgroups: &[],
+                more_cgroups: false,
                 namespaces: &[],
                 tty: false,
                 rows: 0,
@@ -174,6 +175,11 @@ impl Monitor {
         };
         sys::close(report[0]);
         taken
+    }
+
+    /// Whether it has addresses, which nobody else gets while the lock is held.
+    pub fn has_networks(&self) -> bool {
+        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_NETWORK | OP_FIREWALL_END | OP_HOLD)))
     }
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.

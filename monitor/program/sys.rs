@@ -604,13 +604,20 @@ pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Re
 
 /// Sends one message with at most one descriptor.
 pub fn send_fd(fd: i32, data: &[u8], pass: Option<i32>) -> Result<usize> {
+    send_fds(fd, data, pass.as_slice())
+}
+
+/// Sends one message with at most 16 descriptors.
+pub fn send_fds(fd: i32, data: &[u8], pass: &[i32]) -> Result<usize> {
     let mut iov = IoVec { base: data.as_ptr().cast_mut(), length: data.len() };
     let mut control = Control([0; CONTROL_LEN]);
-    control.0[..8].copy_from_slice(&20usize.to_ne_bytes());
+    let length = 16 + 4 * pass.len();
+    control.0[..8].copy_from_slice(&length.to_ne_bytes());
     control.0[8..12].copy_from_slice(&1i32.to_ne_bytes());
     control.0[12..16].copy_from_slice(&1i32.to_ne_bytes());
-    if let Some(pass) = pass {
-        control.0[16..20].copy_from_slice(&pass.to_ne_bytes());
+    let places = control.0.get_mut(16..length).ok_or(E2BIG)?;
+    for (place, fd) in places.chunks_exact_mut(4).zip(pass) {
+        place.copy_from_slice(&fd.to_ne_bytes());
     }
     let message = MsgHdr {
         name: 0,
@@ -618,7 +625,7 @@ pub fn send_fd(fd: i32, data: &[u8], pass: Option<i32>) -> Result<usize> {
         iov: &raw mut iov,
         iov_length: 1,
         control: control.0.as_mut_ptr(),
-        control_length: if pass.is_some() { 24 } else { 0 },
+        control_length: if pass.is_empty() { 0 } else { length.next_multiple_of(8) },
         flags: 0,
     };
     sys!(SENDMSG, fd, &raw const message, 0x4000)
@@ -790,6 +797,12 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
     }
     let pid = sys!(CLONE3, &raw mut args, size_of::<CloneArgs>())?;
     Ok((pid as i32, pidfd))
+}
+
+/// The mount namespace of the process, where the kernel gives it.
+pub fn mounts_of(pidfd: i32) -> i32 {
+    const PIDFD_GET_MNT_NAMESPACE: usize = 0xff03;
+    ioctl(pidfd, PIDFD_GET_MNT_NAMESPACE, 0).map_or(-1, |fd| fd as i32)
 }
 
 pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {

@@ -184,6 +184,9 @@ pub const OP_CGROUP_DEVICES: u16 = 0x103;
 pub const OP_CGROUP_FREEZER: u16 = 0x104;
 /// str path: the file whose `oom_kill` line counts kills (`memory.oom_control` or `memory.events`).
 pub const OP_CGROUP_OOM: u16 = 0x105;
+/// What follows of cgroups may be made while the first process is on its way: it joins them before the first step that they
+/// matter to. A monitor that does not know this makes all of them before.
+pub const OP_CGROUP_LATE: u16 = 0x1ff;
 
 /// u64 interval, u64 timeout, u64 start period (all ns), u32 failures in a row that mean unhealthy, str command as the
 /// inside of a JSON string, str plan: the health check, a process like an exec'd one.
@@ -263,6 +266,8 @@ pub const BIND_PROPAGATE_BELOW: u32 = 4;
 
 /// The owners of files are as the container's user namespace has them.
 pub const BIND_IDMAP: u32 = 8;
+/// Flag of [`OP_BIND`]: a file of the container's own, for which nobody waits when the container has ended.
+pub const BIND_OWN: u32 = 16;
 /// Flag of [`OP_OVERLAY`]: a crash may lose what was written.
 pub const OVERLAY_VOLATILE: u32 = 1;
 /// Flag of [`OP_OVERLAY`]: as [`BIND_IDMAP`].
@@ -331,6 +336,8 @@ pub const STATUS_EXITED: u32 = 5;
 pub const STATE_OOM: u32 = 1;
 /// It was stopped or killed by hand.
 pub const STATE_MANUAL: u32 = 2;
+/// Its monitor has removed all of its cgroups. Only in the records of this boot.
+pub const STATE_SWEPT: u32 = 8;
 
 /// Written by the library: the machine was started since, and nobody who starts containers after a boot has looked yet.
 pub const STATE_AFTER_BOOT: u32 = 4;

@@ -15,6 +15,21 @@ pub(super) fn make(dir: &Path) -> Result<()> {
         .map_err(|e| Error::io(format_args!("make directory {}", dir.display()), &e))
 }
 
+/// Removes a tree as [`remove`] does. `files` and `dirs` are what is likely to be in it, the directories empty: to remove
+/// them without looking takes a third of the system calls.
+pub(super) fn remove_known(dir: &Path, files: &[&str], dirs: &[&str]) -> Result<()> {
+    for name in files {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+    for name in dirs {
+        let _ = std::fs::remove_dir(dir.join(name));
+    }
+    match std::fs::remove_dir(dir) {
+        Ok(()) => Ok(()),
+        Err(_) => remove(dir),
+    }
+}
+
 /// Removes a tree; one that is not there is removed already, and so is what another program removes at the same time.
 pub(super) fn remove(dir: &Path) -> Result<()> {
     let mut tries = 10;
@@ -56,14 +71,17 @@ pub(super) fn open(dir: &Path) -> Result<File> {
 
 /// Writes a small file, if its content differs.
 pub(super) fn write(path: &Path, content: &str) -> Result<()> {
-    if std::fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
-        return Ok(());
-    }
     let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path)?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)?;
+        let mut old = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut old)?;
+        if old == content.as_bytes() {
+            return Ok(());
+        }
         // In place, and never empty in between: a container may be reading it.
-        std::io::Write::write_all(&mut file, content.as_bytes())?;
-        file.set_len(content.len() as u64)
+        std::os::unix::fs::FileExt::write_all_at(&file, content.as_bytes(), 0)?;
+        // A change of length costs the file system more than the rest.
+        if old.len() > content.len() { file.set_len(content.len() as u64) } else { Ok(()) }
     };
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }

@@ -8,7 +8,7 @@ use crate::launch::monitor::request;
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::DO_ATTRIBUTES;
+use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT};
 
 impl Containers {
     /// Removes a container; a running one only by force.
@@ -19,8 +19,6 @@ impl Containers {
         loop {
             let (busy, found) = self.take(reference, op)?;
             if !found.now.is_live() {
-                // A monitor that has just told the end still cleans up.
-                drop(self.lock_alive(&found)?);
                 self.forget(&found)?;
                 drop(busy);
                 if how.volumes {
@@ -78,15 +76,22 @@ impl Containers {
             self.db.settle()?;
         }
         self.forget_execs(&row.id)?;
+        // A monitor that has just told the end still cleans up. What one that hangs keeps is swept by the next open.
+        match self.lock_alive(found) {
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
+            lock => drop(lock?),
+        }
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
-        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
+        let swept = self.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
+        if !swept && let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
             let _ = live.remove();
         }
         let project = self.storage_project(&row.id, &found.spec);
         // Whoever waits for its start need not wait any longer: the streams end.
         drop(self.parked_sessions(&row.id));
-        dirs::remove(&self.run_dir(&row.id))?;
-        dirs::remove(&self.dir(&row.id))?;
+        dirs::remove_known(&self.run_dir(&row.id), &[], &[])?;
+        let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
+        dirs::remove_known(&self.dir(&row.id), &files, &["upper", "work/work", "work"])?;
         self.free_storage(project);
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()

@@ -259,6 +259,7 @@ impl Containers {
     /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
     pub(super) fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
         let until = Instant::now() + HANDOVER;
+        let mut pause = Duration::from_micros(20);
         loop {
             if let Some(lock) = self.states.lock_alive(found.row.slot)? {
                 return Ok(lock);
@@ -266,7 +267,8 @@ impl Containers {
             if Instant::now() > until {
                 return Err(Error::conflict(format!("the monitor of container {} does not end", found.row.id)));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
         }
     }
 
@@ -456,7 +458,7 @@ impl Containers {
             mounts: self.mounts(found, id)?,
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
             nodes: devices.nodes,
-            masked: spec::masked_paths(host, cpu_count()),
+            masked: spec::masked_paths(host, self.host.cpu_count),
             readonly: spec::readonly_paths(host),
             sysctls: spec::sysctls(host)?,
             rlimits: rlimits(host)?,
@@ -666,9 +668,4 @@ pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
         RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
         RestartPolicy::OnFailure { max } => (RESTART_ON_FAILURE, max.unwrap_or(0)),
     })
-}
-
-/// How many CPUs the host may come to have.
-fn cpu_count() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }

@@ -424,7 +424,15 @@ pub(crate) fn json_inside(text: &str) -> String {
 }
 
 fn cgroups(plan: &mut PlanWriter, cgroups: &cgroup::Plan) {
-    for group in &cgroups.groups {
+    // A group of v2 is where the process is made, those of v1 are joined later.
+    let (early, late): (Vec<_>, Vec<_>) = cgroups.groups.iter().partition(|group| group.version == cgroup::Version::V2);
+    groups(plan, cgroups, &early);
+    plan.op(OP_CGROUP_LATE, "read the plan");
+    groups(plan, cgroups, &late);
+}
+
+fn groups(plan: &mut PlanWriter, cgroups: &cgroup::Plan, groups: &[&cgroup::Group]) {
+    for group in groups {
         if !group.parent_writes.is_empty() {
             make_group(plan, group.dir.parent().unwrap_or(&group.mount), false);
         }
@@ -484,9 +492,6 @@ fn join(plan: &mut PlanWriter, c: &Container) {
         if let Namespace::Join(index) = from {
             plan.op(OP_JOIN_NS, format!("join the {name} namespace")).u32(index).u32(kind as u32);
         }
-    }
-    if c.own_cgroups {
-        plan.op(OP_CGROUP_NS, "make a cgroup namespace");
     }
 }
 
@@ -694,6 +699,9 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     let access = if c.privileged { 0 } else { RDONLY };
     let attributes = NOSUID | NODEV | NOEXEC;
     mount(plan, SPECIAL_NONE, "sysfs", "/sys", attributes | access, &[]);
+    if c.own_cgroups {
+        plan.op(OP_CGROUP_NS, "make a cgroup namespace");
+    }
     const BASE: &str = "/sys/fs/cgroup";
     if c.cgroups.v2 {
         return mount(plan, SPECIAL_NONE, "cgroup2", BASE, attributes | access, &[]);
@@ -726,6 +734,7 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                 let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
                     | if *make_source { BIND_MAKE_SOURCE } else { 0 }
                     | if *recursive { BIND_RECURSIVE } else { 0 }
+                    | if *own_ids { BIND_OWN } else { 0 }
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
