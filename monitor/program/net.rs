@@ -20,9 +20,23 @@ pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
     let messages = p.bytes();
     let buffer = os(sys::map_memory(messages.len().max(1)))?;
     buffer[..messages.len()].copy_from_slice(messages);
+    // The same in each hole.
+    let mut index = None;
     for _ in 0..count {
         let (kind, at) = (holes.u32(), holes.u32() as usize);
-        fill(buffer, kind, at, interface, restarts)?;
+        let value = match kind {
+            PATCH_RESTART => {
+                let digits = [b'0' + (restarts / 10 % 10) as u8, b'0' + (restarts % 10) as u8];
+                buffer.get_mut(at..at + 2).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&digits);
+                continue;
+            }
+            PATCH_NETNS => os(sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0))?,
+            _ => match index {
+                Some(index) => index,
+                None => *index.insert(index_of(interface)?),
+            },
+        };
+        buffer.get_mut(at..at + 4).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&value.to_ne_bytes());
     }
     let socket = match place {
         NET_HOST => host_link,
@@ -35,20 +49,6 @@ pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
         sys::close(socket);
     }
     answered
-}
-
-fn fill(buffer: &mut [u8], kind: u32, at: usize, interface: &[u8], restarts: u32) -> Step {
-    let value = match kind {
-        PATCH_RESTART => {
-            let digits = [b'0' + (restarts / 10 % 10) as u8, b'0' + (restarts % 10) as u8];
-            buffer.get_mut(at..at + 2).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&digits);
-            return Ok(());
-        }
-        PATCH_NETNS => os(sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0))?,
-        _ => index_of(interface)?,
-    };
-    buffer.get_mut(at..at + 4).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&value.to_ne_bytes());
-    Ok(())
 }
 
 /// The index of an interface of this process's network namespace.
@@ -187,9 +187,10 @@ impl Monitor {
         self.end_relays();
         if let Some((_, ops)) = Ops::of(self.plan) {
             for mut op in ops.filter(|op| op.code == OP_FIREWALL_END) {
+                // Left open to this process's end: whoever closes such a socket waits until the kernel has freed what was
+                // taken out, some milliseconds, and everybody else's change of a firewall with it.
                 if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
                     let _ = sys::write(socket, op.payload.bytes());
-                    sys::close(socket);
                 }
             }
         }

@@ -22,6 +22,8 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_ALIAS: u16 = 20;
 const IFLA_AF_SPEC: u16 = 26;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_TX_QUEUES: u16 = 31;
+const IFLA_RX_QUEUES: u16 = 32;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const INFO_SLAVE_KIND: u16 = 4;
@@ -145,8 +147,8 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     let mut holes = Vec::new();
     m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, UP, UP));
     holes.push((restart, named(m, veth.host_name)));
-    // Neither end has a queue: they hand packets over at once.
-    m.u32(IFLA_MASTER, veth.bridge).u32(IFLA_QUEUE, 0);
+    m.u32(IFLA_MASTER, veth.bridge);
+    direct(m);
     if veth.mtu != 0 {
         m.u32(IFLA_MTU, veth.mtu);
     }
@@ -154,7 +156,7 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
         m.text(INFO_KIND, "veth").nest(INFO_DATA, |m| {
             m.nest(VETH_PEER, |m| {
                 m.raw(&link_head(0, 0, 0, 0)).text(IFLA_NAME, veth.name).attr(IFLA_ADDRESS, &veth.mac);
-                m.u32(IFLA_QUEUE, 0);
+                direct(m);
                 if veth.mtu != 0 {
                     m.u32(IFLA_MTU, veth.mtu);
                 }
@@ -176,6 +178,12 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     for (kind, at) in holes {
         s.hole(kind, at);
     }
+}
+
+/// An end hands packets over at once: nothing waits in it. Said to have one queue each way, which is what it would use
+/// anyway: else the kernel makes one for each processor, and waits for all of them when it takes them away again.
+fn direct(m: &mut Messages) {
+    m.u32(IFLA_QUEUE, 0).u32(IFLA_TX_QUEUES, 1).u32(IFLA_RX_QUEUES, 1);
 }
 
 /// Makes a link that is there a bridge's port, with the settings of [`add_veth`].
