@@ -35,6 +35,7 @@ const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const STATUS_SNAT: u32 = 1 << 4;
 const STATUS_DNAT: u32 = 1 << 5;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
@@ -182,11 +183,12 @@ fn rules(batch: &mut Batch) {
     batch.add_chain("guard", filter(PREROUTING, -300));
     batch.add_rule(
         "guard",
+        // Every packet comes here: what most do not fit stands first.
         v4(Rule::new())
-            .load(Meta::InName, R0)
-            .in_set(R0, "bridges", true)
             .payload(NETWORK_HEADER, 16, 1, R0)
             .compare(R0, true, &[127])
+            .load(Meta::InName, R0)
+            .in_set(R0, "bridges", true)
             .drop(),
     );
     for (chain, hook) in [("inbound", PREROUTING), ("own", OUTPUT)] {
@@ -210,8 +212,11 @@ fn rules(batch: &mut Batch) {
         }
     }
     batch.add_chain("outbound", nat(POSTROUTING, 100));
-    for rule in outbound() {
-        batch.add_rule("outbound", rule);
+    batch.add_branch("arriving");
+    for (chain, rules) in [("outbound", outbound()), ("arriving", arriving())] {
+        for rule in rules {
+            batch.add_rule(chain, rule);
+        }
     }
     batch.add_chain("forward", filter(FORWARD, 0));
     for rule in forward() {
@@ -227,33 +232,46 @@ fn v6(rule: Rule) -> Rule {
     rule.load(Meta::Family, R0).compare(R0, true, &[libc::NFPROTO_IPV6 as u8])
 }
 
-/// Ports published at one address of the host, then those at all.
+/// Ports published at one address of the host, then those at all. Whether an address is the host's is looked up last: that
+/// is what costs most.
 fn published() -> Vec<Rule> {
     let address4 = |rule: Rule| rule.payload(NETWORK_HEADER, 16, 4, R0);
     let address6 = |rule: Rule| rule.payload(NETWORK_HEADER, 24, 16, R0);
     let port = |rule: Rule, at: u32| rule.load(Meta::Protocol, at).payload(TRANSPORT_HEADER, 2, 2, at + 1);
+    let led = |rule: Rule, map: &str| rule.through_map(R0, map).for_this_host(R0 + 8);
     vec![
-        port(address4(v4(Rule::new()).for_this_host()), R0 + 1).through_map(R0, "ports4at").dnat(false, R0, R0 + 1),
-        port(v4(Rule::new()).for_this_host(), R0).through_map(R0, "ports4").dnat(false, R0, R0 + 1),
-        port(address6(v6(Rule::new()).for_this_host()), R0 + 4).through_map(R0, "ports6at").dnat(true, R0, R0 + 4),
-        port(v6(Rule::new()).for_this_host(), R0).through_map(R0, "ports6").dnat(true, R0, R0 + 4),
+        led(port(address4(v4(Rule::new())), R0 + 1), "ports4at").dnat(false, R0, R0 + 1),
+        led(port(v4(Rule::new()), R0), "ports4").dnat(false, R0, R0 + 1),
+        led(port(address6(v6(Rule::new())), R0 + 4), "ports6at").dnat(true, R0, R0 + 4),
+        led(port(v6(Rule::new()), R0), "ports6").dnat(true, R0, R0 + 4),
     ]
 }
 
+fn source4(rule: Rule, set: &str) -> Rule {
+    rule.payload(NETWORK_HEADER, 12, 4, R0).in_set(R0, set, true)
+}
+
+fn source6(rule: Rule, set: &str) -> Rule {
+    rule.payload(NETWORK_HEADER, 8, 16, R0).in_set(R0, set, true)
+}
+
+/// Packets that leave under the host's address.
 fn outbound() -> Vec<Rule> {
-    let leaving = |rule: Rule| rule.load(Meta::OutName, R0).in_set(R0, "bridges", false);
-    let arriving = |rule: Rule| rule.load(Meta::OutName, R0).in_set(R0, "bridges", true);
-    let published = |rule: Rule| rule.ct(2, R0).any_bit(R0, STATUS_DNAT);
-    let source4 = |rule: Rule, set: &str| rule.payload(NETWORK_HEADER, 12, 4, R0).in_set(R0, set, true);
-    let source6 = |rule: Rule, set: &str| rule.payload(NETWORK_HEADER, 8, 16, R0).in_set(R0, set, true);
     vec![
-        source4(leaving(v4(Rule::new())), "masquerade4").masquerade(),
-        source6(leaving(v6(Rule::new())), "masquerade6").masquerade(),
-        // A container that comes back to its own network through a published port, and the host through its loopback
-        // address: the answer must come back this way.
-        source4(published(arriving(v4(Rule::new()))), "own4").masquerade(),
-        source6(published(arriving(v6(Rule::new()))), "own6").masquerade(),
-        published(arriving(v4(Rule::new()))).payload(NETWORK_HEADER, 12, 1, R0).compare(R0, true, &[127]).masquerade(),
+        Rule::new().load(Meta::OutName, R0).in_set(R0, "bridges", true).go_to("arriving"),
+        source4(v4(Rule::new()), "masquerade4").masquerade(),
+        source6(v6(Rule::new()), "masquerade6").masquerade(),
+    ]
+}
+
+/// Packets to a network's containers. A container that comes back to its own network through a published port, and the host
+/// through its loopback address: the answer must come back this way.
+fn arriving() -> Vec<Rule> {
+    vec![
+        Rule::new().ct(2, R0).no_bit(R0, STATUS_DNAT).accept(),
+        v4(Rule::new()).payload(NETWORK_HEADER, 12, 1, R0).compare(R0, true, &[127]).masquerade(),
+        source4(v4(Rule::new()), "own4").masquerade(),
+        source6(v6(Rule::new()), "own6").masquerade(),
     ]
 }
 
@@ -261,11 +279,15 @@ fn outbound() -> Vec<Rule> {
 fn forward() -> Vec<Rule> {
     let from = |set: &str| Rule::new().load(Meta::InName, R0).in_set(R0, set, true);
     let to = |set: &str| Rule::new().load(Meta::OutName, R0).in_set(R0, set, true);
+    let goes_on = |rule: Rule| rule.ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED);
     vec![
+        // Almost every packet: of a connection through a published port, or to the outside. It was let through as one; and
+        // nothing of an internal network is ever translated.
+        goes_on(Rule::new()).ct(2, R0).any_bit(R0, STATUS_SNAT | STATUS_DNAT).accept(),
         Rule::new().load(Meta::InName, R0).load(Meta::OutName, R0 + 4).in_set(R0, "same", true).accept(),
         from("internal").drop(),
         to("internal").drop(),
-        Rule::new().ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED).accept(),
+        goes_on(Rule::new()).accept(),
         to("bridges").ct(2, R0).any_bit(R0, STATUS_DNAT).accept(),
         to("bridges").drop(),
     ]

@@ -161,6 +161,12 @@ impl Batch {
         m.be32(5, ACCEPT).text(7, hook.kind);
     }
 
+    /// A chain that rules send packets to.
+    pub(crate) fn add_branch(&mut self, name: &str) {
+        let table = self.table.clone();
+        self.begin(NEW_CHAIN, CREATE).text(1, &table).text(3, name);
+    }
+
     pub(crate) fn add_set(&mut self, name: &str, id: u32, set: SetKind) {
         const INTERVAL: u32 = 4;
         const MAP: u32 = 8;
@@ -285,7 +291,16 @@ impl Rule {
 
     /// The register's bits under a mask are not all zero.
     pub(crate) fn any_bit(self, register: u32, mask: u32) -> Rule {
-        let rule = self.expression("bitwise", |m| {
+        self.masked(register, mask).compare(register, false, &[0; 4])
+    }
+
+    /// They are.
+    pub(crate) fn no_bit(self, register: u32, mask: u32) -> Rule {
+        self.masked(register, mask).compare(register, true, &[0; 4])
+    }
+
+    fn masked(self, register: u32, mask: u32) -> Rule {
+        self.expression("bitwise", |m| {
             m.be32(1, register).be32(2, register).be32(3, 4);
             m.nest(4, |m| {
                 m.attr(1, &mask.to_ne_bytes());
@@ -293,8 +308,7 @@ impl Rule {
             m.nest(5, |m| {
                 m.attr(1, &[0; 4]);
             });
-        });
-        rule.compare(register, false, &[0; 4])
+        })
     }
 
     /// Puts bytes into a register.
@@ -330,15 +344,15 @@ impl Rule {
         })
     }
 
-    /// The packet is for an address of this machine.
-    pub(crate) fn for_this_host(self) -> Rule {
+    /// The packet is for an address of this machine. `register` is used for it.
+    pub(crate) fn for_this_host(self, register: u32) -> Rule {
         const ADDRESS_TYPE: u32 = 3;
         const DESTINATION: u32 = 2;
         const LOCAL: u32 = 2;
         let rule = self.expression("fib", |m| {
-            m.be32(1, R0).be32(2, ADDRESS_TYPE).be32(3, DESTINATION);
+            m.be32(1, register).be32(2, ADDRESS_TYPE).be32(3, DESTINATION);
         });
-        rule.compare(R0, true, &LOCAL.to_ne_bytes())
+        rule.compare(register, true, &LOCAL.to_ne_bytes())
     }
 
     /// Changes the destination to the address in `register` and the port in `port`.
@@ -363,11 +377,24 @@ impl Rule {
         self.verdict(0)
     }
 
+    /// The packet goes on in a branch, and does not come back.
+    pub(crate) fn go_to(self, branch: &str) -> Rule {
+        const GOTO: i32 = -4;
+        self.verdict_to(GOTO as u32, Some(branch))
+    }
+
     fn verdict(self, code: u32) -> Rule {
+        self.verdict_to(code, None)
+    }
+
+    fn verdict_to(self, code: u32, branch: Option<&str>) -> Rule {
         self.expression("immediate", |m| {
             m.be32(1, 0).nest(2, |m| {
                 m.nest(2, |m| {
                     m.be32(1, code);
+                    if let Some(branch) = branch {
+                        m.text(2, branch);
+                    }
                 });
             });
         })
