@@ -10,6 +10,10 @@ pub(crate) const ROUTE: i32 = libc::NETLINK_ROUTE;
 pub(crate) const NETFILTER: i32 = libc::NETLINK_NETFILTER;
 
 const HEAD: usize = 16;
+/// No acknowledgement is longer, whatever the kernel says with it.
+const ANSWER: usize = 4 << 10;
+/// Lists come in pieces of 32 KiB at most.
+const LIST: usize = 64 << 10;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const FLAG_CAPPED: u16 = 0x100;
@@ -68,8 +72,9 @@ impl Socket {
         self.send(messages)?;
         let mut refused = Vec::new();
         let mut got = 0;
+        let mut room = Vec::with_capacity(ANSWER);
         while got < acks {
-            for (kind, flags, sequence, body) in split(&self.receive()?) {
+            for (kind, flags, sequence, body) in split(self.receive(&mut room)?) {
                 if kind != ERROR {
                     continue;
                 }
@@ -86,8 +91,9 @@ impl Socket {
     /// Sends a request for a list; `each` gets the type and the body (after the netlink header) of every answer.
     pub(crate) fn dump(&self, request: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
         self.send(request)?;
+        let mut room = Vec::with_capacity(LIST);
         loop {
-            for (kind, _, _, body) in split(&self.receive()?) {
+            for (kind, _, _, body) in split(self.receive(&mut room)?) {
                 match kind {
                     DONE => return Ok(()),
                     ERROR if word(body, 0) == 0 => return Ok(()),
@@ -104,14 +110,18 @@ impl Socket {
         if sent == data.len() as isize { Ok(()) } else { Err(Error::os("send a netlink request", errno())) }
     }
 
-    fn receive(&self) -> Result<Vec<u8>> {
-        let mut buffer = vec![0u8; 64 << 10];
+    /// One datagram, in `room`: as much of it as that has place for.
+    fn receive<'a>(&self, room: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        room.clear();
+        let free = room.spare_capacity_mut();
+        let (start, length) = (free.as_mut_ptr(), free.len());
         loop {
-            // SAFETY: the buffer is valid for its length.
-            let got = unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            // SAFETY: the buffer is valid for its length, and only written to.
+            let got = unsafe { libc::recv(self.0.as_raw_fd(), start.cast(), length, 0) };
             if got >= 0 {
-                buffer.truncate(got as usize);
-                return Ok(buffer);
+                // SAFETY: the kernel wrote so many bytes, which is no more than there was place for.
+                unsafe { room.set_len(got as usize) };
+                return Ok(room);
             }
             if errno() != libc::EINTR {
                 return Err(Error::os("read a netlink answer", errno()));

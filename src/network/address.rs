@@ -52,8 +52,8 @@ impl Pool {
         Ok(Pool { subnet, range, gateway, taken })
     }
 
-    /// The lowest address that nobody has.
-    fn free(&self, used: &HashSet<IpAddr>) -> Option<IpAddr> {
+    /// The lowest address that is not `used`.
+    fn free(&self, used: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
         let (first, last) = self.subnet.hosts();
         let from = self.subnet.offset(self.range.base()).max(first);
         let to = self.subnet.offset(self.range.last()).min(last);
@@ -61,7 +61,12 @@ impl Pool {
         const LOOK: u128 = 1 << 20;
         (from..=to.min(from.saturating_add(LOOK)))
             .filter_map(|offset| self.subnet.nth(offset))
-            .find(|ip| Some(*ip) != self.gateway && !self.taken.contains(ip) && !used.contains(ip))
+            .find(|ip| Some(*ip) != self.gateway && !self.taken.contains(ip) && !used(ip))
+    }
+
+    /// Whether the address is nobody's of the pool, ever.
+    fn reserves(&self, ip: IpAddr) -> bool {
+        self.gateway == Some(ip) || self.taken.contains(&ip)
     }
 
     /// The gateway's address and the subnet's prefix length.
@@ -110,7 +115,7 @@ pub(super) fn decide(
         if pool.gateway.is_empty() {
             let read = read(pool)?;
             let gateway = read
-                .free(&HashSet::new())
+                .free(|_| false)
                 .ok_or_else(|| as_500("failed to allocate gateway (): No available addresses on this pool"))?;
             // The first of the subnet, even where automatic addresses come from a part of it.
             let (first, _) = read.subnet.hosts();
@@ -130,13 +135,22 @@ pub(super) fn choose(taken: &[Subnet], host: &[Subnet]) -> Result<Subnet> {
     })
 }
 
-/// Who has which addresses of a network now.
-#[derive(Debug, Default)]
-pub(super) struct Used {
-    /// Of running containers.
-    pub now: HashSet<IpAddr>,
-    /// Of containers that ended a moment ago, too.
-    pub lately: HashSet<IpAddr>,
+/// Who has an address of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    Nobody,
+    /// A container that ended a moment ago.
+    Lately,
+    /// A container that runs.
+    Now,
+}
+
+/// Who has which addresses of a network.
+pub(super) struct Used<'a> {
+    /// Those of all containers that are there, or were a moment ago: cheap to know.
+    pub known: HashSet<IpAddr>,
+    /// Who has one of them: that is looked at, one by one.
+    pub holder: &'a dyn Fn(IpAddr) -> Result<Holder>,
 }
 
 /// What an endpoint asks for.
@@ -148,7 +162,7 @@ pub(super) struct Ask {
 }
 
 /// Gives out an address of one family; `None` where the network has no pool of it.
-pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used) -> Result<Option<(IpAddr, Pool)>> {
+pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used<'_>) -> Result<Option<(IpAddr, Pool)>> {
     let of_family: Vec<&Pool> = pools.iter().filter(|pool| pool.subnet.is_v6() == v6).collect();
     if let Some(ip) = ask.address {
         let pool = of_family.iter().find(|pool| pool.subnet.contains(ip));
@@ -157,24 +171,34 @@ pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used) -> Result<O
                 "user specified IP address is supported only when connecting to networks with user configured subnets",
             )
         })?;
-        let reserved = pool.gateway == Some(ip) || pool.taken.contains(&ip);
-        return match reserved || used.now.contains(&ip) {
+        return match pool.reserves(ip) || (used.holder)(ip)? == Holder::Now {
             true => Err(forbidden("Address already in use")),
             false => Ok(Some((ip, (*pool).clone()))),
         };
     }
     let Some(first) = of_family.first() else { return Ok(None) };
-    if let Some(ip) = ask.before.filter(|ip| !used.now.contains(ip))
-        && let Some(pool) = of_family
-            .iter()
-            .find(|pool| pool.range.contains(ip) && pool.gateway != Some(ip) && !pool.taken.contains(&ip))
+    if let Some(ip) = ask.before
+        && let Some(pool) = of_family.iter().find(|pool| pool.range.contains(ip) && !pool.reserves(ip))
+        && (used.holder)(ip)? != Holder::Now
     {
         return Ok(Some((ip, (*pool).clone())));
     }
-    for used in [&used.lately, &used.now] {
-        if let Some(found) = of_family.iter().find_map(|pool| pool.free(used).map(|ip| (ip, (*pool).clone()))) {
-            return Ok(Some(found));
-        }
+    let free = |used: &HashSet<IpAddr>| {
+        of_family.iter().find_map(|pool| Some((pool.free(|ip| used.contains(ip))?, (*pool).clone())))
+    };
+    if let Some(found) = free(&used.known) {
+        return Ok(Some(found));
+    }
+    // Only now is it worth a look who of them still runs: those that do not give up theirs, the longest ended first.
+    let mut lately = HashSet::new();
+    let mut now = HashSet::new();
+    for ip in &used.known {
+        let holder = (used.holder)(*ip)?;
+        lately.extend((holder >= Holder::Lately).then_some(*ip));
+        now.extend((holder == Holder::Now).then_some(*ip));
+    }
+    if let Some(found) = free(&lately).or_else(|| free(&now)) {
+        return Ok(Some(found));
     }
     let family = if v6 { "IPv6" } else { "IPv4" };
     Err(as_500(format!("no available {family} addresses on this network's address pools: {}", first.subnet)))
@@ -223,12 +247,11 @@ mod tests {
         let (config, _) = decide(&ipam(vec![pool("10.1.0.0/16", "10.1.5.0/30")]), false, &[], &[]).unwrap();
         assert_eq!(config[0].gateway, "10.1.0.1");
         let pools = vec![Pool::read(&config[0]).unwrap()];
-        let mut used = Used::default();
+        let mut used = Used { known: HashSet::new(), holder: &|_| Ok(Holder::Now) };
         let mut given = Vec::new();
         while let Ok(Some((ip, pool))) = give(&pools, false, &Ask::default(), &used) {
             assert_eq!(pool.prefix(), 16);
-            used.now.insert(ip);
-            used.lately.insert(ip);
+            used.known.insert(ip);
             given.push(ip.to_string());
         }
         assert_eq!(given, ["10.1.5.0", "10.1.5.1", "10.1.5.2", "10.1.5.3"]);
@@ -242,13 +265,13 @@ mod tests {
         wide.subnet = "10.1.0.0/29".into();
         let (small, wide) = (vec![Pool::read(&config[0]).unwrap()], vec![Pool::read(&wide).unwrap()]);
         let two: IpAddr = "10.1.0.2".parse().unwrap();
-        let used = Used { now: HashSet::new(), lately: HashSet::from([two]) };
+        let used = Used { known: HashSet::from([two]), holder: &|_| Ok(Holder::Lately) };
         let ip = |pools: &[Pool], ask: &Ask| give(pools, false, ask, &used).unwrap().unwrap().0.to_string();
         assert_eq!(ip(&wide, &Ask::default()), "10.1.0.3");
         // Nothing else is left; or it is the container's own.
         assert_eq!(ip(&small, &Ask::default()), "10.1.0.2");
         assert_eq!(ip(&wide, &Ask { address: None, before: Some(two) }), "10.1.0.2");
-        let taken = Used { now: HashSet::from([two]), lately: HashSet::new() };
+        let taken = Used { known: HashSet::from([two]), holder: &|_| Ok(Holder::Now) };
         let ask = Ask { address: Some(two), before: None };
         assert_eq!(give(&wide, false, &ask, &taken).unwrap_err().message(), "Address already in use");
     }

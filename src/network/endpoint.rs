@@ -1,6 +1,6 @@
 //! A container's ends on its networks: addresses and ports given out in one transaction, and what makes its interfaces.
 
-use super::address::{Ask, Pool, Used, give};
+use super::address::{Ask, Holder, Pool, Used, give};
 use super::bridge::find_link;
 use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
 use super::netlink::message::Messages;
@@ -16,7 +16,7 @@ use crate::time::now_ns;
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS, PATCH_RESTART};
 use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -500,7 +500,10 @@ impl Networks {
         leases: &[Lease],
     ) -> Result<EndpointDoc> {
         check_settings(network, settings)?;
-        let (used, before) = self.used(tx, &network.id, who.container)?;
+        let (others, before) = others(tx, &network.id, who.container)?;
+        let holder = |ip: IpAddr| self.holder(&others, ip);
+        let known = others.iter().flat_map(Other::addresses).collect();
+        let used = Used { known, holder: &holder };
         let pools = Pool::of(network)?;
         let asked = |text: &str| -> Result<Option<IpAddr>> {
             let bad = |_| Error::invalid(format!("invalid IP address: {text}"));
@@ -509,8 +512,8 @@ impl Networks {
         let ipam = settings.ipam_config.clone().unwrap_or_default();
         let local = ipam.link_local_ips.iter().filter(|text| !text.is_empty());
         let link_local = local.map(|text| link_local(text)).collect::<Result<_>>()?;
-        let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|doc| doc.v4) };
-        let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|doc| doc.v6) };
+        let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|had| had.v4) };
+        let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|had| had.v6) };
         let foreign = network.has_foreign_addresses();
         let own = |v6: bool, ask: &Ask| -> Result<Option<(IpAddr, u8)>> {
             match foreign {
@@ -559,32 +562,23 @@ impl Networks {
         })
     }
 
-    /// Who has which addresses, and what this container had.
-    fn used(&self, tx: &Transaction<'_>, network: &str, container: &str) -> Result<(Used, Option<EndpointDoc>)> {
-        let mut used = Used { now: HashSet::new(), lately: HashSet::new() };
-        let mut before = None;
+    /// Who of the others has an address: the one that holds it most.
+    fn holder(&self, others: &[Other], ip: IpAddr) -> Result<Holder> {
         let rested = now_ns() - REST_NS;
-        for row in table::of_network(tx, network)? {
-            let doc = read(&row)?;
-            if row.container_id == container && row.left_ns == 0 {
-                before = Some(doc);
-                continue;
+        let mut holder = Holder::Nobody;
+        for other in others.iter().filter(|other| other.addresses().any(|has| has == ip)) {
+            if other.left_ns == 0 && self.is_live(other.slot)? {
+                return Ok(Holder::Now);
             }
-            let live = row.left_ns == 0 && self.is_live(row.slot)?;
-            let ended = if row.left_ns != 0 {
-                row.left_ns
-            } else {
-                self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.finished_ns)
+            let ended = match other.left_ns {
+                0 => self.states.recorded(other.slot, &other.container)?.map_or(0, |state| state.finished_ns),
+                left => left,
             };
-            let addresses = [doc.v4, doc.v6].into_iter().flatten();
-            if live {
-                used.now.extend(addresses);
-            } else if ended > rested {
-                used.lately.extend(addresses);
+            if ended > rested {
+                holder = Holder::Lately;
             }
         }
-        used.lately.extend(&used.now);
-        Ok((used, before))
+        Ok(holder)
     }
 
     /// Takes the ports of the host; they are published on the first network that leads outside, which this is.
@@ -606,9 +600,9 @@ impl Networks {
             v4: doc.v4,
             v6: doc.v6,
         };
-        let all = self.ports_in_use(tx)?;
-        let ours = |port: &Published| {
-            all.iter().any(|other| other.protocol == port.protocol && other.host_port == port.host_port)
+        let ours = |port: &Published| -> Result<bool> {
+            let all = self.ports_in_use(tx)?;
+            Ok(all.iter().any(|other| other.protocol == port.protocol && other.host_port == port.host_port))
         };
         let taken = self.ports.take(&asked, &ours).map_err(|error| {
             let context =
@@ -690,9 +684,50 @@ pub(crate) fn leave(tx: &Transaction<'_>, container: &str) -> Result<()> {
     table::leave(tx, container, now, now - REST_NS)
 }
 
+/// Another container's end on a network, or what one left: as much as giving out an address needs of it.
+struct Other {
+    container: String,
+    slot: u32,
+    left_ns: i64,
+    addresses: Addresses,
+}
+
+/// Of an [`EndpointDoc`]; all of it costs several times as much to read, and there may be a thousand.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Addresses {
+    v4: Option<IpAddr>,
+    v6: Option<IpAddr>,
+}
+
+impl Other {
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        [self.addresses.v4, self.addresses.v6].into_iter().flatten()
+    }
+}
+
+/// The others on a network, and what this container had there.
+fn others(tx: &Transaction<'_>, network: &str, container: &str) -> Result<(Vec<Other>, Option<Addresses>)> {
+    let mut others = Vec::new();
+    let mut own = None;
+    table::each_of_network(tx, network, |other, slot, doc, left_ns| {
+        let addresses: Addresses = parse(other, doc)?;
+        if other == container && left_ns == 0 {
+            own = Some(addresses);
+        } else {
+            others.push(Other { container: other.to_owned(), slot, left_ns, addresses });
+        }
+        Ok(())
+    })?;
+    Ok((others, own))
+}
+
 pub(super) fn read(row: &EndpointRow) -> Result<EndpointDoc> {
-    serde_json::from_str(&row.doc)
-        .map_err(|error| Error::corrupt(format!("an endpoint of container {}: {error}", row.container_id)))
+    parse(&row.container_id, &row.doc)
+}
+
+fn parse<'a, T: Deserialize<'a>>(container: &str, doc: &'a str) -> Result<T> {
+    serde_json::from_str(doc).map_err(|error| Error::corrupt(format!("an endpoint of container {container}: {error}")))
 }
 
 pub(super) fn row(network: &str, container: &str, slot: u32, doc: &EndpointDoc) -> Result<EndpointRow> {

@@ -187,7 +187,7 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// Takes every port that is asked for, or none. `ours` says whether a container of ours has it.
-    pub(crate) fn take(&self, asked: &Asked<'_>, ours: &dyn Fn(&Published) -> bool) -> Result<Taken> {
+    pub(crate) fn take(&self, asked: &Asked<'_>, ours: &dyn Fn(&Published) -> Result<bool>) -> Result<Taken> {
         let mut taken = Taken::default();
         let any = [PortBinding::default()];
         for (text, hosts) in self.wanted(asked, &any)? {
@@ -220,7 +220,7 @@ impl Ports {
         host: &PortBinding,
         port: u16,
         protocol: Protocol,
-        ours: &dyn Fn(&Published) -> bool,
+        ours: &dyn Fn(&Published) -> Result<bool>,
         taken: &mut Taken,
     ) -> Result<()> {
         let wanted = parse_host(&host.host_port)?;
@@ -281,7 +281,7 @@ fn first_free(
     first: u16,
     last: u16,
     at: impl Fn(u16) -> Vec<Published>,
-    ours: &dyn Fn(&Published) -> bool,
+    ours: &dyn Fn(&Published) -> Result<bool>,
 ) -> Result<Reserved> {
     let mut failed = None;
     for port in first..=last {
@@ -291,7 +291,7 @@ fn first_free(
         }
     }
     Err(match failed {
-        Some((port, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) && ours(&port) => Error::new(
+        Some((port, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) && ours(&port)? => Error::new(
             ErrorKind::Internal,
             format!("Bind for {} failed: port is already allocated", socket_text(&port)),
         ),
@@ -366,14 +366,14 @@ mod tests {
             v4: Some(Ipv4Addr::new(10, 0, 0, 2).into()),
             v6: None,
         };
-        let taken = Ports::default().take(&asked, &|_| false).unwrap();
+        let taken = Ports::default().take(&asked, &|_| Ok(false)).unwrap();
         assert_eq!(taken.ports.len(), 1);
         assert_eq!((taken.ports[0].port, taken.ports[0].host), (80, Ipv4Addr::LOCALHOST.into()));
         let again = Published { to: Ipv4Addr::new(10, 0, 0, 3).into(), ..taken.ports[0] };
-        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| true).unwrap_err();
+        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| Ok(true)).unwrap_err();
         let expected = format!("Bind for 127.0.0.1:{} failed: port is already allocated", again.host_port);
         assert_eq!(text.message(), expected);
-        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| false).unwrap_err();
+        let text = first_free(again.host_port, again.host_port, |_| vec![again], &|_| Ok(false)).unwrap_err();
         let expected = format!("listen tcp4 127.0.0.1:{}: bind: address already in use", again.host_port);
         assert_eq!(text.message(), expected);
     }

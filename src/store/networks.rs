@@ -158,6 +158,22 @@ pub(crate) fn of_network(tx: &Transaction<'_>, network_id: &str) -> Result<Vec<E
     endpoints(tx, "WHERE network_id = ?1", &[network_id])
 }
 
+/// Looks at the endpoints of a network where they lie: at each one's container, slot, document and when it left.
+pub(crate) fn each_of_network(
+    tx: &Transaction<'_>,
+    network_id: &str,
+    mut look: impl FnMut(&str, u32, &str, i64) -> Result<()>,
+) -> Result<()> {
+    let sql = format!("SELECT {ENDPOINT} FROM endpoints WHERE network_id = ?1");
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let mut rows = query.query([network_id]).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let text = |at: usize| row.get_ref(at).and_then(|value| Ok(value.as_str()?)).map_err(failed);
+        look(text(1)?, row.get(2).map_err(failed)?, text(3)?, row.get(4).map_err(failed)?)?;
+    }
+    Ok(())
+}
+
 /// The endpoints of a container.
 pub(crate) fn of_container(tx: &Transaction<'_>, container_id: &str) -> Result<Vec<EndpointRow>> {
     endpoints(tx, "WHERE container_id = ?1", &[container_id])
