@@ -16,6 +16,7 @@ pub(crate) mod volumes;
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -108,6 +109,9 @@ impl Db {
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // What was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
+        // another value could, in other schemas than this one, make another plan better.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         Ok(Pooled { connection, synchronous: "" })
     }
 
