@@ -254,7 +254,9 @@ impl Monitor {
     }
 
     fn take_terminal(&mut self, master: i32) {
-        self.master = master;
+        // Its own: the one that is read is closed when every process of the container has closed the terminal, and what
+        // then has its number is no terminal.
+        self.master = sys::dup_from(master, 0).unwrap_or(-1);
         self.stdin = sys::dup_from(master, 0).unwrap_or(-1);
         sys::set_nonblocking(master);
         let log = self.header.flags & FLAG_LOG != 0;
@@ -310,7 +312,7 @@ impl Monitor {
         self.end_relayed();
         self.drain_container();
         self.drop_inputs(CONTAINER);
-        self.master = -1;
+        sys::close(core::mem::replace(&mut self.master, -1));
     }
 
     /// Children ended: the container's first process, or exec'd ones.

@@ -571,6 +571,20 @@ fn a_terminal_has_a_size_and_one_stream() {
     assert_eq!(log.stderr, b"");
 }
 
+#[test]
+fn a_terminal_that_its_processes_closed_can_still_be_resized() {
+    let root = Root::new();
+    let script = "echo ready; exec </dev/null >/dev/null 2>&1; trap 'exit 0' TERM; while :; do sleep 0.05; done";
+    let id = root.create("closed", body(&["sh", "-c", script], json!({ "Tty": true })));
+    root.start(&id);
+    wait_for("its line", || root.logs(&id).stdout.starts_with(b"ready"));
+    for (rows, cols) in [(30, 90), (31, 91), (32, 92)] {
+        root.engine.container_resize(&id, rows, cols).expect("resize");
+        root.exec(&id, &["true"]);
+    }
+    assert_eq!(root.status(&id), "running");
+}
+
 // operation: GET /containers/{name}/logs
 // field: Logs.stdout
 // field: Logs.stderr
