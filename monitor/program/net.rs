@@ -179,7 +179,7 @@ impl Monitor {
 
     /// Whether it has addresses, which nobody else gets while the lock is held.
     pub fn has_networks(&self) -> bool {
-        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_NETWORK | OP_FIREWALL_END | OP_HOLD)))
+        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_FIREWALL_END | OP_HOLD)))
     }
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
