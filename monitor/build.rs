@@ -22,6 +22,8 @@ fn compile(source: &str, name: &str, program: &str) {
     rustc.args(["--target", &var("TARGET")]);
     rustc.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "lto=fat", "-C", "codegen-units=1"]);
     rustc.args(["-C", "relocation-model=static", "-C", "strip=symbols", "-C", "overflow-checks=off"]);
+    // A third of the usual bound: what is hot says so itself, and a tenth of the program's size goes.
+    rustc.args(["-C", "llvm-args=-inline-threshold=75"]);
     for arg in [
         "-nostartfiles",
         "-nostdlib",

@@ -84,6 +84,13 @@ impl Ending {
     }
 }
 
+/// A record, or what is left of one.
+struct Piece<'a> {
+    channel: Channel,
+    time_ns: i64,
+    data: &'a [u8],
+}
+
 impl Stream {
     /// The records of a log.
     pub(crate) fn log(log: LogStream) -> Stream {
@@ -145,14 +152,14 @@ impl Reader {
     }
 
     /// Gets the next record, where it was not read in part what is left of it; `None` at the end.
-    fn next(&mut self, op: Option<&Op>) -> engine::Result<Outcome<Option<(Channel, i64, &[u8])>>> {
+    fn next(&mut self, op: Option<&Op>) -> engine::Result<Outcome<Option<Piece<'_>>>> {
         if let Source::Bytes(fd, ending) = &self.source {
             self.data.resize(64 * 1024, 0);
             let count = read_fd(fd, &mut self.data, op)?;
             self.data.truncate(count);
             return Ok(match count {
                 0 => ending.result().map(|()| None),
-                _ => Ok(Some((Channel::Stdin, 0, &self.data[..]))),
+                _ => Ok(Some(Piece { channel: Channel::Stdin, time_ns: 0, data: &self.data })),
             });
         }
         // Passes those whose bytes were read.
@@ -165,7 +172,8 @@ impl Reader {
         let Some(record) = self.records.get(self.next) else { return Ok(Ok(None)) };
         let from = std::mem::replace(&mut self.given, record.end);
         self.next += 1;
-        Ok(Ok(Some((record.channel, record.time_ns, &self.data[from..record.end]))))
+        let data = &self.data[from..record.end];
+        Ok(Ok(Some(Piece { channel: record.channel, time_ns: record.time_ns, data })))
     }
 
     /// Fetches records, when all were given out; false at the end.
@@ -291,13 +299,13 @@ pub unsafe extern "C" fn coracle_stream_next(
         let out = Out::optional(out, coracle_frame { channel: 0, time_ns: 0, data: std::ptr::null(), len: 0, ..given });
         let using = Using::new(op)?;
         let mut reader = stream.reader()?;
-        let Some((channel, time_ns, data)) = using.done(reader.next(using.op()))?? else { return Ok(CORACLE_DONE) };
+        let Some(piece) = using.done(reader.next(using.op()))?? else { return Ok(CORACLE_DONE) };
         out.set(coracle_frame {
             size: given.size,
-            channel: channel as i32,
-            time_ns,
-            data: data.as_ptr(),
-            len: data.len(),
+            channel: piece.channel as i32,
+            time_ns: piece.time_ns,
+            data: piece.data.as_ptr(),
+            len: piece.data.len(),
         });
         Ok(CORACLE_OK)
     })

@@ -147,6 +147,7 @@ impl Log {
 }
 
 /// Position of the first newline: pieces without one are skipped as vectors, then eight bytes at a time.
+#[inline(always)]
 fn find_newline(data: &[u8]) -> Option<usize> {
     const PIECE: usize = 32;
     const ONES: u64 = 0x0101_0101_0101_0101;

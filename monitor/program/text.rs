@@ -69,6 +69,7 @@ impl<'a> Writer<'a> {
     pub fn new(buffer: &'a mut [u8]) -> Writer<'a> {
         Writer { buffer, length: 0, full: false }
     }
+    #[inline]
     pub fn bytes(&mut self, text: &[u8]) -> &mut Writer<'a> {
         match self.buffer.get_mut(self.length..self.length + text.len()) {
             Some(room) => {
@@ -132,11 +133,13 @@ pub fn escape(out: &mut [u8], text: &[u8]) -> usize {
     at
 }
 
+#[inline(always)]
 fn is_plain(byte: u8) -> bool {
     (0x20..0x80).contains(&byte) & (byte != b'"') & (byte != b'\\') & (byte != b'<') & (byte != b'>') & (byte != b'&')
 }
 
 /// Copies what needs no escape, in pieces that the compiler makes vectors of; answers how many bytes.
+#[inline(always)]
 fn plain_pieces(out: &mut [u8], text: &[u8]) -> usize {
     const PIECE: usize = 16;
     let mut done = 0;
@@ -150,6 +153,7 @@ fn plain_pieces(out: &mut [u8], text: &[u8]) -> usize {
     done
 }
 
+#[inline(always)]
 fn escape_ascii(out: &mut [u8], byte: u8) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {

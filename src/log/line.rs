@@ -86,6 +86,11 @@ impl Parser {
         }
         self.text.clear();
         self.text.extend_from_slice(&rest[..at]);
+        // Nearly all: a line whose newline is the only escape.
+        if rest[at..].starts_with(br#"\n""#) {
+            self.text.push(b'\n');
+            return Some((Text::InParser, &rest[at + 3..]));
+        }
         while rest[at] == b'\\' {
             at += self.escape(&rest[at..])?;
             let next = at + memchr::memchr2(b'"', b'\\', &rest[at..])?;
