@@ -421,3 +421,31 @@ fn a_plugin_that_is_gone() {
     // An end on another network is not harmed by it.
     world.sleeper("two", json!({}));
 }
+
+/// A child that starts is told to its parents, also to one that somebody works on for long.
+#[test]
+fn a_link_is_told_while_its_parent_is_busy() {
+    let mut world = World::new();
+    let plugin = Plugin::start(&mut world);
+    let pool = json!({ "Config": [{ "Subnet": "10.200.0.0/24" }] });
+    world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": pool })).expect("a network");
+    let db = world.sleeper("db", json!({}));
+    let web = world.sleeper("web", json!({ "HostConfig": { "Links": ["db:store"] } }));
+    plugin.hang("NetworkDriver.CreateEndpoint");
+    let engine = world.root.engine.clone();
+    let host = std::fs::File::open("/proc/thread-self/ns/net").expect("this host");
+    let connecting = std::thread::spawn(move || {
+        nix::sched::setns(host, nix::sched::CloneFlags::CLONE_NEWNET).expect("the same host");
+        let body = ConnectNetwork { container: "web".into(), endpoint_config: None };
+        engine.network_connect("far", &body, None)
+    });
+    wait_for("the call", || plugin.names().contains(&"CreateEndpoint".to_owned()));
+    let line = || format!("{}\tstore db", world.ip(&db));
+    let hosts = || world.root.exec(&web, &["cat", "/etc/hosts"]).ok().replace(&db[..12], "db");
+    world.root.exec(&web, &["sh", "-c", ": > /etc/hosts"]).ok();
+    world.root.engine.container_restart(&db, Some(1000), None).expect("restart");
+    assert!(hosts().contains(&line()), "{}", hosts());
+    plugin.hang("");
+    connecting.join().expect("a thread").expect("connect");
+    assert!(hosts().contains(&line()) && hosts().contains("10.200.0."), "{}", hosts());
+}
