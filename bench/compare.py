@@ -378,7 +378,7 @@ def footprints(work, library, ours, figures):
     init = init_of(ours)
     rows = [("libcoracle.so, stripped", os.path.getsize(library), 6_000_000)]
     for name, size in figures.items():
-        if name.startswith(("peak memory", "bytes in")):
+        if name.startswith(("peak memory", "bytes in", "bytes written")):
             rows.append((name, size, MEMORY if name.startswith("peak") and name.endswith("coracle") else None))
     if "grown" in figures:
         rows.append((f"growth of the host program, {MANY} containers", figures["grown"], 5_000_000))

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tarfile
 
-from peers import Peak, Registry, body, engine_of, interleaved, quiet, text, timed
+from peers import Peak, Registry, body, engine_of, interleaved, quiet, text, timed, written_to_disk
 
 
 def big_image(path, megabytes):
@@ -158,6 +158,8 @@ def images(rounds, driver, docker, work, megabytes, figures):
             return ns
 
         pulled = interleaved(rounds, {"coracle": pull_ours, "dockerd's socket": pull_theirs})
+        for who, pull in (("coracle", pull_ours), ("dockerd", pull_theirs)):
+            figures[f"bytes written to the disk by a pull, {who}"] = written_to_disk(work, pull)
     finally:
         registry.stop()
 
@@ -180,6 +182,9 @@ def images(rounds, driver, docker, work, megabytes, figures):
             return ns
 
         committed[what] = interleaved(max(rounds, 5), {"coracle": commit_ours, "dockerd's socket": commit_theirs})
+        if what == "commit-big":
+            for who, commit in (("coracle", commit_ours), ("dockerd", commit_theirs)):
+                figures[f"bytes written to the disk by a commit of 100 MiB, {who}"] = written_to_disk(work, commit)
         driver.ask("remove", ours.split()[0])
         docker.call("DELETE", f"/containers/{theirs}?force=1")
     for what, grown in peaks.items():

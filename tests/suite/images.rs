@@ -543,6 +543,9 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
         }
         let job = round % 5;
         round += 1;
+        if round % 100 == 0 {
+            println!("round {round}: {killed:?} killed");
+        }
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         prepare(job, &root.reopen());
         let mut child = started(jobs[job]);

@@ -107,6 +107,9 @@ fn cut(disk: Disk, registry: &Registry, recording: &Recording, count: u64, rando
             recording.steps[known].2,
             next.map(|step| &step.2)
         );
+        if number % 100 == 99 {
+            println!("{} cuts", number + 1);
+        }
         look(&disk, registry, &recording.steps[known].1, next.map(|step| &step.1), &what, number);
         content = disk.take();
     }
