@@ -2,6 +2,7 @@
 //!
 //! `fuzz/` runs them with libFuzzer; the test below gives each its corpus and changed copies of it.
 
+use crate::buildfile::fuzz as buildfile;
 use crate::container::fuzz as container;
 use crate::image::fuzz as image;
 use crate::launch::seccomp;
@@ -24,6 +25,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("compressed", image::compressed),
     ("archive", image::archive),
     ("create", container::create),
+    ("build_file", buildfile::build_file),
+    ("ignore_file", buildfile::ignore_file),
     ("journal", crate::event::fuzz),
     ("log", crate::log::fuzz),
     ("seccomp", profile),

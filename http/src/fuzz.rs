@@ -6,7 +6,10 @@ mod mutate;
 
 use crate::query::{Query, decode};
 use crate::server::fuzz as server;
+use crate::stream::{Frames, frame};
+use crate::websocket;
 use crate::{json, schema};
+use coracle::Channel;
 use coracle::model::*;
 use serde::de::DeserializeOwned;
 
@@ -14,8 +17,13 @@ use serde::de::DeserializeOwned;
 pub type Target = fn(&[u8]);
 
 /// All of them, by name.
-pub const TARGETS: &[(&str, Target)] =
-    &[("head", server::head), ("connection", server::connection), ("query", query), ("json", documents)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("head", server::head),
+    ("connection", server::connection),
+    ("query", query),
+    ("json", documents),
+    ("frames", frames),
+];
 
 /// Runs one by name; of an unknown name nothing comes.
 pub fn run(name: &str, data: &[u8]) {
@@ -34,6 +42,31 @@ fn query(data: &[u8]) {
         }
         let _ = query.filters();
     }
+}
+
+/// The frames of attach: whatever comes in, in one piece or in many, is read as the same; what goes out says its length.
+fn frames(data: &[u8]) {
+    let data = &data[..data.len().min(64 << 10)];
+    let whole = websocket::Reader::default().feed(data);
+    let (mut reader, mut pieces) = (websocket::Reader::default(), websocket::Read::default());
+    for piece in data.chunks(3) {
+        let read = reader.feed(piece);
+        pieces.data.extend(read.data);
+        pieces.reply.extend(read.reply);
+        pieces.closed = read.closed;
+        if read.closed {
+            break;
+        }
+    }
+    assert_eq!(pieces, whole);
+    assert!(whole.data.len() <= data.len() && whole.reply.len() <= data.len() + 4, "more than came");
+    let sent = frame(Channel::Stderr, data, Frames::Multiplexed);
+    assert_eq!((sent[0], sent.len()), (2, data.len() + 8));
+    assert_eq!(u32::from_be_bytes([sent[4], sent[5], sent[6], sent[7]]) as usize, data.len());
+    assert_eq!(&sent[8..], data);
+    assert_eq!(frame(Channel::Stdout, data, Frames::Raw), data);
+    let message = frame(Channel::Stdout, data, Frames::WebSocket);
+    assert!(message.ends_with(data) && message.len() <= data.len() + 10);
 }
 
 /// What the reader of bodies takes, serde_json takes too; what a table lets through fits its type.

@@ -4,6 +4,8 @@
 //! Texts of errors are those of docker 20.10, which clients and people know.
 
 mod expand;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod go;
 mod ignore;
 mod instruction;
