@@ -11,7 +11,7 @@ pub(crate) fn build_file(data: &[u8]) {
         let steps = before.len() + stages.iter().map(|stage| stage.steps.len() + 1).sum::<usize>();
         assert_eq!(steps, source.lines.len(), "a step a line");
     }
-    let look_up = |name: &str| (name.len() % 2 == 0).then(|| format!("a {name} \"b\" 'c"));
+    let look_up = |name: &str| name.len().is_multiple_of(2).then(|| format!("a {name} \"b\" 'c"));
     let expander = Expander { escape: source.escape, look_up: &look_up };
     for line in source.lines.iter().take(50) {
         let _ = parse_one(&line.text);

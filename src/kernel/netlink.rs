@@ -173,6 +173,18 @@ pub(crate) fn attributes(body: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
+/// A number that no other network namespace has until the next boot; 0: the kernel gives none.
+pub(crate) fn namespace_cookie() -> u64 {
+    let Ok(socket) = Socket::open(ROUTE) else { return 0 };
+    let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
+    let place = (&raw mut cookie).cast();
+    // SAFETY: value and length live over the call, and the length is the value's.
+    unsafe { libc::getsockopt(socket.0.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, place, &raw mut length) };
+    cookie
+}
+
+const SO_NETNS_COOKIE: i32 = 71;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,15 +215,3 @@ mod tests {
         assert_eq!(attributes(&[0, 0, 1, 0]).count(), 0);
     }
 }
-
-/// A number that no other network namespace has until the next boot; 0: the kernel gives none.
-pub(crate) fn namespace_cookie() -> u64 {
-    let Ok(socket) = Socket::open(ROUTE) else { return 0 };
-    let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
-    let place = (&raw mut cookie).cast();
-    // SAFETY: value and length live over the call, and the length is the value's.
-    unsafe { libc::getsockopt(socket.0.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, place, &raw mut length) };
-    cookie
-}
-
-const SO_NETNS_COOKIE: i32 = 71;
