@@ -58,6 +58,12 @@ impl Far {
              ip addr add fd77::1/64 dev up0 nodad; ip route add 10.88.0.0/24 via {OUTSIDE}; ip -6 route add fd88::/64 via fd77::2"
         ));
         world.outside_sh("echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding");
+        // A router asks for its neighbours from its link-local address, once nobody else can have that.
+        wait_for("addresses of the links", || {
+            let tentative =
+                format!("[ -z \"$(ip -n {outside} -6 addr show tentative; ip -n {far} -6 addr show tentative)\" ]");
+            std::process::Command::new("sh").args(["-c", &tentative]).status().is_ok_and(|status| status.success())
+        });
         Far(far)
     }
 
