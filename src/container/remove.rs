@@ -93,6 +93,8 @@ impl Containers {
         let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
         dirs::remove_known(&self.dir(&row.id), &files, &["upper", "work/work", "work"])?;
         self.free_storage(project);
+        // On a disk that was full: the next removal needs room, too.
+        self.db.restock();
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
     }
