@@ -236,6 +236,8 @@ impl Monitor {
             let mut fds = [-1; MAX_FDS];
             let length = match sys::recv_fds(report, &mut message, &mut fds, true) {
                 Ok((length, _)) => length,
+                // It ended without taking what was handed to it; what it has said comes behind this.
+                Err(ECONNRESET) => continue,
                 Err(errno) => return Err(Failure { step: STEP_LOST, errno, ..Failure::default() }),
             };
             if length == 0 {

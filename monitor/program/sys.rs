@@ -99,6 +99,7 @@ pub const ETXTBSY: i32 = 26;
 pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
 pub const EPIPE: i32 = 32;
+pub const ECONNRESET: i32 = 104;
 pub const ECONNABORTED: i32 = 103;
 
 pub const AT_FDCWD: i32 = -100;

@@ -37,11 +37,6 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
             return (Error::new(ErrorKind::Internal, text), 128);
         }
-        _ if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) => {
-            let text =
-                format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
-            return (Error::new(ErrorKind::Internal, text), 128);
-        }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
             let path = sentence.trim_start_matches("change to directory ");
             return (Error::new(ErrorKind::Internal, format!("Cannot mkdir: {path} is not a directory")), 128);
@@ -63,5 +58,10 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
 /// [`explain`] for a container's own process.
 pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> (Error, i32) {
     let groups = spec.host_config.group_add.clone().unwrap_or_default();
+    // Nothing has run that could have taken the devices away: only a mount can have hidden them.
+    if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) {
+        let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
+        return (Error::new(ErrorKind::Internal, text), 128);
+    }
     explain(failure, sentence, &spec.path, &spec.config.user, &groups)
 }

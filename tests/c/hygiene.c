@@ -460,6 +460,7 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(coracle_stream_fd(stream));
     HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
     HOLDS(OK(coracle_stream_next(stream, &frame, NULL, &err)));
+    HOLDS(CHECK(coracle_stream_lost(stream) == 0, ""));
     HOLDS(coracle_stream_free(stream));
     LEAVES(OK(coracle_image_remove(engine, "again:1", 0, &json, &err)));
     FREE(json);

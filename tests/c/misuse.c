@@ -134,6 +134,7 @@ static void handles(coracle *engine, char **argv) {
     CHECK(coracle_stream_fd((coracle_stream *)op) == CORACLE_EMISUSE, "");
     STATUS(CORACLE_EMISUSE, coracle_stream_read((coracle_stream *)op, buffer, sizeof buffer, NULL, &err));
     STATUS(CORACLE_EMISUSE, coracle_stream_next((coracle_stream *)op, &frame, NULL, &err));
+    CHECK(coracle_stream_lost((coracle_stream *)op) == CORACLE_EMISUSE, "");
     CHECK(coracle_events_fd((coracle_events *)op) == CORACLE_EMISUSE, "");
     STATUS(CORACLE_EMISUSE, coracle_events_next((coracle_events *)op, 0, &text, &err));
     coracle_session_free((coracle_session *)op);

@@ -21,7 +21,6 @@ T = TypeVar("T")
 OK, DONE, AGAIN, UNCHANGED = 0, 1, 2, 3
 STDIN, STDOUT, STDERR = 0, 1, 2
 ECALLBACK = -7013
-EUNSUPPORTED = -7007
 
 #: How often, in milliseconds, a call that blocks the main thread looks whether Python has a signal to handle.
 HEARTBEAT_MS = 100
@@ -124,6 +123,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "stream_fd": (c_int32, [_h]),
     "stream_read": (c_int64, [_h, c_void_p, c_size_t, _h, _err]),
     "stream_next": (c_int32, [_h, POINTER(Frame), _h, _err]),
+    "stream_lost": (c_int64, [_h]),
     "stream_free": (None, [_h]),
     "events_open": (c_int32, [_h, _s, _out_h, _err]),
     "events_fd": (c_int32, [_h]),

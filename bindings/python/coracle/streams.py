@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Iterator, Optional
 from ._library import (
     AGAIN,
     DONE,
-    EUNSUPPORTED,
     HEARTBEAT_MS,
     STDERR,
     STDIN,
@@ -29,6 +28,7 @@ from ._library import (
     raw,
     take_error,
 )
+from .errors import Unsupported
 
 _NAMES = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr"}
 _PIECE = 64 * 1024
@@ -180,6 +180,11 @@ class Logs(Iterator[LogLine]):
         data = ctypes.string_at(frame.data, frame.len) if frame.len else b""
         return LogLine(_NAMES[frame.channel], frame.time_ns, data)
 
+    @property
+    def lost(self) -> int:
+        """How many lines it missed so far: the log's bounds deleted them before they were read."""
+        return _number("stream_lost", self._handle)
+
     def fileno(self) -> int:
         """Readable while a line may be waiting."""
         return _fileno("stream_fd", self._handle)
@@ -267,9 +272,14 @@ class Events(Iterator["dict[str, Any]"]):
 
 
 def _fileno(function: str, handle: Handle) -> int:
-    fd: int = raw(function, handle.pointer)
-    if fd == EUNSUPPORTED:
-        raise io.UnsupportedOperation("fileno")
-    if fd < 0:
-        raise take_error(fd, c_void_p())
-    return fd
+    try:
+        return _number(function, handle)
+    except Unsupported:
+        raise io.UnsupportedOperation("fileno") from None
+
+
+def _number(function: str, handle: Handle) -> int:
+    number: int = raw(function, handle.pointer)
+    if number < 0:
+        raise take_error(number, c_void_p())
+    return number

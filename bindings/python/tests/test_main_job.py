@@ -92,7 +92,9 @@ class MainJob(Case):
         container.kill(signal.SIGKILL)
         self.assertEqual(container.wait(timeout=10), 137)
 
-        lines = [(line.channel, line.text) for line in container.logs()]
+        logs = container.logs()
+        lines = [(line.channel, line.text) for line in logs]
+        self.assertEqual(logs.lost, 0)
         self.assertIn(("stdout", "out hello"), lines)
         self.assertIn(("stderr", "err hello"), lines)
         self.assertEqual([line.text for line in container.logs(stdout=False)], ["err hello"])

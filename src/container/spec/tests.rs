@@ -130,7 +130,7 @@ fn mistakes_in_the_host_configuration() {
         (
             json!({"LogConfig": {"Type": "local", "Config": {"tag": "1"}}}),
             400,
-            "unknown log opt 'tag' for log-driver local",
+            "unknown log opt 'tag' for log driver local",
         ),
         (json!({"LogConfig": {"Config": {"zz": "1"}}}), 400, "unknown log opt 'zz' for json-file log driver"),
         (
