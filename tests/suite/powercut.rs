@@ -203,6 +203,8 @@ fn look(disk: &Disk, registry: &Registry, known: &Facts, next: Option<&Facts>, w
         usable(&engine, what);
         goes_on(&engine, registry, &mounted.path().join("root"), what);
     }
+    // What the kernel has of networks goes with the power, too.
+    engine.network_release().unwrap_or_else(|e| panic!("{what}: release the networks: {e}"));
 }
 
 /// Nothing is there that nobody names: staging, layers, directories of containers.
