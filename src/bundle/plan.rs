@@ -79,6 +79,7 @@ impl Made<'_> {
                 image: String::new(),
                 attributes: "\"image\":\"\"".into(),
                 volumes: Vec::new(),
+                relays: Vec::new(),
                 hostname: config.hostname.clone().unwrap_or_default(),
                 domainname: String::new(),
                 tty: false,
