@@ -8,9 +8,11 @@
 pub mod config;
 mod plan;
 
+use crate::container::spec::{parse_signal, signal_exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::kernel::process;
+use crate::kernel::tree::open_dir;
 use crate::launch::cgroup::{Hierarchies, Live};
 use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, request, spawn, start};
 use crate::launch::plan::compile;
@@ -19,9 +21,10 @@ use crate::store::states::States;
 use config::Config;
 use coracle_monitor::wire::*;
 use sha2::{Digest, Sha256};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
+use std::io::ErrorKind::NotFound;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,8 +39,6 @@ pub struct Place {
     id: String,
     /// Its control group, below that of all.
     cgroup: (String, String),
-    /// Beside the upper directory, as overlays want it.
-    work: PathBuf,
 }
 
 /// Whether a container's process is there.
@@ -50,13 +51,10 @@ pub enum Now {
 }
 
 impl Place {
-    /// That of the container called `name`, with `dir` for its files. Errors: the bundle has no root file system, or a
-    /// `cgroupsPath` that cannot be.
-    pub fn new(dir: &Path, name: &str, bundle: &Path, config: &Config) -> Result<Place> {
+    /// That of the container called `name`, with `dir` for its files. The bundle need not be there any more.
+    pub fn new(dir: &Path, name: &str, config: &Config) -> Place {
         let id: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let root = plan::root_of(bundle, config)?;
-        let work = root.with_file_name(format!(".coracle-oci-{}", &id[..12]));
-        Ok(Place { dir: dir.to_owned(), cgroup: plan::cgroup_of(config, &id), id, work })
+        Place { dir: dir.to_owned(), cgroup: plan::cgroup_of(config, &id), id }
     }
 
     /// Makes the container, in which `starter` runs: a static program, which gets the program of the bundle as its
@@ -65,18 +63,22 @@ impl Place {
     /// # Errors
     /// What the configuration asks for is wrong or not to be had; a step of the launch failed.
     pub fn create(&self, bundle: &Path, config: &Config, starter: &Path, streams: [OwnedFd; 3]) -> Result<i32> {
-        for dir in [self.root(), self.run(), self.work.clone(), self.dir.join("lower")] {
+        let upper = plan::root_of(bundle, config)?;
+        // Beside the upper directory, as overlays want it.
+        let work = upper.with_file_name(format!(".coracle-oci-{}", &self.id[..12]));
+        for dir in [&self.root(), &self.run(), &work, &self.lower()] {
             let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(&dir);
+            let made = builder.recursive(true).mode(0o700).create(dir);
             made.map_err(|e| Error::io(format_args!("make directory {}", dir.display()), &e))?;
         }
+        symlink(&work, self.work()).map_err(|e| Error::io(format_args!("link {}", self.work().display()), &e))?;
         let states = self.states()?;
         let held = states.lock_alive(SLOT)?;
         let lock = held.ok_or_else(|| Error::conflict("the container is there already"))?;
         let program = MonitorProgram::default();
         let waiting = spawn(&program)?;
         let host = Hierarchies::detect()?;
-        let made = plan::Made { place: self, bundle, config, starter, host: &host };
+        let made = plan::Made { place: self, bundle, upper, work, config, starter, host: &host };
         let (container, namespaces) = made.container()?;
         let journal = Journal::open(&self.run())?.appender()?;
         let (run_dir, root_dir) = (open_dir(&self.run())?, open_dir(&self.root())?);
@@ -106,7 +108,7 @@ impl Place {
         })
     }
 
-    /// Sends a signal to its first process, by its monitor.
+    /// Sends a signal to its first process, by its monitor. Errors: it does not run.
     pub fn signal(&self, signal: i32) -> Result<()> {
         let run_dir = open_dir(&self.run())?;
         let control = Control::connect(run_dir.as_fd())?;
@@ -127,8 +129,13 @@ impl Place {
             return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not end"));
         }
         Live::locate(&Hierarchies::detect()?, &self.cgroup.0, &self.cgroup.1)?.remove()?;
-        for dir in [&self.work, &self.dir] {
-            std::fs::remove_dir_all(dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), &e))?;
+        // Not there where it went with the bundle, or the creation did not come so far.
+        let work = std::fs::read_link(self.work()).unwrap_or_else(|_| self.work());
+        for dir in [&work, &self.dir] {
+            match std::fs::remove_dir_all(dir) {
+                Err(e) if e.kind() != NotFound => return Err(Error::io(format_args!("remove {}", dir.display()), &e)),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -144,9 +151,20 @@ impl Place {
     fn run(&self) -> PathBuf {
         self.dir.join("run")
     }
+
+    /// Below the root file system: empty.
+    fn lower(&self) -> PathBuf {
+        self.dir.join("lower")
+    }
+
+    /// A link to the overlay's working directory.
+    fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
 }
 
-fn open_dir(dir: &Path) -> Result<File> {
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(dir);
-    opened.map_err(|e| Error::io(format_args!("open {}", dir.display()), &e))
+/// A signal by number or name. Errors: Linux has none of that name.
+pub fn signal_number(text: &str) -> Result<i32> {
+    let number = parse_signal(text)?;
+    signal_exists(number).then_some(number).ok_or_else(|| Error::invalid(format!("Invalid signal: {text}")))
 }

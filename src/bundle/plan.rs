@@ -37,6 +37,9 @@ const OWN_MOUNTS: &[(&str, &str)] = &[
 pub(super) struct Made<'a> {
     pub place: &'a Place,
     pub bundle: &'a Path,
+    /// The root file system, and the overlay's working directory.
+    pub upper: PathBuf,
+    pub work: PathBuf,
     pub config: &'a Config,
     pub starter: &'a Path,
     pub host: &'a Hierarchies,
@@ -87,9 +90,9 @@ impl Made<'_> {
                 stdin_once: false,
                 rows: 0,
                 cols: 0,
-                lower: vec![self.place.dir.join("lower")],
-                upper: root_of(self.bundle, config)?,
-                work: self.place.work.clone(),
+                lower: vec![self.place.lower()],
+                upper: self.upper.clone(),
+                work: self.work.clone(),
                 volatile: false,
                 readonly_rootfs: config.root.as_ref().is_some_and(|root| root.readonly),
                 root_propagation: propagation_of_root(config.linux.rootfs_propagation.as_deref())?,

@@ -4,7 +4,7 @@
 //! static program made of `starter.c`.
 
 use coracle::bundle::config::{Config, Hook};
-use coracle::bundle::{Now, Place};
+use coracle::bundle::{Now, Place, signal_number};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,7 +95,7 @@ impl Known {
         // As it was at the creation: what is changed in the bundle later has no effect.
         let config: Config = serde_json::from_slice(&std::fs::read(dir.join("config.json"))?)?;
         let bundle = PathBuf::from(bundle);
-        let place = Place::new(&dir, &asked.id, &bundle, &config)?;
+        let place = Place::new(&dir, &asked.id, &config);
         Ok(Known { id: asked.id.clone(), dir, bundle, config, place })
     }
 
@@ -107,7 +107,11 @@ impl Known {
         Ok(match self.place.now()? {
             Now::Running(pid) if self.started() => ("running", pid),
             Now::Running(pid) => ("created", pid),
-            Now::Ended(_) => ("stopped", std::fs::read_to_string(self.dir.join("pid"))?.parse()?),
+            // Not written down where the creation was cut off.
+            Now::Ended(_) => {
+                let pid = std::fs::read_to_string(self.dir.join("pid")).ok().and_then(|text| text.parse().ok());
+                ("stopped", pid.unwrap_or(0))
+            }
         })
     }
 
@@ -135,21 +139,20 @@ fn create(asked: &Asked) -> Result<()> {
     std::fs::create_dir_all(&asked.root)?;
     let dir = asked.dir();
     std::fs::create_dir(&dir).map_err(|e| format!("container {:?}: {e}", asked.id))?;
+    let place = Place::new(&dir, &asked.id, &config);
     let made = || -> Result<i32> {
+        // First: who ends this program on its way must find what there is to be ended.
         std::fs::write(dir.join("config.json"), &text)?;
-        let place = Place::new(&dir, &asked.id, &asked.bundle, &config)?;
+        std::fs::write(dir.join("bundle"), asked.bundle.as_os_str().as_encoded_bytes())?;
         let pid = place.create(&asked.bundle, &config, Path::new(&starter), streams()?)?;
         std::fs::write(dir.join("pid"), pid.to_string())?;
-        std::fs::write(dir.join("bundle"), asked.bundle.as_os_str().as_encoded_bytes())?;
         patiently("the container does not get ready", || Ok(waits(pid) || !matches!(place.now()?, Now::Running(_))))?;
         Ok(pid)
     };
     let pid = made().inspect_err(|_| {
-        if let Ok(place) = Place::new(&dir, &asked.id, &asked.bundle, &config) {
-            let _ = place.signal(SIGKILL);
-            let _ = patiently("", || Ok(!matches!(place.now()?, Now::Running(_))));
-            let _ = place.remove();
-        }
+        let _ = place.signal(SIGKILL);
+        let _ = patiently("", || Ok(!matches!(place.now()?, Now::Running(_))));
+        let _ = place.remove();
         let _ = std::fs::remove_dir_all(&dir);
     })?;
     match &asked.pid_file {
@@ -216,22 +219,7 @@ fn kill(known: &Known, signal: &str) -> Result<()> {
     if status == "stopped" {
         return Err(format!("container {:?} is stopped", known.id).into());
     }
-    Ok(known.place.signal(number_of(signal)?)?)
-}
-
-fn number_of(signal: &str) -> Result<i32> {
-    const NAMES: &[&str] = &[
-        "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-        "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-        "WINCH", "IO", "PWR", "SYS",
-    ];
-    if let Ok(number) = signal.parse::<i32>() {
-        return Ok(number);
-    }
-    let upper = signal.to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let found = NAMES.iter().position(|one| !one.is_empty() && *one == name);
-    found.map(|number| number as i32).ok_or_else(|| format!("{signal:?} is no signal").into())
+    Ok(known.place.signal(signal_number(signal)?)?)
 }
 
 fn delete(known: &Known) -> Result<()> {

@@ -1,5 +1,6 @@
 //! A crowd on one root: programs with several threads each do random work on the same few containers. Nothing is lost,
-//! doubled or torn, and every follower of the events sees the same sequence, which is one that containers can have.
+//! doubled or torn, every follower of the events sees the same sequence, which is one that containers can have, and no
+//! program grows.
 //!
 //! `CORACLE_TORTURE=SECONDS` in the environment sets how long; a plain run takes a few seconds.
 
@@ -20,6 +21,8 @@ const NAMES: [&str; 5] = ["ash", "birch", "cedar", "dogwood", "elm"];
 const PROGRAMS: usize = 4;
 const MEMBERS: usize = 8;
 const THREADS: usize = 3;
+const KINDS: [&str; MEMBERS] =
+    ["Rust", "Rust", "Rust", "Rust", "C", "Python by the library", "Python by the server", "Python by the server"];
 
 /// How many calls of each kind changed something, of all programs.
 type Counts = BTreeMap<String, usize>;
@@ -40,6 +43,9 @@ fn random_work_of_several_programs() {
     workers.extend(members(root, &served.socket));
     assert_eq!(workers.len(), MEMBERS);
     let mut seen: Vec<Vec<(u64, Event)>> = vec![Vec::new(); followers.len()];
+    let programs = workers.iter().enumerate().map(|(number, worker)| (KINDS[number], worker.id()));
+    let mut sizes: Vec<Size> =
+        programs.chain([("the server", served.pid())]).map(|(name, pid)| Size::of(name, pid)).collect();
     let mut running: Vec<_> = workers.into_iter().map(Some).collect();
     let mut quiet = 0;
     // Read all along: a journal keeps a bounded past.
@@ -48,6 +54,9 @@ fn random_work_of_several_programs() {
             while let Some(event) = follower.next(Some(Duration::from_millis(20)), None).expect("events") {
                 seen.push(event);
             }
+        }
+        if quiet == 0 {
+            sizes.iter_mut().for_each(Size::look);
         }
         for worker in &mut running {
             if let Some(child) = worker
@@ -59,6 +68,7 @@ fn random_work_of_several_programs() {
         }
         quiet = if running.iter().all(Option::is_none) { quiet + 1 } else { 0 };
     }
+    sizes.iter().for_each(Size::does_not_grow);
     assert_eq!(seen[0], seen[1], "two followers saw different events");
     assert!(seen[0].is_sorted_by(|a, b| a.0 < b.0), "sequence numbers do not rise");
     let events: Vec<&Event> = seen[0].iter().map(|(_, event)| event).collect();
@@ -79,6 +89,47 @@ fn random_work_of_several_programs() {
     drop(followers);
     drop(listeners);
     assert!(descriptors() <= before, "descriptors: {} before, {} after", before, descriptors());
+}
+
+/// What a program takes as time goes by: kilobytes of memory, descriptors.
+struct Size {
+    name: &'static str,
+    pid: u32,
+    seen: Vec<(u64, usize)>,
+}
+
+impl Size {
+    fn of(name: &'static str, pid: u32) -> Size {
+        Size { name, pid, seen: Vec::new() }
+    }
+
+    /// One that has ended has no size.
+    fn look(&mut self) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let memory =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).map(Iterator::count);
+        if let (Some(memory), Ok(descriptors)) = (memory, descriptors) {
+            self.seen.push((memory, descriptors));
+        }
+    }
+
+    /// Of a part of its time: the usual memory, and the descriptors that it had at the least, as calls under way have some.
+    fn between(&self, from: usize, to: usize) -> (u64, usize) {
+        let part = &self.seen[self.seen.len() * from / 100..self.seen.len() * to / 100];
+        let mut memory: Vec<u64> = part.iter().map(|seen| seen.0).collect();
+        memory.sort_unstable();
+        (memory[memory.len() / 2], part.iter().map(|seen| seen.1).min().expect("a look"))
+    }
+
+    /// Once it is warm.
+    fn does_not_grow(&self) {
+        assert!(self.seen.len() >= 20, "{}: only {} looks", self.name, self.seen.len());
+        let (early, late) = (self.between(30, 50), self.between(80, 100));
+        println!("{}: {} kB and {} descriptors became {} kB and {}", self.name, early.0, early.1, late.0, late.1);
+        assert!(late.0 < early.0 + 8_000, "{}: {} kB of memory became {} kB", self.name, early.0, late.0);
+        assert!(late.1 < early.1 + 6, "{}: {} descriptors became {}", self.name, early.1, late.1);
+    }
 }
 
 /// The programs that are not this one.
@@ -181,16 +232,12 @@ fn counts(root: &Root) -> Counts {
 pub fn program(engine: &Engine, dir: &Path, number: usize) {
     let counts = Mutex::new(Counts::new());
     let until = Instant::now() + Duration::from_secs(seconds());
-    let (early, early_memory) = (Instant::now() + Duration::from_secs(seconds() / 3), Mutex::new(None));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (counts, early_memory) = (&counts, &early_memory);
+            let counts = &counts;
             scope.spawn(move || {
                 let mut random = Random((number * THREADS + thread) as u64 * 7919 + 1);
                 while Instant::now() < until {
-                    if Instant::now() > early {
-                        early_memory.lock().expect("the memory").get_or_insert_with(memory);
-                    }
                     for kind in step(engine, &mut random) {
                         *counts.lock().expect("the counts").entry(kind.to_owned()).or_default() += 1;
                     }
@@ -198,17 +245,9 @@ pub fn program(engine: &Engine, dir: &Path, number: usize) {
             });
         }
     });
-    let before = early_memory.into_inner().expect("the memory").unwrap_or_else(memory);
-    assert!(memory() < before + 16_000, "{before} kB of memory became {} kB", memory());
     let text = serde_json::to_string(&*counts.lock().expect("the counts")).expect("JSON");
     std::fs::write(dir.join(format!("counts-{number}")), text).expect("write the counts");
     assert!(std::env::var(WORKER).is_ok());
-}
-
-/// Kilobytes of memory of this process.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("its status");
-    proc_status(&status, "VmRSS").trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// One random call; answers the events that it must have brought about.
