@@ -30,6 +30,8 @@ pub struct Monitor {
     pub root_states: i32,
     pub lock: i32,
     pub namespaces: [i32; MAX_FDS],
+    /// Mount namespaces of volumes that are mounted once for all who use them.
+    pub volumes: [i32; MAX_VOLUMES],
     pub epoll: i32,
     pub listener: i32,
     pub signals: i32,
@@ -212,6 +214,10 @@ impl Monitor {
                 DO_ATTACH => {
                     let _ = self.attach(request.a, &fds[..count]);
                 }
+                DO_VOLUME => match self.volumes.get_mut(request.a as usize) {
+                    Some(place) if count == 1 => *place = fds[0],
+                    _ => return Err(broken(EINVAL)),
+                },
                 DO_GO => return Ok(()),
                 _ => return Err(broken(EINVAL)),
             }
@@ -231,6 +237,7 @@ impl Monitor {
         self.init = 0;
         (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
         (self.root, self.mounts) = (-1, -1);
+        self.volumes = [-1; MAX_VOLUMES];
         self.direct = [-1; 3];
         self.hold = -1;
     }

@@ -22,6 +22,8 @@ pub struct Launch<'a> {
     /// Whether more of them come from the monitor, while the first steps are done.
     pub more_cgroups: bool,
     pub namespaces: &'a [i32],
+    /// Mount namespaces of volumes.
+    pub volumes: &'a [i32],
     pub tty: bool,
     pub rows: u16,
     pub cols: u16,
@@ -133,7 +135,7 @@ impl<'a> Child<'a> {
     fn close_rest(&self) -> Step {
         let launch = self.launch;
         let used = || {
-            let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces];
+            let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces, launch.volumes];
             let made = launch.made.others.iter().map(|(fd, _)| *fd).chain([launch.made.user]);
             let single = [launch.report, launch.init, launch.devpts, launch.host_link];
             lists.into_iter().flatten().copied().chain(single).chain(made)
@@ -184,6 +186,7 @@ impl<'a> Child<'a> {
             OP_DONE => self.done(),
             OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
             OP_MOUNT_HERE => self.mount_here(p),
+            OP_VOLUME => self.volume(p),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
@@ -392,20 +395,46 @@ impl<'a> Child<'a> {
 
     /// `/dev/shm` of another container: cloned in its mount namespace, put into this one.
     fn shared_shm(&mut self, index: u32) -> Step {
-        let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
         let other = self.launch.namespaces.get(index as usize).copied().unwrap_or(-1);
-        ok(sys::setns(other, CLONE_NEWNS))?;
-        let tree = sys::open_tree(AT_FDCWD, b"/dev/shm\0", 1);
-        ok(sys::setns(own, CLONE_NEWNS))?;
-        sys::close(own);
-        let tree = os(tree)?;
-        // Entering a mount namespace left the place.
-        ok(sys::fchdir(self.place))?;
+        let tree = self.clone_from(other, b"/dev/shm\0")?;
         let at = self.make_dirs(self.root, b"/dev/shm\0", 0o1777, FIXED)?;
         ok(sys::move_mount(tree, at))?;
         sys::close(at);
         sys::close(tree);
         Ok(())
+    }
+
+    /// The root of a volume's own mount namespace: every container that uses the volume mounts the same.
+    fn volume(&mut self, mut p: Payload) -> Step {
+        let (index, flags) = (p.u32(), p.u32());
+        let (set, clear, target) = (p.u64(), p.u64(), p.cstr());
+        let other = self.launch.volumes.get(index as usize).copied().unwrap_or(-1);
+        let tree = self.clone_from(other, b"/\0")?;
+        if flags & BIND_IDMAP != 0 {
+            ok(sys::mount_idmap(tree, false, self.launch.made.user))?;
+        }
+        if set | clear != 0 {
+            ok(sys::mount_setattr(tree, false, set, clear, 0))?;
+        }
+        let at = self.make_dirs(self.root, target, 0o755, IN_ROOT)?;
+        not_kernel_files(target, at)?;
+        ok(sys::move_mount(tree, at))?;
+        sys::close(at);
+        sys::close(tree);
+        Ok(())
+    }
+
+    /// A copy of a mount of another mount namespace, for this one.
+    fn clone_from(&self, namespace: i32, path: &[u8]) -> core::result::Result<i32, Failure> {
+        let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
+        ok(sys::setns(namespace, CLONE_NEWNS))?;
+        let tree = sys::open_tree(AT_FDCWD, path, 1);
+        ok(sys::setns(own, CLONE_NEWNS))?;
+        sys::close(own);
+        let tree = os(tree)?;
+        // Entering a mount namespace left the place.
+        ok(sys::fchdir(self.place))?;
+        Ok(tree)
     }
 
     fn node(&mut self, mut p: Payload) -> Step {

@@ -20,6 +20,8 @@ enum Waits {
     Stop,
     /// The end after which no restart follows.
     End,
+    /// For nothing: the restart waits for it.
+    HoldsOff,
 }
 
 impl Monitor {
@@ -102,6 +104,8 @@ impl Monitor {
                 let errno = if failure == Failure::default() { 0 } else { failure.errno.max(1) };
                 return self.answer(slot, errno, 0, failure);
             }
+            DO_VOLUME => return self.answer_volume(slot, text),
+            DO_HOLD_OFF => self.hold_off(slot),
             DO_ATTRIBUTES => {
                 self.set_attributes(text);
                 Ok(())
@@ -112,11 +116,45 @@ impl Monitor {
     }
 
     pub fn answer(&mut self, slot: usize, errno: i32, value: i32, failure: Failure) {
+        self.answer_with(slot, errno, value, failure, None);
+    }
+
+    /// With the mount namespace of a volume of this name.
+    fn answer_volume(&mut self, slot: usize, name: &[u8]) {
+        let find = |plan| {
+            let mut volumes = Ops::of(plan)?.1.filter(|op| op.code == OP_VOLUME).map(|mut op| {
+                let index = op.payload.u32() as usize;
+                let (_, _, _, _) = (op.payload.u32(), op.payload.u64(), op.payload.u64(), op.payload.cstr());
+                (index, op.payload.bytes())
+            });
+            volumes.find(|(_, volume)| *volume == name).map(|(index, _)| index)
+        };
+        let index = find(self.plan).unwrap_or(MAX_VOLUMES);
+        let found = self.volumes.get(index).copied().filter(|fd| *fd >= 0);
+        let errno = if found.is_some() { 0 } else { ENOENT };
+        self.answer_with(slot, errno, 0, Failure::default(), found);
+    }
+
+    fn hold_off(&mut self, slot: usize) -> Result<()> {
+        if self.state.status != STATUS_RESTARTING || self.restart_at == 0 {
+            return Err(ESRCH);
+        }
+        self.clients[slot].waits = Waits::HoldsOff;
+        crate::life::replace(&mut self.root, -1);
+        Ok(())
+    }
+
+    /// Whether somebody works on the files of the container that waits for its restart.
+    pub fn is_held_off(&self) -> bool {
+        self.clients.iter().any(|client| client.fd > 0 && client.waits == Waits::HoldsOff)
+    }
+
+    fn answer_with(&mut self, slot: usize, errno: i32, value: i32, failure: Failure, pass: Option<i32>) {
         let flags = self.state.flags;
         let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno, value, flags, reserved: 0, failure };
         let fd = self.clients[slot].fd;
         // A client that asks and does not take its answers is let go: it is not waited for, and no answer is left out.
-        if fd > 0 && sys::send(fd, &answer.to_bytes()).is_err() {
+        if fd > 0 && sys::send_fd(fd, &answer.to_bytes(), pass).is_err() {
             self.drop_client(slot);
         }
     }

@@ -167,6 +167,7 @@ impl Monitor {
                 cgroups: &self.cgroups[..self.cgroup_count],
                 more_cgroups: false,
                 namespaces: &[],
+                volumes: &[],
                 tty: header.flags & FLAG_TTY != 0,
                 rows: header.rows,
                 cols: header.cols,

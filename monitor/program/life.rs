@@ -19,6 +19,8 @@ pub const TARGET: u32 = 7;
 pub const REPORT: u32 = 8;
 pub const OOM: u32 = 9;
 
+/// How long until it is looked again whether a restart is still held off.
+const HELD_OFF_NS: i64 = 20_000_000;
 const FIRST_DELAY_MS: i64 = 100;
 const LONGEST_DELAY_MS: i64 = 60_000;
 /// A run of this length resets the delay.
@@ -195,6 +197,7 @@ impl Monitor {
                 cgroups: &self.cgroups[..self.cgroup_count],
                 more_cgroups: true,
                 namespaces: &self.namespaces,
+                volumes: &self.volumes,
                 tty,
                 rows: self.header.rows,
                 cols: self.header.cols,
@@ -389,6 +392,10 @@ impl Monitor {
     }
 
     fn restart(&mut self) {
+        if self.is_held_off() {
+            self.restart_at = sys::monotonic() + HELD_OFF_NS;
+            return;
+        }
         self.restart_at = 0;
         // The next overlay wants the directories for itself.
         replace(&mut self.root, -1);
@@ -442,6 +449,7 @@ impl Monitor {
     fn linger(&mut self) -> ! {
         replace(&mut self.mounts, -1);
         replace(&mut self.root, -1);
+        self.volumes.iter_mut().for_each(|volume| replace(volume, -1));
         let until = sys::monotonic() + i64::from(LINGER_MS) * 1_000_000;
         let mut events = [EpollEvent::default(); 16];
         while self.draining() && sys::monotonic() < until {

@@ -153,6 +153,7 @@ impl Monitor {
                 cgroups: &[],
                 more_cgroups: false,
                 namespaces: &[],
+                volumes: &[],
                 tty: false,
                 rows: 0,
                 cols: 0,

@@ -150,6 +150,10 @@ pub const OP_USER_NS: u16 = 30;
 /// u32 uid, u32 gid: the standard streams are theirs (exec, before a user namespace is entered).
 pub const OP_OWN_STREAMS: u16 = 31;
 
+/// u32 index of a volume's mount namespace ([`DO_VOLUME`]), u32 flags (`BIND_IDMAP`), u64 attr set, u64 attr clear, str
+/// target, str name of the volume: the file system that is the root of that namespace is mounted here, too.
+pub const OP_VOLUME: u16 = 32;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;
@@ -633,7 +637,7 @@ pub const DO_POLICY: u32 = 10;
 pub const DO_ATTRIBUTES: u32 = 11;
 
 /// Last of the boot messages: the start begins. Before it come the boot message ([`DO_HELLO`] with the boot descriptors)
-/// and any number of [`DO_ATTACH`].
+/// and any number of [`DO_ATTACH`] and [`DO_VOLUME`].
 pub const DO_GO: u32 = 12;
 
 /// Descriptor: a plan of cgroup operations, a sealed memfd. They stand in place of the plan's from the next start on; the
@@ -643,6 +647,15 @@ pub const DO_LIMITS: u32 = 13;
 /// Descriptors: steps that a process in the container's network namespace takes now, and the container's plan from now on;
 /// where ports are published that were not, also those of [`OP_HOLD`] and [`OP_RELAY_QUEUE`].
 pub const DO_NETWORK: u32 = 20;
+
+/// Among the boot messages, a: index, with a mount namespace in which there is nothing but a volume's file system. It is
+/// held until the container has ended for good. Asked of a running monitor, with the volume's name as text: its answer
+/// brings that namespace.
+pub const DO_VOLUME: u32 = 21;
+/// A container that waits for its restart lets go of its root file system, and waits on until the connection ends.
+pub const DO_HOLD_OFF: u32 = 22;
+/// The most volumes of that kind that a container has.
+pub const MAX_VOLUMES: usize = 32;
 
 /// Masks of standard streams.
 pub const SESSION_STDIN: u32 = 1;

@@ -90,6 +90,7 @@ impl Place {
             root_states: states.root_fd(),
             lock,
             namespaces,
+            volumes: Vec::new(),
             sessions: vec![Streams { mask: SESSION_STREAMS | SESSION_STREAMS << SESSION_DIRECT, fds: streams.into() }],
             boot_id: states.boot_id(),
         };

@@ -151,7 +151,9 @@ impl Containers {
         let (slot, id, all) = (found.row.slot, found.row.id.clone(), Arc::clone(self));
         // A container that is not started yet is waited for by a follower, as a restarting one is.
         let alive = move || all.states.now(slot, &id).is_ok_and(|now| now.is_live());
-        LogStream::open(self.log_path(&found), query, Box::new(alive))
+        let opened = LogStream::open(self.log_path(&found), query, Box::new(alive));
+        // A removal may have taken its directory meanwhile.
+        opened.or_else(|error| self.if_there(&found, Err(error)))
     }
 
     /// How many run, are paused, are stopped.

@@ -149,6 +149,7 @@ impl Containers {
             dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT).map_err(early)?;
         }
         let joined = self.join(found, hold).map_err(early)?;
+        let held = self.hold_volumes(found).map_err(early)?;
         let mut container = self.container(found, &joined, networks).map_err(early)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
@@ -165,6 +166,7 @@ impl Containers {
             root_states: self.states.root_fd(),
             lock,
             namespaces: joined.fds,
+            volumes: held.iter().map(|volume| &volume.namespace).collect(),
             sessions,
             boot_id: self.states.boot_id(),
         };

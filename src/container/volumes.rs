@@ -9,9 +9,17 @@ use crate::launch::plan;
 use crate::model::{Event, HostConfig};
 use crate::store::volumes as table;
 use crate::volume::{self, Source, Staged};
+use coracle_monitor::wire::MAX_VOLUMES;
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+
+/// A volume of a container that starts: nobody else mounts it meanwhile.
+pub(super) struct HeldVolume {
+    /// There is nothing in it but the volume's file system.
+    pub namespace: OwnedFd,
+    _lock: OwnedFd,
+}
 
 impl Containers {
     /// The mounts that VolumesFrom names. Errors: no such container, a bad mode.
@@ -91,7 +99,8 @@ impl Containers {
     /// A volume as the plan mounts it.
     pub(super) fn volume_mount(&self, found: &Found, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
-        match self.volumes.source(&mount.name).map_err(missing)? {
+        let source = self.volumes.source(&mount.name).map_err(missing)?;
+        match source {
             Source::Directory { path, recursive, attributes, own } => Ok(plan::Mount::Bind {
                 source: path,
                 target: mount.target,
@@ -102,33 +111,80 @@ impl Containers {
                 make_source: false,
                 own_ids: own,
             }),
-            Source::FileSystem { kind, device, options, attributes } => {
-                if matches!(kind.as_str(), "tmpfs" | "ramfs") {
-                    self.only_user(found, &mount.name, &kind)?;
-                }
-                let attributes = mount.flags | attributes;
-                Ok(plan::Mount::FileSystem {
-                    kind,
-                    source: device,
+            source if source.is_shared() => {
+                let shared = self.shared_volumes(&found.spec)?;
+                let index = shared.iter().position(|name| *name == mount.name).unwrap_or_default();
+                Ok(plan::Mount::Volume {
+                    index: index as u32,
+                    name: mount.name,
                     target: mount.target,
-                    attributes,
-                    propagation: 0,
-                    options,
+                    attributes: mount.flags,
+                    own_ids: source.has_own_ids(),
                 })
             }
+            Source::FileSystem { kind, device, options, attributes } => Ok(plan::Mount::FileSystem {
+                kind,
+                source: device,
+                target: mount.target,
+                attributes: mount.flags | attributes,
+                propagation: 0,
+                options,
+            }),
         }
     }
 
-    /// Memory is mounted anew for each container, so two that run would not see the same.
-    fn only_user(&self, found: &Found, volume: &str, kind: &str) -> Result<()> {
-        for id in self.db.read(|tx| table::users(tx, volume))? {
-            if id != found.row.id && self.find(&id).is_ok_and(|other| other.now.is_live()) {
-                return Err(Error::unsupported(format!(
-                    "volume {volume} is a {kind} in use by running container {id}: sharing one is not supported yet"
-                )));
+    /// What is mounted once for all containers that use it, for a start of this one: taken from one that runs, or new.
+    pub(super) fn hold_volumes(&self, found: &Found) -> Result<Vec<HeldVolume>> {
+        let names = self.shared_volumes(&found.spec)?;
+        if names.len() > MAX_VOLUMES {
+            return Err(Error::unsupported(format!(
+                "a container takes at most {MAX_VOLUMES} volumes that are a tmpfs, ramfs or overlay"
+            )));
+        }
+        let uid = self.users(&found.spec).map(|users| (users.uid, users.gid));
+        let hold = |name: String| {
+            let lock = self.volumes.lock(&name)?;
+            let namespace = match self.mounted_volume(&name)? {
+                Some(namespace) => namespace,
+                None => self.volumes.mount_alone(&name, uid)?,
+            };
+            Ok(HeldVolume { namespace, _lock: lock })
+        };
+        names.into_iter().map(hold).collect()
+    }
+
+    /// In the order in which starts take them.
+    fn shared_volumes(&self, spec: &Spec) -> Result<Vec<String>> {
+        let mut names: Vec<String> = Vec::new();
+        for mount in volumes(spec) {
+            let source = self.volumes.source(&mount.name).map_err(|error| error.with_kind(ErrorKind::Internal))?;
+            if source.is_shared() {
+                names.push(mount.name.clone());
             }
         }
-        Ok(())
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The mount namespace of a volume that a running container has mounted.
+    pub(super) fn mounted_volume(&self, name: &str) -> Result<Option<OwnedFd>> {
+        for id in self.db.read(|tx| table::users(tx, name))? {
+            let Some(user) = self.find(&id).ok().filter(|user| user.now.is_live()) else { continue };
+            match self.control(&user).and_then(|control| control.volume(name)) {
+                Ok(namespace) => return Ok(Some(namespace)),
+                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                    return Err(Error::unsupported(format!(
+                        "volume {name} is in use by container {id}, which an earlier version started: restart it to share it"
+                    )));
+                }
+                // It has ended meanwhile, or its volume was chosen after its start.
+                Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Conflict) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// The image's file system, for reading.

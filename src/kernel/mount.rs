@@ -2,7 +2,7 @@
 
 use super::fd::{cstr, errno};
 use super::probe::release;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -96,10 +96,7 @@ fn overlay_by_one_string(
         set_private(mount.as_fd(), attributes, false)?;
         Ok(mount)
     };
-    std::thread::scope(|scope| {
-        let thread = super::thread::spawn(scope, "coracle-mount", mount)?;
-        thread.join().unwrap_or_else(|_| Err(Error::internal("a thread that mounts ended early")))
-    })
+    in_thread(mount)
 }
 
 fn open_path(dir: &Path) -> Result<OwnedFd> {
@@ -218,6 +215,40 @@ pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: the names are constant.
     let got = unsafe { libc::syscall(libc::SYS_move_mount, mount.as_raw_fd(), empty, at.as_raw_fd(), empty, flags) };
     if got < 0 { Err(Error::os("attach a mount", errno())) } else { Ok(()) }
+}
+
+/// A mount namespace in which there is a detached mount, as its root, and nothing else. It lives as long as its
+/// descriptor, or a process in it.
+pub(crate) fn alone(mount: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let work = || {
+        let namespace = unshare()?;
+        attach(mount, open_path(Path::new("/proc"))?.as_fd())?;
+        let here = c".".as_ptr();
+        // SAFETY: the names are constant; the directory and the root are this thread's own.
+        let moved = unsafe {
+            libc::fchdir(mount.as_raw_fd()) == 0
+                && libc::syscall(libc::SYS_pivot_root, here, here) == 0
+                && libc::umount2(here, libc::MNT_DETACH) == 0
+        };
+        if moved { Ok(namespace) } else { Err(Error::os("empty a mount namespace", errno())) }
+    };
+    in_thread(work)
+}
+
+/// A detached copy of what is the root of another mount namespace.
+pub(crate) fn root_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
+    in_thread(|| {
+        enter(namespace)?;
+        copy_of(None, Path::new("/"), false)
+    })
+}
+
+/// Runs `work` on a thread of its own: it changes the thread's mount namespace.
+pub(crate) fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = super::thread::spawn(scope, "coracle-mounts", work)?;
+        thread.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Panic, "a thread that mounts ended early")))
+    })
 }
 
 /// Gives the calling thread a mount namespace of its own, from which nothing comes back to the host's, and answers it.

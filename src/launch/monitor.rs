@@ -51,6 +51,8 @@ pub(crate) struct Boot<'a> {
     /// The only descriptor of a description that holds the slot's lock: with it the lock goes to the monitor.
     pub lock: OwnedFd,
     pub namespaces: Vec<OwnedFd>,
+    /// Mount namespaces of volumes, in the order of their indices.
+    pub volumes: Vec<&'a OwnedFd>,
     /// Sessions to attach before the process runs.
     pub sessions: Vec<Streams>,
     pub boot_id: [u8; 16],
@@ -99,6 +101,10 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     let hello = Request { boot: boot.boot_id, ..request(DO_HELLO) };
     socket::send(ours.as_fd(), &hello.to_bytes(), &fds)?;
     drop(boot.lock);
+    for (index, volume) in boot.volumes.iter().enumerate() {
+        let message = Request { a: index as u32, ..request(DO_VOLUME) };
+        socket::send(ours.as_fd(), &message.to_bytes(), &[volume.as_raw_fd()])?;
+    }
     for session in &boot.sessions {
         socket::send(ours.as_fd(), &Request { a: session.mask, ..request(DO_ATTACH) }.to_bytes(), &session.raw())?;
     }
@@ -151,6 +157,18 @@ impl Control {
     pub(crate) fn tell(&self, request: Request, text: &[u8]) -> Result<Answer> {
         self.send(request, text, &[])?;
         accepted(self.answer(None, None)?)
+    }
+
+    /// Asks for the mount namespace of a volume. Errors: it has none of that name (ENOENT), it is an older monitor
+    /// (ENOSYS), it is gone.
+    pub(crate) fn volume(&self, name: &str) -> Result<OwnedFd> {
+        self.send(request(DO_VOLUME), name.as_bytes(), &[])?;
+        if !wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
+            return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not answer"));
+        }
+        let (answer, fds) = read_answer_with(self.0.as_fd())?;
+        accepted(answer)?;
+        fds.into_iter().next().ok_or_else(gone)
     }
 
     /// Sends a request with a descriptor.
@@ -209,10 +227,15 @@ pub(crate) fn accepted(answer: Answer) -> Result<Answer> {
 }
 
 fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
+    read_answer_with(socket).map(|(answer, _)| answer)
+}
+
+/// With the descriptors that came with it.
+fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     let mut bytes = [0u8; ANSWER_LEN];
-    let (got, _) = socket::receive(socket, &mut bytes).map_err(hung_up)?;
+    let (got, fds) = socket::receive(socket, &mut bytes).map_err(hung_up)?;
     match Answer::from_bytes(&bytes) {
-        Some(answer) if got == ANSWER_LEN => Ok(answer),
+        Some(answer) if got == ANSWER_LEN => Ok((answer, fds)),
         _ => Err(gone()),
     }
 }

@@ -36,6 +36,9 @@ pub(crate) enum Mount {
         /// The owners of files are the container's, where it has a user namespace.
         own_ids: bool,
     },
+    /// A file system that all containers with a volume share: `index` of its mount namespace among the boot's.
+    /// `attributes` are `MOUNT_ATTR_*` over those that it has.
+    Volume { index: u32, name: String, target: String, attributes: u64, own_ids: bool },
     /// A file system made for the container: options are (key, value), or (key, "") for a word; `propagation` is `MS_*`, 0 for
     /// private.
     FileSystem {
@@ -676,7 +679,9 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {
     let own = |mount: &Mount| match mount {
-        Mount::Bind { target, .. } | Mount::FileSystem { target, .. } => target == "/dev/shm",
+        Mount::Bind { target, .. } | Mount::FileSystem { target, .. } | Mount::Volume { target, .. } => {
+            target == "/dev/shm"
+        }
     };
     if c.no_shm || c.mounts.iter().any(own) {
         return;
@@ -738,6 +743,11 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
                 bind(plan, source, target, *attributes, *propagation, flags);
             }
+            Mount::Volume { index, name, target, attributes, own_ids } => {
+                let flags = if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
+                plan.op(OP_VOLUME, format!("mount volume {name} on {target}")).u32(*index).u32(flags);
+                plan.u64(*attributes).u64(cleared(*attributes)).str(target).str(name);
+            }
             Mount::FileSystem { kind, source, target, attributes, propagation, options } => {
                 plan.op(OP_MOUNT, format!("mount {kind} on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
                 plan.str(kind).str(source).str(target).u32(options.len() as u32);
@@ -766,10 +776,13 @@ fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
 
 fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, propagation: u64, flags: u32) {
     let sentence = format!("bind {} to {target}", source.display());
-    // Which access times are kept is one choice: a new one takes the place of the one before.
-    let clear = if attributes & ATIMES != 0 { ATIMES } else { 0 };
-    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(clear);
+    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(cleared(attributes));
     plan.str(bytes(source)).str(target);
+}
+
+/// Which access times are kept is one choice: a new one takes the place of the one before.
+fn cleared(attributes: u64) -> u64 {
+    if attributes & ATIMES != 0 { ATIMES } else { 0 }
 }
 
 fn limits(plan: &mut PlanWriter, rlimits: &[Rlimit]) {

@@ -10,7 +10,7 @@ mod options;
 
 pub(crate) use options::{Source, check as check_options};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::kernel::mount;
 use crate::kernel::tree::{self, Lock};
@@ -136,6 +136,34 @@ impl Volumes {
         Ok(options::source(&options)?.unwrap_or(own))
     }
 
+    /// Mounts the file system of a volume, in a mount namespace of its own. `owner`: the host's ids of the root of the user
+    /// namespace that it is made for.
+    pub(crate) fn mount_alone(&self, name: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
+        let source = self.source(name)?;
+        let own_ids = source.has_own_ids();
+        let Source::FileSystem { kind, device, mut options, attributes } = source else {
+            return Err(Error::internal(format!("volume {name} is not a file system of its own")));
+        };
+        if let Some((uid, gid)) = owner.filter(|_| !own_ids && kind == "tmpfs") {
+            options::shift_owner(&mut options, uid, gid);
+        }
+        let mounted = mount::file_system(&kind, &device, &pairs(&options), attributes);
+        mounted.and_then(|mounted| mount::alone(mounted.as_fd())).map_err(|error| {
+            let place = self.mountpoint(name);
+            let error = error.context(format_args!("failed to mount local volume: mount {device}:{}", place.display()));
+            error
+                .context(format_args!("error while mounting volume '{}'", place.display()))
+                .with_kind(ErrorKind::Internal)
+        })
+    }
+
+    /// The lock under which a volume is filled or mounted.
+    pub(crate) fn lock(&self, name: &str) -> Result<OwnedFd> {
+        let volume = tree::open_dir_at(self.dir.as_fd(), name)?;
+        tree::lock(volume.as_fd(), Lock::Exclusive)?;
+        Ok(volume)
+    }
+
     /// Where a volume's data lies.
     pub(crate) fn mountpoint(&self, name: &str) -> PathBuf {
         self.root.join("volumes").join(name).join(DATA)
@@ -254,10 +282,9 @@ impl Volumes {
             None => tree::open_dir_at(volume.as_fd(), DATA)?,
             Some(Source::Directory { path, .. }) => tree::open_dir(&path)?,
             // What is copied there would be gone with the mount.
-            Some(Source::FileSystem { kind, .. }) if kind == "tmpfs" || kind == "ramfs" => return Ok(()),
+            Some(source) if source.is_shared() => return Ok(()),
             Some(Source::FileSystem { kind, device, options, attributes }) => {
-                let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-                let mounted = mount::file_system(&kind, &device, &options, attributes)?;
+                let mounted = mount::file_system(&kind, &device, &pairs(&options), attributes)?;
                 crate::kernel::path::openat2(
                     mounted.as_fd(),
                     ".",
@@ -461,6 +488,11 @@ pub(crate) fn new_name() -> Result<String> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// As the kernel's door takes options.
+pub(crate) fn pairs(options: &[(String, String)]) -> Vec<(&str, &str)> {
+    options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
 fn document(text: Option<&str>) -> Result<Option<StringMap>> {

@@ -1,6 +1,7 @@
 //! Options of the `local` driver: a file system or a directory that is mounted where the volume is used.
 
 use crate::error::{Error, Result};
+use crate::kernel::probe::release;
 use crate::model::StringMap;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -12,6 +13,25 @@ pub(crate) enum Source {
     Directory { path: PathBuf, recursive: bool, attributes: u64, own: bool },
     /// A file system made for the mount; `options` are (key, value) or (key, "").
     FileSystem { kind: String, device: String, options: Vec<(String, String)>, attributes: u64 },
+}
+
+/// File systems that are their mount: a second mount would be another, or harm the first.
+const SHARED: [&str; 3] = ["tmpfs", "ramfs", "overlay"];
+
+impl Source {
+    /// Whether there is one mount for all containers that use the volume at the same time.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Source::FileSystem { kind, .. } if SHARED.contains(&kind.as_str()))
+    }
+
+    /// Whether its owners are the container's, where that has a user namespace.
+    pub(crate) fn has_own_ids(&self) -> bool {
+        match self {
+            Source::Directory { own, .. } => *own,
+            // Kernels before do not map the owners of memory.
+            Source::FileSystem { kind, .. } => kind == "tmpfs" && release() >= (6, 3),
+        }
+    }
 }
 
 /// What needs what.
@@ -70,6 +90,20 @@ pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
         resolve(&mut data)?;
     }
     Ok(Some(Source::FileSystem { kind: kind.to_owned(), device: device.to_owned(), options: data, attributes }))
+}
+
+/// Owners of a file system in memory, as the host sees those of a user namespace.
+pub(super) fn shift_owner(options: &mut [(String, String)], uid: u32, gid: u32) {
+    for (key, value) in options {
+        let first = match key.as_str() {
+            "uid" => uid,
+            "gid" => gid,
+            _ => continue,
+        };
+        if let Some(id) = value.parse::<u32>().ok().and_then(|id| id.checked_add(first)) {
+            *value = id.to_string();
+        }
+    }
 }
 
 /// Words of mount(8) that are of the mount, not of the file system: what they clear and set.

@@ -156,6 +156,22 @@ fn stat_and_get() {
 }
 
 // operation: PUT /containers/{name}/archive
+/// The monitor has the file system mounted until the restart that it waits for.
+#[test]
+fn put_while_it_waits_for_its_restart() {
+    let root = Root::new();
+    let more = host(json!({ "RestartPolicy": { "Name": "always" }, "Binds": ["with-a-volume:/v"] }));
+    let id = root.create("again", body(&["sh", "-c", "test -e /l/put && cat /l/put && exec sleep 1000; exit 1"], more));
+    root.start(&id);
+    for number in 0..6 {
+        root.wait_for("its end", || root.status(&id) == "restarting");
+        let name = if number < 5 { format!("not-yet-{number}") } else { "put".to_owned() };
+        put(&root, &id, "/", tar_of(&[(&format!("l/{name}"), File, "arrived\n")])).expect("put");
+    }
+    root.wait_for("what was put", || root.logs(&id).out() == "arrived");
+    assert_eq!(root.exec(&id, &["sh", "-c", "ls /l"]).out().lines().count(), 6);
+}
+
 #[test]
 fn put_into_running_and_stopped() {
     let root = Root::new();

@@ -42,6 +42,13 @@ pub fn program(engine: &Engine, dir: &Path, seed: usize) {
     let engines = [engine, &second];
     // What an engine opens once stays open: the first life of a container opens it.
     warm_up(&engines);
+    let options = [("type", "tmpfs"), ("device", "tmpfs")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let memory = CreateVolume {
+        name: "shared-memory".into(),
+        driver_opts: Some(options.into_iter().collect()),
+        ..CreateVolume::default()
+    };
+    engine.volume_create(&memory).expect("create a volume");
     let before = Facts::of(dir);
     let (ids, counts, unexpected) = (Mutex::default(), Mutex::default(), Mutex::default());
     let world = World { dir, engines, before, ids, counts, unexpected };
@@ -519,7 +526,7 @@ fn kind(random: &mut Random) -> Value {
         2 => more["HostConfig"]["RestartPolicy"] = json!({ "Name": "always" }),
         3 => more["Tty"] = json!(true),
         4 => more["OpenStdin"] = json!(true),
-        5 => more["HostConfig"]["Binds"] = json!(["shared-data:/data", "/anonymous"]),
+        5 => more["HostConfig"]["Binds"] = json!(["shared-data:/data", "shared-memory:/memory", "/anonymous"]),
         6 => more["HostConfig"]["Init"] = json!(true),
         7 => more["HostConfig"]["NetworkMode"] = json!("bridge"),
         _ => {

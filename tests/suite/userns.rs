@@ -140,6 +140,17 @@ fn volumes_terminals_users_and_tmpfs_work_in_it() {
     assert_eq!(output, "0\n5\n0");
     let data = root.dir.join("root/volumes/kept/_data/mine");
     assert_eq!(std::fs::metadata(data).expect("in the volume").uid(), 0, "volumes hold plain ids");
+    // A volume in memory, which a container outside of the namespace has at the same time.
+    let pairs = [("type", "tmpfs"), ("device", "tmpfs"), ("o", "uid=5")];
+    let options = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let memory = CreateVolume { name: "memory".into(), driver_opts: Some(options), ..CreateVolume::default() };
+    root.engine.volume_create(&memory).expect("create");
+    let bind = json!({ "Binds": ["memory:/m"] });
+    let id = root.sleeper_with("with-memory", host(bind.clone()));
+    let seen = "echo here >/m/file; stat -c %u /m /m/file";
+    assert_eq!(root.exec(&id, &["sh", "-c", seen]).ok(), "5\n0");
+    let outside = json!({ "Binds": ["memory:/m"], "UsernsMode": "host" });
+    assert_eq!(root.sh_with("cat /m/file; stat -c %u /m /m/file", host(outside)).ok(), "here\n5\n0");
     let more = json!({ "Tty": true, "User": "games" });
     let output = root.run(&["sh", "-c", "id -u; tty; echo x > /dev/tty"], more, b"").out().replace('\r', "");
     assert!(output.starts_with("5\n/dev/pts/0\nx"), "{output}");

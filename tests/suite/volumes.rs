@@ -4,6 +4,7 @@ use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -249,7 +250,76 @@ fn driver_options_mount() {
     let id = root.create("wrong-user", body(&["true"], host(json!({ "Binds": ["wrong:/w"] }))));
     let error = root.engine.container_start(&id, None, Some(&soon())).expect_err("no such file system");
     assert!(error.message().contains("mount nosuchfs on /w"), "{error}");
+    with("odd", &[("type", "tmpfs"), ("device", "tmpfs"), ("o", "nosuchword=1")]);
+    let id = root.create("odd-user", body(&["true"], host(json!({ "Binds": ["odd:/w"] }))));
+    let refused = root.engine.container_start(&id, None, Some(&soon()));
+    fails(refused, ErrorKind::Internal, "odd/_data': failed to mount local volume: mount tmpfs:");
     // Nothing of it shows in the host's table.
+    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    assert!(!table.contains(&*root.dir.to_string_lossy()), "{table}");
+}
+
+/// A file system in memory, by the options of the driver, is mounted once for all who use it at the same time.
+#[test]
+fn a_volume_in_memory_is_one_for_all() {
+    let root = Root::new();
+    let pairs = [("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,uid=7")];
+    let options = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    root.engine.volume_create(&CreateVolume { driver_opts: Some(options), ..named("memory") }).expect("create");
+    let runs = |name: &str, bind: &str, more: Value| {
+        let mut config = json!({ "Binds": [bind] });
+        config.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let id = root.create(name, body(&["sleep", "1000"], host(config)));
+        root.start(&id);
+        id
+    };
+    let sh = |id: &str, script: &str| root.exec(id, &["sh", "-c", script]);
+    let first = runs("first", "memory:/m", json!({ "RestartPolicy": { "Name": "always" } }));
+    sh(&first, "echo one >/m/file").ok();
+    let second = runs("second", "memory:/other/place", json!({}));
+    let reader = runs("reader", "memory:/m:ro", json!({}));
+    assert_eq!(sh(&second, "cat /other/place/file; stat -c %u /other/place").ok(), "one\n7");
+    assert_eq!(sh(&reader, "cat /m/file; touch /m/new 2>&1").out(), "one\ntouch: /m/new: Read-only file system");
+    // What is copied into or out of a container, run it or not, is of the same.
+    let stopped = root.create("stopped", body(&["true"], host(json!({ "Binds": ["memory:/s"] }))));
+    for (id, path) in [(&second, "/other/place/file"), (&stopped, "/s/file")] {
+        let mut tar = Vec::new();
+        let archive = root.engine.container_archive_get(id, path, Some(&soon())).expect("get");
+        archive.write_to(&mut tar, Some(&soon())).expect("read");
+        assert!(tar.windows(4).any(|bytes| bytes == b"one\n"), "{path}");
+    }
+    // The policy starts the first one again: it finds what it left.
+    sh(&first, "echo two >/m/file").ok();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(root.pid(&first)), nix::sys::signal::Signal::SIGKILL)
+        .expect("kill");
+    root.wait_for("the restart", || {
+        let detail = root.inspect(&first);
+        detail.restart_count == 1 && detail.state.status == "running"
+    });
+    assert_eq!(sh(&first, "cat /m/file").ok(), "two");
+    // The last one that uses it, not the first one, ends it.
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    root.engine.container_remove(&first, force, Some(&soon())).expect("remove");
+    assert_eq!(sh(&second, "cat /other/place/file").ok(), "two");
+    let third = runs("third", "memory:/m", json!({}));
+    assert_eq!(sh(&third, "cat /m/file").ok(), "two");
+    for id in [&second, &reader, &third] {
+        root.engine.container_remove(id, force, Some(&soon())).expect("remove");
+    }
+    assert_eq!(root.sh_with("ls /m", host(json!({ "Binds": ["memory:/m"] }))).ok(), "");
+    // Whoever starts at the same time gets the same.
+    let ids: Vec<String> = (0..6)
+        .map(|n| {
+            root.create(&format!("at-once-{n}"), body(&["sleep", "1000"], host(json!({ "Binds": ["memory:/m"] }))))
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(|| root.engine.container_start(id, None, Some(&soon())).expect("start"));
+        }
+    });
+    let devices: BTreeSet<String> = ids.iter().map(|id| sh(id, "stat -c %d /m").ok()).collect();
+    assert_eq!(devices.len(), 1, "{devices:?}");
     let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     assert!(!table.contains(&*root.dir.to_string_lossy()), "{table}");
 }

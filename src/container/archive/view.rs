@@ -9,14 +9,16 @@ use super::super::volumes::READ_ATTRIBUTES;
 use super::super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
-use crate::kernel::{mount, process, thread, tree};
+use crate::kernel::{mount, process, tree};
+use crate::launch::monitor::{Control, request};
 use crate::op::Op;
 use crate::store::states::Busy;
-use crate::volume::Source;
-use coracle_monitor::wire::STATUS_STARTING;
+use crate::volume::{Source, pairs};
+use coracle_monitor::wire::{DO_HOLD_OFF, STATUS_STARTING};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a view is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(super) struct View {
     pub owner: Option<(u32, u32)>,
     /// Keeps the mounts together.
     _namespace: Option<OwnedFd>,
+    /// A container that waits for its restart goes on to wait.
+    _held: Option<Control>,
     /// A stopped container is not started while its overlay is in use here.
     _busy: Option<Busy>,
 }
@@ -47,13 +51,30 @@ struct Part {
     read_only: bool,
     /// Its owners are the container's (a volume), not the host's (a bind).
     own_ids: bool,
+    /// A copy of the mount that others have of it already.
+    shared: Option<OwnedFd>,
 }
+
+/// How often, and after what pause, a container is looked at again that is just being started again.
+const TURNS: u32 = 1000;
+const TURN: Duration = Duration::from_millis(5);
 
 const SAFE: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
 impl Containers {
     /// Finds a container and makes its file system reachable.
     pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
+        for _ in 0..TURNS {
+            match self.view_as_it_is(reference, access, op) {
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => std::thread::sleep(TURN),
+                other => return other,
+            }
+        }
+        self.view_as_it_is(reference, access, op)
+    }
+
+    /// Errors: ESRCH when it is just being started again.
+    fn view_as_it_is(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
         let found = self.find(reference)?;
         if is_running(&found) {
             match self.running_view(&found, access) {
@@ -64,17 +85,19 @@ impl Containers {
         let parts = self.parts(&found, access)?;
         if access != Access::Write && parts.is_empty() {
             let root = self.overlay(&found, Access::Read)?;
-            return Ok((found, View { root, owner: None, _namespace: None, _busy: None }));
+            return Ok((found, View { root, owner: None, _namespace: None, _held: None, _busy: None }));
         }
         let (busy, found) = self.take(reference, op)?;
         if is_running(&found) {
             drop(busy);
             return self.running_view(&found, access).map(|view| (found, view));
         }
+        let held = self.take_root(&found)?;
         // Places of binds and volumes that the image does not have are made, as a start would.
         let root = self.overlay(&found, Access::Write)?;
         let mut view = self.assemble(&found, root, parts, access, None)?;
         view._busy = Some(busy);
+        view._held = held;
         Ok((found, view))
     }
 
@@ -97,7 +120,7 @@ impl Containers {
         let owner = mapped.map(|users| (users.uid, users.gid));
         if access == Access::ReadOwn || parts.is_empty() {
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
-            return Ok(View { root, owner, _namespace: None, _busy: None });
+            return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
         }
         let namespace = mapped.map(|_| namespace_of(found, "user")).transpose()?;
         let view = self.assemble(found, root, parts, access, namespace.as_ref())?;
@@ -122,6 +145,29 @@ impl Containers {
         mounted.or_else(|error| self.if_there(found, Err(error)))
     }
 
+    /// Waits until nobody else has the root file system mounted: two overlays of the same directories harm each other.
+    /// For a container that waits for its restart: what keeps it waiting. Errors: ESRCH when it does not wait any more.
+    fn take_root(&self, found: &Found) -> Result<Option<Control>> {
+        if found.now.is_live() {
+            let control = self.control(found)?;
+            match control.ask(request(DO_HOLD_OFF), None) {
+                Ok(_) => return Ok(Some(control)),
+                // An older monitor.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                    return Err(Error::conflict(format!(
+                        "Container {} is restarting, wait until the container is running",
+                        found.row.id
+                    )));
+                }
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) => return Err(error),
+            }
+        }
+        drop(self.lock_alive(found)?);
+        self.let_go_of_root(found)?;
+        Ok(None)
+    }
+
     fn parts(&self, found: &Found, access: Access) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         if access == Access::ReadOwn {
@@ -135,8 +181,12 @@ impl Containers {
                 }
                 MountKind::Volume => self.volumes.source(&mount.name)?,
             };
-            let own_ids = matches!(source, Source::Directory { own: true, .. });
-            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only, own_ids });
+            let own_ids = source.has_own_ids();
+            let shared = match source.is_shared() {
+                true => self.mounted_volume(&mount.name)?.map(|volume| mount::root_of(volume.as_fd())).transpose()?,
+                false => None,
+            };
+            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only, own_ids, shared });
         }
         Ok(parts)
     }
@@ -168,9 +218,9 @@ impl Containers {
                 }
             }
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
-            Ok(View { root, owner, _namespace: Some(namespace), _busy: None })
+            Ok(View { root, owner, _namespace: Some(namespace), _held: None, _busy: None })
         };
-        in_thread(work)
+        mount::in_thread(work)
     }
 }
 
@@ -179,6 +229,10 @@ impl Part {
     fn mount(&self, access: Access) -> Result<Option<OwnedFd>> {
         let read_only = self.read_only || access != Access::Write;
         let more = SAFE | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
+        if let Some(shared) = &self.shared {
+            mount::set_private(shared.as_fd(), more, false)?;
+            return shared.try_clone().map(Some).map_err(|e| Error::io("duplicate a descriptor", &e));
+        }
         match &self.source {
             Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
                 // A bind's source that is not there yet is made by the start, empty.
@@ -190,8 +244,7 @@ impl Part {
                 }
             },
             Source::FileSystem { kind, device, options, attributes } => {
-                let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-                mount::file_system(kind, device, &options, more | attributes).map(Some)
+                mount::file_system(kind, device, &pairs(options), more | attributes).map(Some)
             }
         }
     }
@@ -237,17 +290,5 @@ fn namespace_of(found: &Found, kind: &str) -> Result<OwnedFd> {
 
 /// A copy of a running container's root mount, detached. Errors: as [`namespace_of`].
 fn root_of(found: &Found) -> Result<OwnedFd> {
-    let namespace = namespace_of(found, "mnt")?;
-    in_thread(move || {
-        mount::enter(namespace.as_fd())?;
-        mount::copy_of(None, Path::new("/"), false)
-    })
-}
-
-/// Runs `work` on a thread of its own: it changes the thread's mount namespace.
-fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let worker = thread::spawn(scope, "coracle-mounts", work)?;
-        worker.join().map_err(|_| Error::new(ErrorKind::Panic, "a worker thread of an archive failed"))?
-    })
+    mount::root_of(namespace_of(found, "mnt")?.as_fd())
 }
