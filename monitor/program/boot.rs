@@ -19,9 +19,10 @@ const MAX_CGROUPS: usize = 24;
 pub struct Monitor {
     pub header: Header,
     pub plan: &'static [u8],
-    /// It took the place of the one that the monitor was started with.
-    pub plan_is_second: bool,
-    /// The plan whose cgroup operations count: `plan`, until limits are updated.
+    /// The one that the monitor was started with. It stays mapped: the container's id, its events' attributes and its
+    /// health check stand in it.
+    pub first_plan: &'static [u8],
+    /// The plan whose cgroup operations count: the first one, until limits are updated.
     pub limits: &'static [u8],
     pub run_dir: i32,
     pub container_dir: i32,
@@ -65,6 +66,7 @@ pub struct Monitor {
     pub relay: crate::relay::Relay,
     /// Keeps published ports from other programs; -1: there are none.
     pub hold: i32,
+    pub kept: crate::keep::Kept,
     pub id: &'static [u8],
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
@@ -92,6 +94,7 @@ pub extern "C" fn main() -> ! {
     let monitor = unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
         (&raw mut (*place).plan).write(b"");
+        (&raw mut (*place).first_plan).write(b"");
         (&raw mut (*place).limits).write(b"");
         (&raw mut (*place).freezer).write(b"\0");
         (&raw mut (*place).oom_file).write(b"\0");
@@ -240,13 +243,14 @@ impl Monitor {
         self.volumes = [-1; MAX_VOLUMES];
         self.direct = [-1; 3];
         self.hold = -1;
+        self.kept = crate::keep::Kept::NOTHING;
     }
 
     fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {
         let bad = Failure { step: STEP_PLAN, errno: EINVAL, ..Failure::default() };
         let length = sys::fstat(memfd).map_err(broken)?.size as usize;
         self.plan = sys::map_file(memfd, length).map_err(broken)?;
-        self.limits = self.plan;
+        (self.first_plan, self.limits) = (self.plan, self.plan);
         sys::close(memfd);
         let (header, ops) = Ops::of(self.plan).ok_or(bad)?;
         self.header = header;
@@ -273,6 +277,13 @@ impl Monitor {
             self.log.open(files, log_attrs).map_err(broken)?;
         }
         Ok(())
+    }
+
+    /// Lets go of a plan that another one has taken the place of.
+    pub fn drop_plan(&self, plan: &'static [u8]) {
+        if plan.as_ptr() != self.first_plan.as_ptr() {
+            sys::unmap(plan);
+        }
     }
 
     pub fn set_attributes(&mut self, text: &[u8]) {

@@ -92,9 +92,7 @@ impl Monitor {
             }
         }
         let old = core::mem::replace(&mut self.limits, limits);
-        if old.as_ptr() != self.plan.as_ptr() {
-            sys::unmap(old);
-        }
+        self.drop_plan(old);
         Ok(())
     }
 

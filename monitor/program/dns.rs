@@ -271,8 +271,11 @@ impl Monitor {
         let _ = sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN, token(DNS, which as u32));
     }
 
-    /// The container ended: its sockets do too.
+    /// The container ended: its sockets do too, unless their namespace goes on, and what leads to them there.
     pub fn end_dns(&mut self) {
+        if self.kept.net >= 0 {
+            return;
+        }
         for place in &mut self.dns.sockets {
             if *place >= 0 {
                 sys::close(*place);

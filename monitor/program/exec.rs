@@ -175,6 +175,7 @@ impl Monitor {
                 devpts: self.devpts,
                 host_link: -1,
                 restarts: 0,
+                net_goes_on: false,
                 made: crate::userns::Made::NONE,
             });
         }

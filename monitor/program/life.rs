@@ -130,10 +130,15 @@ impl Monitor {
         self.make_cgroups(false)?;
         let mut given = Given::NONE;
         let forked = self.fork_first(&mut given);
+        let kept = match &forked {
+            Ok((pid, _)) => self.keep_network(self.plan, *pid, &given.made),
+            Err(_) => Ok(()),
+        };
+        let kept = kept.map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() });
         let mut report = core::mem::replace(&mut given.report[0], -1);
         given.close();
         // What takes time for both is done by both at once.
-        let outcome = forked.and_then(|(pid, pidfd)| match self.bring_up(report, pidfd) {
+        let outcome = forked.and_then(|(pid, pidfd)| match kept.and_then(|()| self.bring_up(report, pidfd)) {
             Ok(()) => Ok((pid, pidfd)),
             Err(failure) => {
                 // One that waits for its cgroups would wait for ever.
@@ -187,7 +192,13 @@ impl Monitor {
             }
         }
         given.made = self.make_userns()?;
-        let forked = sys::fork(self.header.clone_flags & !CLONE_NEWCGROUP, cgroup2);
+        let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
+        let net_goes_on = self.kept.net >= 0;
+        if net_goes_on {
+            new &= !CLONE_NEWNET;
+            given.made.others[0] = (sys::dup_from(self.kept.net, 0).map_err(failed)?, CLONE_NEWNET);
+        }
+        let forked = sys::fork(new, cgroup2);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
@@ -205,6 +216,7 @@ impl Monitor {
                 devpts: -1,
                 host_link: given.host_link,
                 restarts: self.state.restarts,
+                net_goes_on,
                 made: core::mem::replace(&mut given.made, Made::NONE),
             });
         }
@@ -383,6 +395,7 @@ impl Monitor {
             self.delay_ms = FIRST_DELAY_MS;
         }
         self.state.restarts += 1;
+        self.keep_over_restart();
         self.restart_at = sys::monotonic() + self.delay_ms * 1_000_000;
         self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
         replace(&mut self.mounts, -1);

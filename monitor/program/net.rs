@@ -99,7 +99,9 @@ impl Monitor {
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
         let (steps, plan) = (os(map(steps))?, os(map(plan))?);
         let taken = match (Ops::of(steps), Ops::of(plan)) {
-            (Some((_, ops)), Some(_)) => self.take_steps(ops),
+            (Some((_, ops)), Some(_)) => self
+                .take_steps(ops)
+                .and_then(|()| os(self.keep_network(plan, self.init, &crate::userns::Made::NONE))),
             _ => Err(errno(EINVAL)),
         };
         sys::unmap(steps);
@@ -107,11 +109,8 @@ impl Monitor {
             sys::unmap(plan);
             return taken;
         }
-        // The first plan stays mapped: the container's id, its events' attributes and its health check stand in it.
-        if self.plan_is_second {
-            sys::unmap(self.plan);
-        }
-        (self.plan, self.plan_is_second) = (plan, true);
+        let old = core::mem::replace(&mut self.plan, plan);
+        self.drop_plan(old);
         self.read_resolver();
         // What was on its way went to where the ports led before.
         self.end_relayed();
@@ -161,6 +160,7 @@ impl Monitor {
                 devpts: -1,
                 host_link: -1,
                 restarts: 0,
+                net_goes_on: false,
                 made: crate::userns::Made::NONE,
             });
         }
@@ -186,6 +186,7 @@ impl Monitor {
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release_network(&mut self) {
         self.end_relays();
+        self.let_network_go();
         if let Some((_, ops)) = Ops::of(self.plan) {
             for mut op in ops.filter(|op| op.code == OP_FIREWALL_END) {
                 // Left open to this process's end: whoever closes such a socket waits until the kernel has freed what was

@@ -31,6 +31,9 @@ struct Port {
     key: [u8; RELAY_KEY],
 }
 
+// SAFETY: a number and bytes.
+unsafe impl sys::Plain for Port {}
+
 /// One direction of a connection.
 #[derive(Clone, Copy)]
 struct Way {
@@ -100,7 +103,7 @@ impl Monitor {
             .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
             .map_or(0, |mut op| op.payload.u32() as usize);
         if room > 0 && self.relay.ports.is_none() {
-            self.relay.ports = map_ports(room);
+            self.relay.ports = sys::map_slice(room).ok();
         }
         let mut keys = [0u8; RELAY_KEY * MAX_FDS];
         loop {
@@ -426,11 +429,4 @@ fn own_address(mut asked: Asked) -> Asked {
         asked.0[INTERFACE..INTERFACE + 4].fill(0);
     }
     asked
-}
-
-/// Room for so many.
-fn map_ports(count: usize) -> Option<&'static mut [Port]> {
-    let memory = sys::map_memory(count.checked_mul(size_of::<Port>())?).ok()?;
-    // SAFETY: fresh memory of that size on a page boundary, referred to by nothing else; zeroes are valid.
-    Some(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
 }

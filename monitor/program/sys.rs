@@ -86,6 +86,7 @@ pub const ESRCH: i32 = 3;
 pub const EIO: i32 = 5;
 pub const E2BIG: i32 = 7;
 pub const EAGAIN: i32 = 11;
+pub const ENOMEM: i32 = 12;
 pub const EINPROGRESS: i32 = 115;
 pub const EACCES: i32 = 13;
 pub const EBUSY: i32 = 16;
@@ -645,10 +646,19 @@ pub fn unmap(memory: &'static [u8]) {
     let _ = sys!(MUNMAP, memory.as_ptr(), memory.len());
 }
 
-/// Fresh zeroed memory for so many numbers.
-pub fn map_numbers(count: usize) -> Result<&'static mut [u32]> {
-    let memory = map_memory(count * size_of::<u32>())?;
-    // SAFETY: a mapping begins at a page, is as long as asked for, and this is the only reference to it.
+/// Plain data of which every bit pattern is a value.
+///
+/// # Safety
+/// That holds for the type, it needs no alignment beyond a page's, and nothing is to be dropped.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: a number.
+unsafe impl Plain for u32 {}
+
+/// Fresh zeroed memory for so many.
+pub fn map_slice<T: Plain>(count: usize) -> Result<&'static mut [T]> {
+    let memory = map_memory(count.checked_mul(size_of::<T>()).ok_or(ENOMEM)?)?;
+    // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a value.
     Ok(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
 }
 

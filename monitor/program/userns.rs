@@ -36,10 +36,18 @@ impl Monitor {
         let Some(mut op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_USER_MAP)) else {
             return Ok(Made::NONE);
         };
-        let kinds = u64::from(op.payload.u32());
+        // What goes on belongs to the user namespace that goes on with it.
+        let again = self.kept.net >= 0;
+        let kinds = u64::from(op.payload.u32()) & if again { !CLONE_NEWNET } else { !0 };
         let join = op.payload.u32();
         let (uids, gids) = (op.payload.bytes(), op.payload.bytes());
-        let joined = if join > 0 { self.namespaces[(join as usize - 1) % MAX_FDS] } else { -1 };
+        let joined = if again {
+            self.kept.user
+        } else if join > 0 {
+            self.namespaces[(join as usize - 1) % MAX_FDS]
+        } else {
+            -1
+        };
         make(kinds, joined, uids, gids).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })
     }
 }
@@ -105,7 +113,7 @@ fn write_map(pid: i32, file: &[u8], text: &[u8]) -> Result<()> {
 }
 
 /// A file of `/proc/PID`.
-fn open_of(pid: i32, file: &[u8], flags: u32) -> Result<i32> {
+pub fn open_of(pid: i32, file: &[u8], flags: u32) -> Result<i32> {
     let mut path = [0u8; 40];
     path[..6].copy_from_slice(b"/proc/");
     let length = 6 + crate::text::decimal(&mut path[6..], i64::from(pid)).len();

@@ -207,6 +207,8 @@ pub const OP_RELAY: u16 = 0x128;
 /// u32 index of the boot message's namespace descriptors: a socket in whose queue lie those ports' sockets, and nothing else
 /// to come. Each packet has as many keys as sockets.
 pub const OP_RELAY_QUEUE: u16 = 0x129;
+/// The container's network namespace goes on over its restarts: what is in it cannot be made again by a plan.
+pub const OP_KEEP_NET: u16 = 0x12a;
 /// Bytes that name a port that is passed on: u16 port, u8 protocol (6 or 17), u8 zero, sixteen of the host's IPv6 address.
 pub const RELAY_KEY: usize = 20;
 
@@ -432,8 +434,10 @@ pub struct State {
     pub failing_streak: u32,
     /// Records of the log that its monitor could not write.
     pub log_lost: u64,
+    /// How many of the last restarts went on in the network namespace of before ([`OP_KEEP_NET`]).
+    pub kept: u32,
     /// Zero.
-    pub reserved: [u8; 16],
+    pub reserved: [u8; 12],
 }
 
 /// Bytes of a state record, and of a slot of the state files.
@@ -460,8 +464,14 @@ impl State {
         health: HEALTH_NONE,
         failing_streak: 0,
         log_lost: 0,
-        reserved: [0; 16],
+        kept: 0,
+        reserved: [0; 12],
     };
+
+    /// After which restart its network namespace was made, as [`PATCH_RESTART`] has it.
+    pub fn network_restarts(&self) -> u32 {
+        self.restarts.wrapping_sub(self.kept)
+    }
 
     /// The record as bytes, its checksum made.
     pub fn to_bytes(mut self) -> [u8; STATE_LEN] {

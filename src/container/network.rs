@@ -62,7 +62,6 @@ impl Containers {
             return Ok(Joined::default());
         }
         let host = &found.spec.host_config;
-        self.check_policies(&found.spec)?;
         self.networks.join(&Joining {
             container: &found.row.id,
             slot: found.row.slot,
@@ -73,28 +72,6 @@ impl Containers {
             exposed: found.spec.config.exposed_ports.keys().map(String::as_str).collect(),
             publish_all: host.publish_all_ports,
         })
-    }
-
-    /// Whether its restart policy goes with all its networks.
-    pub(super) fn check_policies(&self, spec: &Spec) -> Result<()> {
-        if mode(spec) == Mode::Networks && !matches!(spec.host_config.restart_policy.name.as_str(), "" | "no") {
-            for want in wants(spec) {
-                self.check_policy(spec, &self.networks.find(&want.network)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A restart is the monitor's, and no monitor speaks to plugins: the two do not go together.
-    fn check_policy(&self, spec: &Spec, network: &Network) -> Result<()> {
-        let policy = &spec.host_config.restart_policy.name;
-        if network.is_remote() && !matches!(policy.as_str(), "" | "no") {
-            return Err(Error::unsupported(format!(
-                "a restart policy ({policy}) on network {} of the plugin {} is not supported yet",
-                network.name, network.spec.driver
-            )));
-        }
-        Ok(())
     }
 
     /// What `host-gateway` stands for: the host's address on the container's first network, or, where it has none of its
@@ -302,7 +279,6 @@ impl Containers {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
         check_connect(&found, &network)?;
-        self.check_policy(&found.spec, &network)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
         if self.network_key(&found, &network).is_some() {
@@ -371,7 +347,7 @@ impl Containers {
             let joined = self.networks.recall(&found.row.id)?;
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
-            self.networks.plug(end, netns.as_fd(), found.now.state.restarts)?;
+            self.networks.plug(end, netns.as_fd(), found.now.state.network_restarts())?;
             self.networks.move_ports(&found.row.id, found.row.slot, Vec::new())?;
             let host = &found.spec.host_config;
             let exposed = found.spec.config.exposed_ports.keys().map(String::as_str).collect();
@@ -388,7 +364,7 @@ impl Containers {
         if plugged.is_err() {
             // Best effort: the interface goes with the container at the latest.
             if let Some(doc) = self.networks.endpoints(&found.row.id)?.get(&network.id) {
-                let _ = self.networks.unplug(doc, found.now.state.restarts);
+                let _ = self.networks.unplug(doc, found.now.state.network_restarts());
             }
             let ports = self.networks.endpoints(&found.row.id)?.remove(&network.id).map_or(Vec::new(), |doc| doc.ports);
             // Those that came with it go with it.
@@ -433,7 +409,7 @@ impl Containers {
         let mut steps = Vec::new();
         let (mut ports, mut gone) = (Vec::new(), None);
         if let Some(doc) = ends.get(&network.id) {
-            let left = self.networks.unplug(doc, found.now.state.restarts)?;
+            let left = self.networks.unplug(doc, found.now.state.network_restarts())?;
             steps.extend(left.map(|script| request(&script, NET_INSIDE, &doc.interface, &network.name)));
             ports.clone_from(&doc.ports);
             gone = Some(doc.clone());

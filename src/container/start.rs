@@ -100,7 +100,6 @@ impl Containers {
             // Best effort: whoever finds the container dead does the same.
             let _ = self.networks.part(&found.row.id, &networks);
         } else {
-            self.show_netns(found, &networks);
             self.tell_parents(&found.row.id);
         }
         started
@@ -118,18 +117,6 @@ impl Containers {
         }
         spec::users_fit(&found.spec.host_config, found.spec.users)?;
         Ok(found)
-    }
-
-    /// Where drivers that are plugins were told that the network namespace would be.
-    fn show_netns(&self, found: &Found, networks: &network::Joined) {
-        if networks.endpoints.iter().any(|end| end.doc.remote.is_some())
-            && let Ok(now) = self.states.now(found.row.slot, &found.row.id)
-        {
-            let path = self.run_dir(&found.row.id).join("netns");
-            let _ = std::fs::remove_file(&path);
-            // Best effort: most have no use for it.
-            let _ = std::os::unix::fs::symlink(format!("/proc/{}/ns/net", now.state.pid), &path);
-        }
     }
 
     /// Starts it on networks that it has its place on.
@@ -474,6 +461,8 @@ impl Containers {
             own_cgroups: true,
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
+            // No monitor speaks to plugins: what they made stays.
+            keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
             networks: self.told_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
             hold: joined.hold,

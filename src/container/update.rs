@@ -32,9 +32,6 @@ impl Containers {
         };
         if let Some(policy) = policy {
             later.host_config.restart_policy = policy.clone();
-            if found.now.is_live() {
-                self.check_policies(&later).map_err(prefix)?;
-            }
         }
         let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
         if is_grouped(&found.now) {

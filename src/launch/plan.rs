@@ -187,6 +187,8 @@ pub(crate) struct Container {
     pub net_requests: Vec<NetRequest>,
     /// Answers names in the container.
     pub resolver: Option<Resolver>,
+    /// Its network namespace goes on over restarts.
+    pub keep_net: bool,
     /// The networks that events tell of: id, JSON members without braces.
     pub networks: Vec<(String, String)>,
     /// Netfilter requests for the monitor to send at the end; empty: none.
@@ -568,6 +570,9 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
                 plan.u32(*network).str(alias).str(name);
             }
         }
+    }
+    if c.keep_net {
+        plan.op(OP_KEEP_NET, "read the plan");
     }
     if !c.firewall_end.is_empty() {
         plan.op(OP_FIREWALL_END, "read the plan").str(&c.firewall_end);

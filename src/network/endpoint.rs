@@ -104,7 +104,7 @@ fn digits(restarts: u32) -> String {
 }
 
 impl EndpointDoc {
-    /// The name of the bridge's port after so many restarts; empty: there is none.
+    /// The name of the bridge's port, made after so many restarts; empty: there is none.
     pub(super) fn port_now(&self, restarts: u32) -> String {
         match self.port.get(..self.port.len().saturating_sub(2)) {
             None | Some("") => String::new(),

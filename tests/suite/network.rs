@@ -110,6 +110,15 @@ pub fn sh(script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Does something in another thread, on this test's host.
+pub fn meanwhile<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+    let host = File::open("/proc/thread-self/ns/net").expect("this host");
+    std::thread::spawn(move || {
+        setns(host, CloneFlags::CLONE_NEWNET).expect("the same host");
+        work()
+    })
+}
+
 /// `body` with the default network in place of none.
 pub fn networked(mut more: Value) -> Value {
     if more["HostConfig"]["NetworkMode"].is_null() {
@@ -505,6 +514,40 @@ fn a_restarted_container_has_its_network_again() {
     wait_for("three runs", || world.root.logs(&id).out().lines().count() >= 3);
     let text = world.root.logs(&id).out();
     assert!(text.lines().all(|line| line.contains("172.17.0.2/16")), "{text}");
+}
+
+/// Connected, limited and given a policy while it runs, in either order; then its end is told, and it starts again.
+#[test]
+fn a_container_that_was_changed_is_restarted() {
+    let world = World::new();
+    world.network(json!({ "Name": "net1" })).expect("a network");
+    let update = json!({ "Memory": 64 << 20, "RestartPolicy": { "Name": "always" } });
+    let update: UpdateContainer = serde_json::from_value(update).expect("a body");
+    for connect_first in [true, false] {
+        let name = format!("one-{connect_first}");
+        let id = world.sleeper(&name, json!({}));
+        let connect = || {
+            let body = ConnectNetwork { container: id.clone(), endpoint_config: None };
+            world.root.engine.network_connect("net1", &body, None).expect("connect");
+        };
+        let change = || drop(world.root.engine.container_update(&id, &update).expect("update"));
+        if connect_first {
+            connect();
+            change();
+        } else {
+            change();
+            connect();
+        }
+        // Once more, of what replaced the first.
+        change();
+        world.root.exec(&id, &["kill", "-TERM", "1"]);
+        wait_for("the restart", || {
+            let now = world.root.inspect(&id);
+            now.restart_count == 1 && now.state.status == "running"
+        });
+        assert_eq!(world.root.exec(&id, &["ls", "/sys/class/net"]).ok(), "eth0\neth1\nlo");
+        world.root.engine.container_stop(&id, Some(1000), None).expect("stop");
+    }
 }
 
 // field: NetworkingConfig.EndpointsConfig.IPAMConfig.IPv6Address

@@ -1,6 +1,6 @@
 //! Networks of a driver that is a plugin: a real one, in another process, behind a socket.
 
-use crate::network::{World, networked, sh};
+use crate::network::{HOST, World, get, meanwhile, networked, published, sh};
 use crate::support::*;
 use coracle::model::*;
 use serde_json::{Value, json};
@@ -62,6 +62,8 @@ impl Drop for Plugin {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // One that is gone is not waited for, when its containers are removed.
+        let _ = std::fs::remove_file(self.log.with_file_name("toy.sock"));
     }
 }
 
@@ -181,14 +183,92 @@ fn an_interface_that_a_driver_only_speaks_of() {
         "the interface nowhere0 of driver toy is not there",
     );
     assert!(sh("ip -br link").contains("eth0"), "the host's own is left alone");
-    // A monitor speaks to no plugin: what restarts is refused.
-    let mut again = on;
-    again["HostConfig"]["RestartPolicy"] = json!({ "Name": "always" });
-    let id = world.root.create("again", crate::support::body(&["true"], again));
-    let text = "a restart policy (always) on network far of the plugin toy is not supported yet";
-    fails(world.root.engine.container_start(&id, None, None), coracle::ErrorKind::Unsupported, text);
     world.root.engine.network_remove("far").expect("remove");
     assert!(world.root.engine.network_inspect("bridge").expect("inspect").containers.len() == 1);
+}
+
+/// A monitor speaks to no plugin: what a plugin made stays where it is while the container is restarted.
+#[test]
+fn restarts_without_the_plugin() {
+    for remapped in [false, true] {
+        let mut world = World::new();
+        let plugin = Plugin::start(&mut world);
+        if remapped {
+            let dirs = vec![world.root.dir.join("plugins")];
+            let users = coracle::UsernsRemap { uid: 700_000, gid: 700_000, count: 65_536 };
+            world.with_options(|options| {
+                (options.plugin_dirs, options.userns_remap) = (dirs, Some(users));
+            });
+        }
+        world.network(json!({ "Name": "far", "Driver": "toy", "IPAM": { "Driver": "toy" } })).expect("a network");
+        let script = "mkdir -p /w; echo hi > /w/index.html; httpd -f -p 80 -h /w & read line < /stop; exit 3";
+        let mut more = published("80/tcp", "", "8080");
+        more["HostConfig"]["NetworkMode"] = json!("far");
+        let one = world.root.create("one", body(&["sh", "-c", &format!("mkfifo /stop 2>/dev/null; {script}")], more));
+        let two = world.sleeper("two", json!({ "HostConfig": { "NetworkMode": "far" } }));
+        world.root.start(&one);
+        let connect = |connected: bool| {
+            let body = ConnectNetwork { container: one.clone(), endpoint_config: None };
+            if connected {
+                world.root.engine.network_connect("bridge", &body, Some(&soon())).expect("connect");
+            } else {
+                let body = DisconnectNetwork { container: one.clone(), force: false };
+                world.root.engine.network_disconnect("bridge", &body, Some(&soon())).expect("disconnect");
+            }
+        };
+        connect(true);
+        let always = json!({ "RestartPolicy": { "Name": "always" } });
+        world.root.engine.container_update(&one, &serde_json::from_value(always).expect("a body")).expect("update");
+        plugin.forget();
+        let inode = || {
+            let link = world.root.dir.join("run/c").join(&one).join("netns");
+            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(link).expect("where the plugin was told"))
+        };
+        let (before, links) = (inode(), sh("ip -br link show type veth | wc -l"));
+        let restarts = || world.root.inspect(&one).restart_count;
+        let ended_and_back = || {
+            let count = restarts();
+            world.root.exec(&one, &["sh", "-c", "echo > /stop"]);
+            wait_for("the restart", || restarts() > count && world.root.status(&one) == "running");
+        };
+        for round in 0..3 {
+            ended_and_back();
+            let text = world.root.exec(&one, &["sh", "-c", "ip -o addr; ip route"]).ok();
+            for part in ["plug0    inet 10.200.0.1", "10.202.0.0/16 dev plug0", "eth0    inet 172.17.0."] {
+                assert!(text.contains(part), "{part} in {text}");
+            }
+            assert_eq!(world.root.exec(&one, &["ping", "-c", "1", "-w", "2", "two"]).code, 0, "round {round}");
+            assert_eq!(world.root.exec(&two, &["ping", "-c", "1", "-w", "2", "one"]).code, 0, "round {round}");
+            let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
+            wait_for("the published port", reached);
+            assert_eq!((inode(), sh("ip -br link show type veth | wc -l")), (before, links.clone()));
+            // Its end on the bridge is found under its name of before.
+            match round {
+                0 => {
+                    sh("ip link del coracle0");
+                    world.root.engine.network_repair().expect("repair");
+                    wait_for("the published port again", reached);
+                }
+                1 => {
+                    connect(false);
+                    assert!(!world.root.exec(&one, &["ls", "/sys/class/net"]).ok().contains("eth0"));
+                    connect(true);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(plugin.names(), Vec::<String>::new());
+        // Without the plugin's network it has its own again with each start.
+        let body = DisconnectNetwork { container: one.clone(), force: false };
+        world.root.engine.network_disconnect("far", &body, Some(&soon())).expect("disconnect");
+        assert_eq!(plugin.names(), ["Leave", "DeleteEndpoint", "ReleaseAddress"]);
+        ended_and_back();
+        let names = world.root.exec(&one, &["ls", "/sys/class/net"]).ok();
+        assert_eq!(names, "eth0\nlo");
+        connect(false);
+        wait_for("its interface to go", || !sh("ip -br link").contains("veth"));
+        world.root.engine.container_stop(&one, Some(0), None).expect("stop");
+    }
 }
 
 /// Found by its file, at a port, both sides with certificates.
@@ -319,11 +399,7 @@ fn a_plugin_that_hangs() {
         assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{what}: {:?}", begun.elapsed());
     };
     let engine = world.root.engine.clone();
-    let host = std::fs::File::open("/proc/thread-self/ns/net").expect("this host");
-    let starting = std::thread::spawn(move || {
-        nix::sched::setns(host, nix::sched::CloneFlags::CLONE_NEWNET).expect("the same host");
-        engine.container_start(&one, None, None)
-    });
+    let starting = meanwhile(move || engine.container_start(&one, None, None));
     wait_for("the call", || plugin.names().contains(&"CreateEndpoint".to_owned()));
     quick("another start", &|| assert_eq!(world.run("echo here", json!({})).out(), "here"));
     quick("lists", &|| {
@@ -395,14 +471,6 @@ fn names_of_interfaces() {
     world.network(made).expect("a network");
     connect("far");
     assert_eq!(names(), "eth0 eth1 eth2 eth3 lo");
-    // A policy that needs a monitor to speak to plugins is refused, whenever it comes.
-    let update = UpdateContainer {
-        restart_policy: serde_json::from_value(json!({ "Name": "always" })).expect("a policy"),
-        ..UpdateContainer::default()
-    };
-    let text = "a restart policy (always) on network far of the plugin toy is not supported yet";
-    fails(world.root.engine.container_update(&id, &update), coracle::ErrorKind::Unsupported, text);
-    assert_eq!(world.root.inspect(&id).host_config.restart_policy.name, "");
 }
 
 #[test]
@@ -433,9 +501,7 @@ fn a_link_is_told_while_its_parent_is_busy() {
     let web = world.sleeper("web", json!({ "HostConfig": { "Links": ["db:store"] } }));
     plugin.hang("NetworkDriver.CreateEndpoint");
     let engine = world.root.engine.clone();
-    let host = std::fs::File::open("/proc/thread-self/ns/net").expect("this host");
-    let connecting = std::thread::spawn(move || {
-        nix::sched::setns(host, nix::sched::CloneFlags::CLONE_NEWNET).expect("the same host");
+    let connecting = meanwhile(move || {
         let body = ConnectNetwork { container: "web".into(), endpoint_config: None };
         engine.network_connect("far", &body, None)
     });
