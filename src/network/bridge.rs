@@ -142,7 +142,8 @@ impl Networks {
             if !self.is_live(row.slot)? {
                 continue;
             }
-            let restarts = self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.network_restarts());
+            let restarts =
+                self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.network_restarts());
             let port = super::endpoint::read(row)?.port_now(restarts);
             if let Some(link) = find_link(&port)?.filter(|link| link.master == 0) {
                 let mut m = Messages::new();
