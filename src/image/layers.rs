@@ -230,10 +230,9 @@ impl Staging<'_> {
     pub(crate) fn layer(&self) -> Result<(String, Stage)> {
         let name = self.next();
         tree::mkdir_at(self.dir.as_fd(), &name, 0o700)?;
-        Ok((
-            name.clone(),
-            Stage { dir: tree::open_dir_at(self.dir.as_fd(), &name)?, room: self.layers.room, gate: self.gate.clone() },
-        ))
+        let dir = tree::open_dir_at(self.dir.as_fd(), &name)?;
+        let flushed = self.layers.durability == Durability::Full;
+        Ok((name, Stage { dir, room: self.layers.room, gate: self.gate.clone(), flushed }))
     }
 
     /// A layer that was staged.

@@ -340,6 +340,14 @@ pub(crate) fn sync_fs(fd: BorrowedFd<'_>) -> Result<()> {
     done(unsafe { libc::syncfs(fd.as_raw_fd()) }, "flush the file system", c"")
 }
 
+/// sync_file_range(2): has the kernel begin to write these bytes of a file to the disk, and waits for none of it. A flush
+/// that comes later finds less to do, and is who tells errors.
+pub(crate) fn begin_writing(file: BorrowedFd<'_>, from: u64, to: u64) {
+    let (Ok(from), Ok(length)) = (i64::try_from(from), i64::try_from(to - from)) else { return };
+    // SAFETY: no pointers.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), from, length, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 /// fsync(2), for directories.
 pub(crate) fn sync_fd(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: no pointers.

@@ -465,7 +465,9 @@ fn tree(dir: &Path, hasher: &mut DefaultHasher) {
         } else if data.is_symlink() {
             std::fs::read_link(&path).expect("read a link").hash(hasher);
         } else if data.is_file() {
-            std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).hash(hasher);
+            let content = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            // The campaign's time goes here: this one is compiled for speed.
+            archive::sha256(&content).hash(hasher);
         }
     }
 }

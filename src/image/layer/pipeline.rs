@@ -48,6 +48,8 @@ pub(crate) struct Stage {
     pub(crate) dir: OwnedFd,
     pub(crate) room: Room,
     pub(crate) gate: Arc<Gate>,
+    /// Whether it will be flushed to the disk.
+    pub(crate) flushed: bool,
 }
 
 /// A whole layer, staged: `diff/`, `recipe` and maybe `replaced/`.
@@ -221,7 +223,7 @@ fn write_all(
         tree::mkdir_at(stage.dir.as_fd(), recipe::REPLACED, 0o700)?;
         tree::open_dir_at(stage.dir.as_fd(), recipe::REPLACED)
     };
-    let done = unpack(Chunks { input: input.clone(), now: None, at: 0 }, diff, &replaced, &mut encoder)?;
+    let done = unpack(Chunks { input: input.clone(), now: None, at: 0 }, diff, stage.flushed, &replaced, &mut encoder)?;
     Ok((done.size, encoder.finish()?))
 }
 

@@ -29,6 +29,11 @@ const PARENTS: usize = 16;
 /// `O_PATH` descriptors of directories.
 const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
 
+/// What waits of a file, in bytes, when the kernel is told to write it to the disk: while there comes more, and at its end.
+/// So the disk works beside the digest, and the flush at the end has little to do.
+const EARLY: u64 = 4 << 20;
+const EARLY_END: u64 = 512 << 10;
+
 /// What came of an unpacking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
@@ -38,10 +43,11 @@ pub(crate) struct Unpacked {
 
 /// Unpacks the tar `input` into the empty directory `root`; `replaced` takes what later entries replace.
 ///
-/// The calling thread must have umask 0. `recorder` hears every byte of the tar.
+/// The calling thread must have umask 0. `recorder` hears every byte of the tar. `flushed`: a flush will follow.
 pub(crate) fn unpack(
     input: impl BufRead,
     root: OwnedFd,
+    flushed: bool,
     replaced: &dyn Fn() -> Result<OwnedFd>,
     recorder: &mut dyn Recorder,
 ) -> Result<Unpacked> {
@@ -50,6 +56,7 @@ pub(crate) fn unpack(
         root_path: tree::path_of(root.as_fd())?,
         root: Rc::new(root),
         owner: (stat.uid, stat.gid),
+        flushed,
         parents: VecDeque::new(),
         dirs: HashMap::new(),
         replaced,
@@ -100,6 +107,7 @@ struct Unpacker<'a> {
     root_path: Vec<u8>,
     /// Whom new files belong to by themselves.
     owner: (u32, u32),
+    flushed: bool,
     /// Recently used parents by the name that an entry called them.
     parents: VecDeque<(Vec<u8>, Parent)>,
     dirs: HashMap<Vec<u8>, DirAttributes>,
@@ -149,10 +157,21 @@ impl Unpacker<'_> {
         let fd = self
             .make(tar.recorder(), parent, name, path, || tree::open_at(parent.fd(), name, flags, entry.mode & 0o777))?;
         let file = File::from(fd);
-        tar.content(
-            entry,
-            Some((path, &mut |offset, bytes| file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e)))),
-        )?;
+        let (mut written, mut begun) = (0, 0);
+        let early = |written: u64, begun: &mut u64, least: u64| {
+            if self.flushed && written.saturating_sub(*begun) >= least {
+                tree::begin_writing(file.as_fd(), *begun, written);
+                *begun = written;
+            }
+        };
+        let mut write = |offset: u64, bytes: &[u8]| {
+            file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &e))?;
+            written = offset + bytes.len() as u64;
+            early(written, &mut begun, EARLY);
+            Ok(())
+        };
+        tar.content(entry, Some((path, &mut write)))?;
+        early(written, &mut begun, EARLY_END);
         // A map may end in an empty piece that only says where the file ends.
         let written = entry.extents.iter().rev().find(|extent| extent.length > 0);
         if entry.sparse && written.is_none_or(|Extent { offset, length }| offset + length < entry.size) {
