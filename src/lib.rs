@@ -35,6 +35,8 @@ mod plugin;
 mod registry;
 mod store;
 mod time;
+#[cfg(feature = "registry")]
+mod tls;
 mod volume;
 
 pub use build::Context;

@@ -9,6 +9,7 @@ const ROWS: &[(&str, u8)] = &[
     ("error", 0),
     ("time", 0),
     ("kernel", 1),
+    ("tls", 1),
     // Cancelling waits on descriptors.
     ("op", 1),
     ("store", 2),

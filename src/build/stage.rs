@@ -3,17 +3,15 @@
 use super::args::Args;
 use super::{Build, Temporary, check_architecture, short};
 use crate::buildfile::{
-    Command, Copy, Expander, Instruction, Stage, Step, parse_one, quoted, quoted_list, shown_duration, shown_list,
+    Command, Copy, Expander, Instruction, Stage, Step, of_env, parse_one, quoted, shell, shown_list,
 };
 use crate::container::names::new_id;
-use crate::container::spec::{clean, parse_signal, signal_exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::{self, Digest};
 use crate::log::Channel;
-use crate::model::{ContainerConfig, CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Resources};
+use crate::model::{ContainerConfig, CreateBody, Healthcheck, HostConfig, LogConfig, Resources};
 use std::collections::BTreeMap;
 
-const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where a stage has come to.
@@ -54,27 +52,14 @@ impl<'a> State<'a> {
         }
     }
 
-    fn shell(&self) -> Vec<String> {
-        let own = self.config.shell.clone().filter(|shell| !shell.is_empty());
-        own.unwrap_or_else(|| SHELL.map(str::to_owned).to_vec())
-    }
-
-    /// The words that a command line becomes: one for the shell that says nothing is the shell alone.
-    fn words(&self, command: &Command) -> Vec<String> {
-        match command.shell {
-            true => [self.shell(), command.words.clone()].concat(),
-            false => command.words.clone(),
-        }
-    }
-
     /// The configuration that stands for a step which runs nothing: two words say what it does.
     fn nop(&self, comment: &str) -> ContainerConfig {
-        self.with_cmd([self.shell(), vec!["#(nop) ".into(), comment.into()]].concat())
+        self.with_cmd([shell(&self.config), vec!["#(nop) ".into(), comment.into()]].concat())
     }
 
     /// The same in one word, as some instructions have it.
     pub(super) fn nop_in_one(&self, comment: &str) -> ContainerConfig {
-        self.with_cmd([self.shell(), vec![format!("#(nop) {comment}")]].concat())
+        self.with_cmd([shell(&self.config), vec![format!("#(nop) {comment}")]].concat())
     }
 
     fn with_cmd(&self, cmd: Vec<String>) -> ContainerConfig {
@@ -183,36 +168,35 @@ impl Build<'_> {
         match instruction {
             Instruction::Add(copy) => self.files(state, &seen, copy, true),
             Instruction::Arg(list) => self.arg(state, &seen, list),
-            Instruction::Cmd(command) => self.cmd(state, command),
             Instruction::Copy(copy) => self.files(state, &seen, copy, false),
-            Instruction::Entrypoint(command) => self.entrypoint(state, command),
-            Instruction::Env(pairs) => self.env(state, &seen, pairs),
-            Instruction::Expose(words) => self.expose(state, &seen, words),
-            Instruction::Healthcheck(check) => self.healthcheck(state, check),
-            Instruction::Label { pairs, literal } => self.label(state, &seen, pairs, *literal),
             Instruction::Maintainer(text) => {
                 state.author.clone_from(text);
                 self.nop(state, &format!("MAINTAINER {text}"))
             }
             Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
-            Instruction::OnBuild(text) => {
-                state.config.on_build.get_or_insert_default().push(text.clone());
-                self.nop(state, &format!("ONBUILD {text}"))
-            }
             Instruction::Run(command) => self.run(state, command, &seen.args),
-            Instruction::Shell(words) => {
-                state.config.shell = Some(words.clone());
-                self.nop(state, &format!("SHELL {}", shown_list(words)))
+            Instruction::Workdir(_) => {
+                let comment = self.change(state, &seen, instruction)?;
+                self.workdir(state, &comment)
             }
-            Instruction::StopSignal(text) => self.stop_signal(state, &seen, text),
-            Instruction::User(text) => {
-                state.config.user = self.put_in(&seen, text)?;
-                let comment = format!("USER {}", state.config.user);
+            other => {
+                let comment = self.change(state, &seen, other)?;
                 self.nop(state, &comment)
             }
-            Instruction::Volume(paths) => self.volume(state, &seen, paths),
-            Instruction::Workdir(path) => self.workdir(state, &seen, path),
         }
+    }
+
+    /// An instruction that changes the configuration; answers how the history tells of it.
+    fn change(&mut self, state: &mut State<'_>, seen: &Seen, instruction: &Instruction) -> Result<String> {
+        if let (Instruction::Healthcheck(_), Some(before)) = (instruction, &state.config.healthcheck)
+            && before.test.first().is_some_and(|word| word != "NONE")
+        {
+            self.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
+        }
+        let look_up = look_up(&seen.env, &seen.args);
+        let expander = Expander { escape: self.escape, look_up: &look_up };
+        let told = instruction.apply(&mut state.config, &mut state.cmd_set, &expander)?;
+        told.ok_or_else(|| Error::internal("an instruction that does more than change the configuration"))
     }
 
     fn arg(&mut self, state: &mut State<'_>, seen: &Seen, list: &[(String, Option<String>)]) -> Result<()> {
@@ -233,118 +217,12 @@ impl Build<'_> {
         self.nop(state, &comment)
     }
 
-    fn env(&mut self, state: &mut State<'_>, seen: &Seen, pairs: &[(String, String)]) -> Result<()> {
-        let mut comment = String::from("ENV");
-        let list = state.config.env.get_or_insert_default();
-        for (name, value) in pairs {
-            let entry = format!("{}={}", self.put_in(seen, name)?, self.put_in(seen, value)?);
-            comment.push_str(&format!(" {entry}"));
-            let name = entry.split('=').next();
-            match list.iter_mut().find(|have| have.split('=').next() == name) {
-                Some(have) => *have = entry,
-                None => list.push(entry),
-            }
-        }
-        self.nop(state, &comment)
-    }
-
-    fn label(&mut self, state: &mut State<'_>, seen: &Seen, pairs: &[(String, String)], literal: bool) -> Result<()> {
-        let mut comment = String::from("LABEL");
-        for (key, value) in pairs {
-            let (key, value) = match literal {
-                true => (key.clone(), value.clone()),
-                false => (self.put_in(seen, key)?, self.put_in(seen, value)?),
-            };
-            comment.push_str(&format!(" {key}={value}"));
-            state.config.labels.insert(key, value);
-        }
-        self.nop(state, &comment)
-    }
-
-    fn cmd(&mut self, state: &mut State<'_>, command: &Command) -> Result<()> {
-        let words = state.words(command);
-        let comment = format!("CMD {}", quoted_list(&words));
-        state.config.cmd = Some(words);
-        self.nop(state, &comment)?;
-        state.cmd_set |= !command.words.is_empty();
-        Ok(())
-    }
-
-    fn entrypoint(&mut self, state: &mut State<'_>, command: &Command) -> Result<()> {
-        let words = if command.words.is_empty() { Vec::new() } else { state.words(command) };
-        let comment = format!("ENTRYPOINT {}", quoted_list(&words));
-        state.config.entrypoint = if words.is_empty() { None } else { Some(words) };
-        if !state.cmd_set {
-            state.config.cmd = None;
-        }
-        self.nop(state, &comment)
-    }
-
-    fn expose(&mut self, state: &mut State<'_>, seen: &Seen, words: &[String]) -> Result<()> {
-        let expander = self.expander(&seen.env, &seen.args);
-        let expander = Expander { escape: self.escape, look_up: &expander };
-        let mut ports = Vec::new();
-        for word in words {
-            ports.extend(expander.words(word)?);
-        }
-        for port in image::exposed(&ports)? {
-            state.config.exposed_ports.insert(port, Empty {});
-        }
-        self.nop(state, &format!("EXPOSE {}", ports.join(" ")))
-    }
-
-    fn healthcheck(&mut self, state: &mut State<'_>, check: &Healthcheck) -> Result<()> {
-        let before = state.config.healthcheck.take().unwrap_or_default();
-        if before.test.first().is_some_and(|word| word != "NONE") {
-            self.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
-        }
-        // Times that are not given are those of before, as in every container.
-        let first = |own, inherited| if own == 0 { inherited } else { own };
-        state.config.healthcheck = Some(Healthcheck {
-            test: check.test.clone(),
-            interval: first(check.interval, before.interval),
-            timeout: first(check.timeout, before.timeout),
-            retries: first(check.retries, before.retries),
-            start_period: first(check.start_period, before.start_period),
-        });
-        self.nop(state, &format!("HEALTHCHECK {}", shown_check(check)))
-    }
-
-    fn stop_signal(&mut self, state: &mut State<'_>, seen: &Seen, text: &str) -> Result<()> {
-        let signal = self.put_in(seen, text)?;
-        if !parse_signal(&signal).is_ok_and(signal_exists) {
-            return Err(Error::invalid(format!("Invalid signal: {signal}")));
-        }
-        state.config.stop_signal.clone_from(&signal);
-        self.nop(state, &format!("STOPSIGNAL {signal}"))
-    }
-
-    fn volume(&mut self, state: &mut State<'_>, seen: &Seen, paths: &[String]) -> Result<()> {
-        let paths = self.all_put_in(seen, paths)?;
-        for path in &paths {
-            if path.is_empty() {
-                return Err(Error::invalid("VOLUME specified can not be an empty string"));
-            }
-            state.config.volumes.get_or_insert_default().insert(path.clone(), Empty {});
-        }
-        self.nop(state, &format!("VOLUME {}", shown_list(&paths)))
-    }
-
-    fn workdir(&mut self, state: &mut State<'_>, seen: &Seen, path: &str) -> Result<()> {
-        let path = self.put_in(seen, path)?;
-        if path.is_empty() {
-            return Err(Error::invalid("cannot normalise nothing"));
-        }
-        let path = match path.starts_with('/') {
-            true => clean(&path),
-            false => clean(&format!("{}/{path}", state.config.working_dir)),
-        };
-        state.config.working_dir.clone_from(&path);
-        let config = state.nop_in_one(&format!("WORKDIR {path}"));
+    fn workdir(&mut self, state: &mut State<'_>, comment: &str) -> Result<()> {
+        let config = state.nop_in_one(comment);
         if self.probe(state, &config)? {
             return Ok(());
         }
-        let layer = self.directory(state.image.as_deref(), &path)?;
+        let layer = self.directory(state.image.as_deref(), &state.config.working_dir)?;
         let id = self.spoken_of(&config)?;
         self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
     }
@@ -445,7 +323,7 @@ impl Build<'_> {
     }
 
     fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
-        let words = state.words(command);
+        let words = command.words(&state.config);
         let told: Vec<String> = args
             .iter()
             .filter(|(name, _)| state.args.is_told(name))
@@ -515,22 +393,8 @@ impl Build<'_> {
 
     /// Puts variables in: of the environment first, then arguments.
     fn expand(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
-        let look_up = self.expander(env, args);
+        let look_up = look_up(env, args);
         Expander { escape: self.escape, look_up: &look_up }.word(text)
-    }
-
-    fn expander<'e>(
-        &self,
-        env: &'e [String],
-        args: &'e BTreeMap<String, String>,
-    ) -> impl Fn(&str) -> Option<String> + use<'e> {
-        move |name| {
-            let of_env = env.iter().find_map(|entry| {
-                let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
-                (key == name).then(|| value.to_owned())
-            });
-            of_env.or_else(|| args.get(name).cloned())
-        }
     }
 
     /// Puts variables into a document, in which quotes are only quotes.
@@ -549,24 +413,7 @@ impl Build<'_> {
     }
 }
 
-/// A health check as the history shows it.
-fn shown_check(check: &Healthcheck) -> String {
-    let time = |ns: i64| quoted(&shown_duration(ns));
-    let count = u32::try_from(check.retries).unwrap_or(0);
-    let count = match char::from_u32(count) {
-        Some(c @ (' '..='&' | '('..='[' | ']'..='~')) => format!("'{c}'"),
-        Some('\'') => "'\\''".into(),
-        Some('\\') => "'\\\\'".into(),
-        Some('\n') => "'\\n'".into(),
-        Some('\t') => "'\\t'".into(),
-        Some('\r') => "'\\r'".into(),
-        Some('\u{7}') => "'\\a'".into(),
-        Some('\u{8}') => "'\\b'".into(),
-        Some('\u{b}') => "'\\v'".into(),
-        Some('\u{c}') => "'\\f'".into(),
-        _ if count < 0x80 => format!("'\\x{count:02x}'"),
-        _ => format!("'\\u{count:04x}'"),
-    };
-    let (interval, timeout, start) = (time(check.interval), time(check.timeout), time(check.start_period));
-    format!("&{{{} {interval} {timeout} {start} {count}}}", quoted_list(&check.test))
+/// The value of a variable: of the environment first, then of the arguments.
+fn look_up<'e>(env: &'e [String], args: &'e BTreeMap<String, String>) -> impl Fn(&str) -> Option<String> + use<'e> {
+    move |name| of_env(env, name).or_else(|| args.get(name).cloned())
 }

@@ -105,6 +105,33 @@ pub(crate) fn parse_one(text: &str) -> Result<Step> {
     Node::read(line, source.escape)?.step(source.escape)
 }
 
+/// What commit and import take as changes.
+const CHANGES: [&str; 12] = [
+    "CMD",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "HEALTHCHECK",
+    "LABEL",
+    "ONBUILD",
+    "SHELL",
+    "STOPSIGNAL",
+    "USER",
+    "VOLUME",
+    "WORKDIR",
+];
+
+/// Reads lines that change a configuration, and the character that escapes in them. Errors: another instruction.
+pub(crate) fn parse_changes(text: &str) -> Result<(Vec<Instruction>, char)> {
+    let source = Source::read(text.as_bytes())?;
+    let nodes = source.lines.iter().map(|line| Node::read(line, source.escape)).collect::<Result<Vec<_>>>()?;
+    if let Some(other) = nodes.iter().find(|node| !CHANGES.contains(&node.word.as_str())) {
+        return Err(Error::invalid(format!("{} is not a valid change command", other.word.to_ascii_lowercase())));
+    }
+    let instructions = nodes.into_iter().map(|node| node.instruction(source.escape)).collect::<Result<_>>()?;
+    Ok((instructions, source.escape))
+}
+
 /// A line, split.
 struct Node<'a> {
     /// The instruction, upper case.

@@ -1,8 +1,9 @@
-//! The language of build files, as text: lines ([`lines`]), instructions ([`instruction`]), variables ([`expand`]), and
-//! the patterns of ignore files ([`ignore`]). Pure: nothing here looks at a file or an image.
+//! The language of build files, as text: lines ([`lines`]), instructions ([`instruction`]) and what they
+//! do to a configuration ([`apply`]), variables ([`expand`]), and the patterns of ignore files ([`ignore`]). Pure: nothing here looks at a file or an image.
 //!
 //! Texts of errors are those of docker 20.10, which clients and people know.
 
+mod apply;
 mod expand;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -11,8 +12,9 @@ mod ignore;
 mod instruction;
 mod lines;
 
+pub(crate) use apply::{of_env, shell};
 pub(crate) use expand::Expander;
-pub(crate) use go::{quoted, quoted_list, shown_duration, shown_list};
+pub(crate) use go::{quoted, shown_list};
 pub(crate) use ignore::{Patterns, glob};
-pub(crate) use instruction::{Command, Copy, Instruction, Stage, Step, parse_one, parse_stages};
+pub(crate) use instruction::{Command, Copy, Instruction, Stage, Step, parse_changes, parse_one, parse_stages};
 pub(crate) use lines::{Heredoc, Source};

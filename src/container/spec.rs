@@ -21,6 +21,8 @@ mod storage;
 mod sysctl;
 mod tag;
 
+pub(crate) use crate::kernel::path::clean;
+pub(crate) use crate::kernel::signal::{parse_signal, signal_exists};
 pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_conf, wants_host_gateway};
 pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
@@ -33,7 +35,7 @@ pub(crate) use process::rlimit;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
 pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
-pub(crate) use signal::{parse_signal, signal_exists, stop_signal};
+pub(crate) use signal::stop_signal;
 pub(crate) use storage::storage_size;
 pub(crate) use sysctl::sysctls;
 pub(crate) use tag::TagFacts;
@@ -243,19 +245,6 @@ fn plain(field: &str, text: &str) -> Result<()> {
         true => Err(Error::invalid(format!("{field}: {text:?} holds a control character"))),
         false => Ok(()),
     }
-}
-
-/// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
-pub(crate) fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            name => parts.push(name),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]

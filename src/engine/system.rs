@@ -6,7 +6,7 @@ mod id;
 use super::{Engine, dirs};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
-use crate::model::{Info, ListImages, RegistryOptions, Version};
+use crate::model::{AddressRange, Info, ListImages, RegistryOptions, Version};
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
@@ -157,7 +157,8 @@ fn registries(options: &RegistryOptions) -> Value {
         let own = options.mirrors.iter().filter(|mirror| mirror.registry == registry);
         own.map(|mirror| format!("{}/", mirror.url.trim_end_matches('/'))).collect()
     };
-    let (networks, hosts): (Vec<&String>, Vec<&String>) = options.insecure.iter().partition(|entry| is_network(entry));
+    let (networks, hosts): (Vec<&String>, Vec<&String>) =
+        options.insecure.iter().partition(|entry| AddressRange::parse(entry).is_some());
     let mut indexes = serde_json::Map::new();
     let named = options.mirrors.iter().map(|mirror| &mirror.registry);
     for name in named.chain(hosts.iter().copied()) {
@@ -173,13 +174,6 @@ fn registries(options: &RegistryOptions) -> Value {
         "IndexConfigs": indexes,
         "Mirrors": mirrors("docker.io"),
     }})
-}
-
-/// `10.0.0.0/8`, not a host.
-fn is_network(entry: &str) -> bool {
-    entry
-        .split_once('/')
-        .is_some_and(|(base, bits)| base.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
 }
 
 /// What clients look for and this engine has nothing to say about: no proxy, plugin, swarm or other runtime.

@@ -32,7 +32,7 @@ mod remove;
 mod verify;
 
 pub(crate) use building::{Building, Step};
-pub(crate) use changes::{apply as apply_changes, exposed};
+pub(crate) use changes::apply as apply_changes;
 pub(crate) use commit::{Commit, check_commit_name};
 pub(crate) use config::ImageConfigView;
 pub(crate) use digest::{Digest, Hasher};

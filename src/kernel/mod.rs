@@ -18,6 +18,7 @@ pub(crate) mod process;
 #[allow(unsafe_code)]
 pub(crate) mod quota;
 pub(crate) mod shared_watch;
+pub(crate) mod signal;
 #[allow(unsafe_code)]
 pub(crate) mod socket;
 #[allow(unsafe_code)]

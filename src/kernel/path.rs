@@ -10,6 +10,19 @@ pub(crate) const IN_ROOT: u64 = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLI
 pub(crate) const BENEATH_NO_LINKS: u64 =
     libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 
+/// A path with `.`, `..`, empty parts and a trailing slash resolved by its text alone; the answer is absolute.
+pub(crate) fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// openat2(2); always close-on-exec. `mode` counts only with `O_CREAT` or `O_TMPFILE`.
 pub(crate) fn openat2(
     dir: BorrowedFd<'_>,

@@ -1,6 +1,7 @@
 //! Devices of a container: the nodes in its `/dev` and what its device cgroup allows.
 
 use crate::error::{Error, Result};
+use crate::kernel::path::clean;
 use crate::model::{DeviceMapping, Resources};
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -308,19 +309,6 @@ fn last_of_each_path(nodes: Vec<DeviceNode>) -> Vec<DeviceNode> {
         }
     }
     kept
-}
-
-/// An absolute path by its letters alone: no `.`, no doubled slash, and `..` never above the root.
-fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 fn reason(error: &io::Error) -> String {

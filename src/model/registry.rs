@@ -5,6 +5,7 @@ use super::base64::from_base64;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +62,33 @@ impl Mirror {
                 Ok(Mirror { registry: registry.to_owned(), url: url.trim_end_matches('/').to_owned() })
             }
             _ => Err(Error::invalid(format!("mirror {text:?}: not [REGISTRY=]http[s]://HOST[:PORT]"))),
+        }
+    }
+}
+
+/// Addresses by their leading bits: `10.0.0.0/8`.
+pub(crate) struct AddressRange {
+    base: IpAddr,
+    bits: u32,
+}
+
+impl AddressRange {
+    /// `None`: it is no network, but perhaps a host.
+    pub(crate) fn parse(text: &str) -> Option<AddressRange> {
+        let (base, bits) = text.split_once('/')?;
+        let (base, bits) = (base.parse::<IpAddr>().ok()?, bits.parse().ok()?);
+        let most = if base.is_ipv4() { 32 } else { 128 };
+        (bits <= most).then_some(AddressRange { base, bits })
+    }
+
+    /// Whether an address is one of them.
+    #[cfg(feature = "registry")]
+    pub(crate) fn holds(&self, address: IpAddr) -> bool {
+        let same = |a: u128, b: u128, width: u32| self.bits == 0 || (a ^ b) >> (width - self.bits) == 0;
+        match (address, self.base) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => same(u32::from(a).into(), u32::from(b).into(), 32),
+            (IpAddr::V6(a), IpAddr::V6(b)) => same(a.into(), b.into(), 128),
+            _ => false,
         }
     }
 }

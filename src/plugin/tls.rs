@@ -1,11 +1,11 @@
 //! Plugins over TLS, as `TLSConfig` of their files says.
 
 use super::http::{Answer, Failed, LONGEST, TYPE, Tls};
+use crate::tls;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::tls::TlsConfig;
 
 /// `POST /method` to `host:port`.
 pub(super) fn post(host: &str, tls: &Tls, method: &str, body: &str, limit: Duration) -> Result<Answer, Failed> {
@@ -28,41 +28,31 @@ pub(super) fn post(host: &str, tls: &Tls, method: &str, body: &str, limit: Durat
     Ok(Answer { status, body })
 }
 
-fn config(tls: &Tls) -> io::Result<TlsConfig> {
-    let roots = match &tls.ca_file {
-        Some(path) => certificates(path)?,
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect()
+fn config(said: &Tls) -> io::Result<TlsConfig> {
+    let bad = |path: &Path, what: &str| named(path, &io::Error::other(what));
+    let roots = match &said.ca_file {
+        None => tls::system_roots().to_vec(),
+        Some(path) => {
+            let roots: Vec<_> = tls::certificates(&read(path)?).collect();
+            if roots.is_empty() {
+                return Err(bad(path, "no certificate"));
+            }
+            roots
         }
     };
-    let client = match (&tls.cert_file, &tls.key_file) {
+    let client = match (&said.cert_file, &said.key_file) {
         (Some(chain), Some(key)) => {
-            let bad = |e: ureq::Error| named(key, &io::Error::other(e));
-            let text = std::fs::read(key).map_err(|e| named(key, &e))?;
-            Some(ClientCert::new_with_certs(&certificates(chain)?, PrivateKey::from_pem(&text).map_err(bad)?))
+            let client = tls::client(&read(chain)?, &read(key)?);
+            Some(client.ok_or_else(|| bad(chain, &format!("no certificate, or no key in {}", key.display())))?)
         }
         (None, None) => None,
         _ => return Err(io::Error::other("TLSConfig: CertFile and KeyFile belong together")),
     };
-    Ok(TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .client_cert(client)
-        .disable_verification(tls.insecure_skip_verify)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
+    Ok(tls::config(&roots, client, !said.insecure_skip_verify))
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<Certificate<'static>>> {
-    let text = std::fs::read(path).map_err(|e| named(path, &e))?;
-    let found: Vec<Certificate<'static>> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() { Err(named(path, &io::Error::other("no certificate"))) } else { Ok(found) }
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| named(path, &e))
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {

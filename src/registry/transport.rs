@@ -1,4 +1,4 @@
-//! HTTP and TLS: the only file that knows ureq and rustls.
+//! HTTP to registries: beside `src/tls.rs` the only file here that knows ureq.
 //!
 //! One [`Transport`] belongs to one pull or push; stopping it ends every call of its on any thread. Redirects are
 //! followed here, and never take credentials to another host nor from TLS to plain HTTP.
@@ -7,13 +7,13 @@ use super::trust::{certificates, is_insecure};
 use super::url::Url;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Mirror, RegistryOptions};
+use crate::tls;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, SendBody, http};
 
 const CONNECT: Duration = Duration::from_secs(20);
@@ -243,46 +243,14 @@ impl Transport {
 
     fn tls(&self, authority: &str) -> Result<TlsConfig> {
         let own = certificates(authority, &self.options)?;
-        let mut roots = system_roots().to_vec();
-        for pem in &own.authorities {
-            for item in parse_pem(pem) {
-                if let Ok(PemItem::Certificate(certificate)) = item {
-                    roots.push(certificate);
-                }
-            }
-        }
-        let client = match &own.client {
-            None => None,
-            Some((chain, key)) => {
-                let bad = |_| Error::invalid(format!("the client certificate for {authority} cannot be read"));
-                let mut certificates = Vec::new();
-                for item in parse_pem(chain) {
-                    if let PemItem::Certificate(certificate) = item.map_err(bad)? {
-                        certificates.push(certificate);
-                    }
-                }
-                Some(ClientCert::new_with_certs(&certificates, PrivateKey::from_pem(key).map_err(bad)?))
-            }
-        };
+        let mut roots = tls::system_roots().to_vec();
+        roots.extend(own.authorities.iter().flat_map(|pem| tls::certificates(pem)));
+        let bad = || Error::invalid(format!("the client certificate for {authority} cannot be read"));
+        let client = own.client.as_ref().map(|(chain, key)| tls::client(chain, key).ok_or_else(bad)).transpose()?;
         // Where an authority was given for it, an insecure registry is verified as any other.
-        let unverified = own.authorities.is_empty() && self.is_insecure(authority);
-        Ok(TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::new_with_certs(&roots))
-            .client_cert(client)
-            .disable_verification(unverified)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build())
+        let verified = !own.authorities.is_empty() || !self.is_insecure(authority);
+        Ok(tls::config(&roots, client, verified))
     }
-}
-
-/// The machine's authorities, read once.
-fn system_roots() -> &'static [Certificate<'static>] {
-    static ROOTS: OnceLock<Vec<Certificate<'static>>> = OnceLock::new();
-    ROOTS.get_or_init(|| {
-        let found = rustls_native_certs::load_native_certs();
-        found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect()
-    })
 }
 
 /// The proxy that the environment names for an address: of TLS, or of a file (which it is asked to tunnel to as well).

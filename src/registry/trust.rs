@@ -2,7 +2,7 @@
 
 use super::url::host_of;
 use crate::error::{Error, Result};
-use crate::model::RegistryOptions;
+use crate::model::{AddressRange, RegistryOptions};
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,19 +21,8 @@ pub(super) fn is_insecure(authority: &str, options: &RegistryOptions) -> bool {
         let entry = entry.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
         entry.eq_ignore_ascii_case(authority)
             || entry.eq_ignore_ascii_case(host)
-            || address.is_some_and(|address| in_network(address, entry))
+            || address.is_some_and(|address| AddressRange::parse(entry).is_some_and(|range| range.holds(address)))
     })
-}
-
-fn in_network(address: IpAddr, network: &str) -> bool {
-    let Some((base, bits)) = network.split_once('/') else { return false };
-    let (Ok(base), Ok(bits)) = (base.parse::<IpAddr>(), bits.parse::<u32>()) else { return false };
-    let same = |a: u128, b: u128, width: u32| bits <= width && (bits == 0 || (a ^ b) >> (width - bits) == 0);
-    match (address, base) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => same(u32::from(a).into(), u32::from(b).into(), 32),
-        (IpAddr::V6(a), IpAddr::V6(b)) => same(a.into(), b.into(), 128),
-        _ => false,
-    }
 }
 
 /// What the certificate directories hold for a registry, as PEM texts.
@@ -91,7 +80,8 @@ mod tests {
 
     #[test]
     fn loopback_and_what_is_listed() {
-        let insecure = ["reg.lan:5000", "other.lan", "10.1.0.0/16", "fd00::/8"].map(str::to_owned).to_vec();
+        let insecure =
+            ["reg.lan:5000", "other.lan", "10.1.0.0/16", "fd00::/8", "10.9.0.0/33"].map(str::to_owned).to_vec();
         let options = RegistryOptions { insecure, ..RegistryOptions::default() };
         for (authority, want) in [
             ("localhost:5000", true),
@@ -104,6 +94,7 @@ mod tests {
             ("other.lan:1", true),
             ("10.1.2.3:5000", true),
             ("10.2.0.1", false),
+            ("10.9.0.0", false),
             ("[fd12::1]:5000", true),
             ("registry-1.docker.io", false),
         ] {

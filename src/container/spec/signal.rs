@@ -1,28 +1,8 @@
-//! Signals by name and number.
+//! The signal that stops a container.
 
 use crate::error::{Error, Result};
+use crate::kernel::signal::{parse_signal, signal_exists};
 use crate::model::ContainerConfig;
-
-/// The first and last real-time signal that a program may use; the two below belong to the C library.
-const RTMIN: i32 = 34;
-const RTMAX: i32 = 64;
-
-/// A signal by number or by name: any case, `SIG` optional, `RTMIN+n` and `RTMAX-n` too.
-///
-/// Any positive number is answered: [`signal_exists`] says whether Linux has it. Errors: anything else.
-pub(crate) fn parse_signal(text: &str) -> Result<i32> {
-    let invalid = || Error::invalid(format!("Invalid signal: {text}"));
-    if let Ok(number) = text.parse::<i32>() {
-        return if number > 0 { Ok(number) } else { Err(invalid()) };
-    }
-    let upper = text.to_ascii_uppercase();
-    named(upper.strip_prefix("SIG").unwrap_or(&upper)).ok_or_else(invalid)
-}
-
-/// Whether Linux has a signal of that number.
-pub(crate) fn signal_exists(number: i32) -> bool {
-    (1..=RTMAX).contains(&number)
-}
 
 /// The signal that asks a container to stop; SIGTERM where its configuration names none (or none that exists).
 pub(crate) fn stop_signal(config: &ContainerConfig) -> i32 {
@@ -34,54 +14,4 @@ pub(super) fn parse_stop_signal(text: &str) -> Result<i32> {
         number if signal_exists(number) => Ok(number),
         _ => Err(Error::invalid(format!("Invalid signal: {text}"))),
     }
-}
-
-fn named(name: &str) -> Option<i32> {
-    let number = match name {
-        "HUP" => libc::SIGHUP,
-        "INT" => libc::SIGINT,
-        "QUIT" => libc::SIGQUIT,
-        "ILL" => libc::SIGILL,
-        "TRAP" => libc::SIGTRAP,
-        "ABRT" | "IOT" => libc::SIGABRT,
-        "BUS" => libc::SIGBUS,
-        "FPE" => libc::SIGFPE,
-        "KILL" => libc::SIGKILL,
-        "USR1" => libc::SIGUSR1,
-        "SEGV" => libc::SIGSEGV,
-        "USR2" => libc::SIGUSR2,
-        "PIPE" => libc::SIGPIPE,
-        "ALRM" => libc::SIGALRM,
-        "TERM" => libc::SIGTERM,
-        "STKFLT" => libc::SIGSTKFLT,
-        "CHLD" | "CLD" => libc::SIGCHLD,
-        "CONT" => libc::SIGCONT,
-        "STOP" => libc::SIGSTOP,
-        "TSTP" => libc::SIGTSTP,
-        "TTIN" => libc::SIGTTIN,
-        "TTOU" => libc::SIGTTOU,
-        "URG" => libc::SIGURG,
-        "XCPU" => libc::SIGXCPU,
-        "XFSZ" => libc::SIGXFSZ,
-        "VTALRM" => libc::SIGVTALRM,
-        "PROF" => libc::SIGPROF,
-        "WINCH" => libc::SIGWINCH,
-        "IO" | "POLL" => libc::SIGIO,
-        "PWR" => libc::SIGPWR,
-        "SYS" => libc::SIGSYS,
-        "RTMIN" => RTMIN,
-        "RTMAX" => RTMAX,
-        _ => return real_time(name),
-    };
-    Some(number)
-}
-
-fn real_time(name: &str) -> Option<i32> {
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<i32>().ok()).flatten();
-    let number = match (name.strip_prefix("RTMIN+"), name.strip_prefix("RTMAX-")) {
-        (Some(up), _) => RTMIN.checked_add(digits(up)?)?,
-        (_, Some(down)) => RTMAX.checked_sub(digits(down)?)?,
-        _ => return None,
-    };
-    (RTMIN..=RTMAX).contains(&number).then_some(number)
 }

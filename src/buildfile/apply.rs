@@ -1,0 +1,218 @@
+//! What instructions do to a configuration: as steps of a build, and as the changes of commit and import.
+
+use super::expand::Expander;
+use super::go::{quoted, quoted_list, shown_duration, shown_list};
+use super::instruction::{Command, Instruction};
+use crate::error::{Error, Result};
+use crate::kernel::path::clean;
+use crate::kernel::signal::{parse_signal, signal_exists};
+use crate::model::{ContainerConfig, Empty, Healthcheck};
+
+const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+
+/// The shell that a configuration runs command lines by.
+pub(crate) fn shell(config: &ContainerConfig) -> Vec<String> {
+    let own = config.shell.clone().filter(|shell| !shell.is_empty());
+    own.unwrap_or_else(|| SHELL.map(str::to_owned).to_vec())
+}
+
+/// The value of a variable in an environment.
+pub(crate) fn of_env(env: &[String], name: &str) -> Option<String> {
+    env.iter().find_map(|entry| {
+        let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
+        (key == name).then(|| value.to_owned())
+    })
+}
+
+impl Command {
+    /// The words that a command line becomes: one for the shell that says nothing is the shell alone.
+    pub(crate) fn words(&self, config: &ContainerConfig) -> Vec<String> {
+        match self.shell {
+            true => [shell(config), self.words.clone()].concat(),
+            false => self.words.clone(),
+        }
+    }
+}
+
+impl Instruction {
+    /// Changes `config` as the instruction says; answers how the history tells of it. `None`: it is one that does more
+    /// than change a configuration, and nothing was done.
+    ///
+    /// `cmd_set`: CMD stood here before, so ENTRYPOINT leaves it.
+    pub(crate) fn apply(
+        &self,
+        config: &mut ContainerConfig,
+        cmd_set: &mut bool,
+        expander: &Expander<'_>,
+    ) -> Result<Option<String>> {
+        let all = |texts: &[String]| texts.iter().map(|text| expander.word(text)).collect::<Result<Vec<_>>>();
+        Ok(Some(match self {
+            Instruction::Cmd(command) => {
+                let words = command.words(config);
+                let comment = format!("CMD {}", quoted_list(&words));
+                config.cmd = Some(words);
+                *cmd_set |= !command.words.is_empty();
+                comment
+            }
+            Instruction::Entrypoint(command) => {
+                let words = if command.words.is_empty() { Vec::new() } else { command.words(config) };
+                let comment = format!("ENTRYPOINT {}", quoted_list(&words));
+                config.entrypoint = if words.is_empty() { None } else { Some(words) };
+                if !*cmd_set {
+                    // A command of before belonged to another entry point.
+                    config.cmd = None;
+                }
+                comment
+            }
+            Instruction::Env(pairs) => {
+                let list = config.env.get_or_insert_default();
+                told("ENV", pairs, expander, |name, value| set(list, name, value))?
+            }
+            Instruction::Expose(words) => {
+                let mut ports = Vec::new();
+                for word in words {
+                    ports.extend(expander.words(word)?);
+                }
+                for port in exposed(&ports)? {
+                    config.exposed_ports.insert(port, Empty {});
+                }
+                format!("EXPOSE {}", ports.join(" "))
+            }
+            Instruction::Healthcheck(check) => {
+                config.healthcheck = Some(inherit(check, config.healthcheck.take().unwrap_or_default()));
+                format!("HEALTHCHECK {}", shown_check(check))
+            }
+            Instruction::Label { pairs, literal: true } => {
+                config.labels.extend(pairs.iter().cloned());
+                pairs.iter().fold("LABEL".into(), |text, (key, value)| format!("{text} {key}={value}"))
+            }
+            Instruction::Label { pairs, literal: false } => told("LABEL", pairs, expander, |key, value| {
+                config.labels.insert(key.to_owned(), value.to_owned());
+            })?,
+            Instruction::OnBuild(text) => {
+                config.on_build.get_or_insert_default().push(text.clone());
+                format!("ONBUILD {text}")
+            }
+            Instruction::Shell(words) => {
+                config.shell = Some(words.clone());
+                format!("SHELL {}", shown_list(words))
+            }
+            Instruction::StopSignal(text) => {
+                let signal = expander.word(text)?;
+                if !parse_signal(&signal).is_ok_and(signal_exists) {
+                    return Err(Error::invalid(format!("Invalid signal: {signal}")));
+                }
+                config.stop_signal.clone_from(&signal);
+                format!("STOPSIGNAL {signal}")
+            }
+            Instruction::User(text) => {
+                config.user = expander.word(text)?;
+                format!("USER {}", config.user)
+            }
+            Instruction::Volume(paths) => {
+                let paths = all(paths)?;
+                if paths.iter().any(String::is_empty) {
+                    return Err(Error::invalid("VOLUME specified can not be an empty string"));
+                }
+                config.volumes.get_or_insert_default().extend(paths.iter().map(|path| (path.clone(), Empty {})));
+                format!("VOLUME {}", shown_list(&paths))
+            }
+            Instruction::Workdir(path) => {
+                let path = expander.word(path)?;
+                config.working_dir = match path.chars().next() {
+                    None => return Err(Error::invalid("cannot normalise nothing")),
+                    Some('/') => clean(&path),
+                    Some(_) => clean(&format!("{}/{path}", config.working_dir)),
+                };
+                format!("WORKDIR {}", config.working_dir)
+            }
+            Instruction::Add(_)
+            | Instruction::Arg(_)
+            | Instruction::Copy(_)
+            | Instruction::Maintainer(_)
+            | Instruction::NotHere(_)
+            | Instruction::Run(_) => return Ok(None),
+        }))
+    }
+}
+
+/// Puts variables into pairs, hands them on, and answers how the history tells of them.
+fn told(
+    word: &str,
+    pairs: &[(String, String)],
+    expander: &Expander<'_>,
+    mut take: impl FnMut(&str, &str),
+) -> Result<String> {
+    let mut comment = word.to_owned();
+    for (name, value) in pairs {
+        let (name, value) = (expander.word(name)?, expander.word(value)?);
+        comment.push_str(&format!(" {name}={value}"));
+        take(&name, &value);
+    }
+    Ok(comment)
+}
+
+/// Sets a variable of an environment in its place, or adds it.
+fn set(env: &mut Vec<String>, name: &str, value: &str) {
+    let entry = format!("{name}={value}");
+    let name = entry.split('=').next();
+    match env.iter_mut().find(|have| have.split('=').next() == name) {
+        Some(have) => *have = entry,
+        None => env.push(entry),
+    }
+}
+
+/// Times that are not given are those of before, as in every container.
+fn inherit(check: &Healthcheck, before: Healthcheck) -> Healthcheck {
+    let first = |own, inherited| if own == 0 { inherited } else { own };
+    Healthcheck {
+        test: check.test.clone(),
+        interval: first(check.interval, before.interval),
+        timeout: first(check.timeout, before.timeout),
+        retries: first(check.retries, before.retries),
+        start_period: first(check.start_period, before.start_period),
+    }
+}
+
+/// The ports that words of EXPOSE name (`80`, `80-82/udp`), each as `port/protocol`.
+fn exposed(words: &[String]) -> Result<Vec<String>> {
+    let mut ports = Vec::new();
+    for word in words {
+        let bad = || Error::invalid(format!("Invalid containerPort: {word}"));
+        let (numbers, protocol) = word.split_once('/').unwrap_or((word, "tcp"));
+        let protocol = protocol.to_ascii_lowercase();
+        if !matches!(protocol.as_str(), "tcp" | "udp" | "sctp") {
+            return Err(Error::invalid(format!("Invalid proto: {protocol}")));
+        }
+        let (low, high) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
+        let (low, high) = (port(low)?, port(high)?);
+        if low > high {
+            return Err(bad());
+        }
+        ports.extend((low..=high).map(|port| format!("{port}/{protocol}")));
+    }
+    Ok(ports)
+}
+
+/// A health check as the history shows it.
+fn shown_check(check: &Healthcheck) -> String {
+    let time = |ns: i64| quoted(&shown_duration(ns));
+    let count = u32::try_from(check.retries).unwrap_or(0);
+    let count = match char::from_u32(count) {
+        Some(c @ (' '..='&' | '('..='[' | ']'..='~')) => format!("'{c}'"),
+        Some('\'') => "'\\''".into(),
+        Some('\\') => "'\\\\'".into(),
+        Some('\n') => "'\\n'".into(),
+        Some('\t') => "'\\t'".into(),
+        Some('\r') => "'\\r'".into(),
+        Some('\u{7}') => "'\\a'".into(),
+        Some('\u{8}') => "'\\b'".into(),
+        Some('\u{b}') => "'\\v'".into(),
+        Some('\u{c}') => "'\\f'".into(),
+        _ if count < 0x80 => format!("'\\x{count:02x}'"),
+        _ => format!("'\\u{count:04x}'"),
+    };
+    let (interval, timeout, start) = (time(check.interval), time(check.timeout), time(check.start_period));
+    format!("&{{{} {interval} {timeout} {start} {count}}}", quoted_list(&check.test))
+}
