@@ -58,6 +58,8 @@ struct Child<'a> {
     empty: i32,
     /// See [`SPECIAL_PLACE`]; also the working directory.
     place: i32,
+    /// What a terminal is mounted on: the container's own `/dev/console`, or that of somebody else's `/dev`.
+    console: Console,
     /// Bind mounts that stay the host's peers: where their source stands in the plan, and the mount.
     shared: [(usize, i32); 32],
     home: [u8; 1024],
@@ -66,6 +68,15 @@ struct Child<'a> {
     filter: &'a [u8],
     /// The cgroups that come later are still to be joined.
     joins: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Console {
+    /// It is made.
+    Own,
+    /// Only where it is there.
+    Others,
+    None,
 }
 
 type Step = core::result::Result<(), Failure>;
@@ -79,7 +90,7 @@ fn join_groups(files: &[i32]) -> Step {
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", joins: launch.more_cgroups };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", joins: launch.more_cgroups };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -190,6 +201,7 @@ impl<'a> Child<'a> {
             OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
             OP_MOUNT_HERE => self.mount_here(p),
             OP_VOLUME => self.volume(p),
+            OP_OTHERS_DEV => self.others_dev(p.u32() != 0),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
@@ -436,8 +448,23 @@ impl<'a> Child<'a> {
         sys::close(own);
         let tree = os(tree)?;
         // Entering a mount namespace left the place.
-        ok(sys::fchdir(self.place))?;
+        ok(sys::fchdir(if self.place >= 0 { self.place } else { self.root }))?;
         Ok(tree)
+    }
+
+    /// Terminals come from the `pts` of a `/dev` that was bound, as the container's processes find them there.
+    fn others_dev(&mut self, console: bool) -> Step {
+        self.console = if console { Console::Others } else { Console::None };
+        match sys::openat2(self.root, b"dev/pts\0", O_PATH | O_DIRECTORY, 0, FIXED) {
+            Ok(pts) if sys::fs_magic(pts) == Ok(DEVPTS_MAGIC) => {
+                self.devpts = pts;
+                let _ = sys::send_fd(self.launch.report, &REPORT_DEVPTS.to_ne_bytes(), Some(pts));
+            }
+            Ok(other) => sys::close(other),
+            // Without terminals, then.
+            Err(_) => {}
+        }
+        Ok(())
     }
 
     fn node(&mut self, mut p: Payload) -> Step {
@@ -613,7 +640,6 @@ impl<'a> Child<'a> {
 
     /// A terminal of the container's own `/dev/pts`; its master goes to the monitor.
     fn terminal(&mut self) -> core::result::Result<i32, Failure> {
-        const DEVPTS_MAGIC: u64 = 0x1cd1;
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
         const TIOCSCTTY: usize = 0x540e;
@@ -630,14 +656,25 @@ impl<'a> Child<'a> {
         os(sys::send_fd(self.launch.report, &REPORT_TERMINAL.to_ne_bytes(), Some(master)))?;
         sys::close(master);
         os(sys::ioctl(slave, TIOCSCTTY, 0))?;
-        if self.launch.init < 0 {
-            let tree = os(sys::open_tree(slave, b"\0", AT_EMPTY_PATH | 1))?;
-            let console = self.make_file(b"/dev/console\0")?;
-            ok(sys::move_mount(tree, console))?;
-            sys::close(tree);
-            sys::close(console);
+        if self.launch.init < 0 && self.console != Console::None {
+            self.mount_console(slave)?;
         }
         Ok(slave)
+    }
+
+    fn mount_console(&mut self, terminal: i32) -> Step {
+        let console = match self.console {
+            Console::Own => self.make_file(b"/dev/console\0")?,
+            _ => match sys::openat2(self.root, b"dev/console\0", O_PATH, 0, FIXED) {
+                Err(ENOENT) => return Ok(()),
+                other => os(other)?,
+            },
+        };
+        let tree = os(sys::open_tree(terminal, b"\0", AT_EMPTY_PATH | 1))?;
+        ok(sys::move_mount(tree, console))?;
+        sys::close(tree);
+        sys::close(console);
+        Ok(())
     }
 
     fn workdir(&mut self, path: &[u8]) -> Step {
@@ -893,6 +930,7 @@ impl Name {
     }
 }
 
+const DEVPTS_MAGIC: u64 = 0x1cd1;
 const PR_SET_KEEPCAPS: usize = 8;
 
 const IN_ROOT: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;

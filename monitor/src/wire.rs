@@ -154,6 +154,10 @@ pub const OP_OWN_STREAMS: u16 = 31;
 /// target, str name of the volume: the file system that is the root of that namespace is mounted here, too.
 pub const OP_VOLUME: u16 = 32;
 
+/// u32 console (1: a terminal is mounted on its `console`, where it has one): `/dev` is a directory of somebody else's, in
+/// which nothing is made. Its `pts` is where terminals come from.
+pub const OP_OTHERS_DEV: u16 = 33;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;

@@ -257,9 +257,19 @@ pub(crate) fn compile(c: &Container) -> Plan {
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
     root(&mut plan, c);
     proc(&mut plan);
-    dev(&mut plan, c);
+    let others_dev = c.mounts.iter().find_map(bound_dev);
+    match others_dev {
+        None => dev(&mut plan, c),
+        // Nothing is made in what belongs to the host.
+        Some(_) => nodes(&mut plan, c.nodes.iter().filter(|node| !node.path.starts_with("/dev/"))),
+    }
     sys(&mut plan, c);
     user_mounts(&mut plan, c);
+    if let Some(propagation) = others_dev {
+        // The host would see what is mounted on its console.
+        let hidden = propagation & libc::MS_SHARED == 0;
+        plan.op(OP_OTHERS_DEV, "use the /dev that was bound").u32(u32::from(hidden));
+    }
     for (name, value) in &c.sysctls {
         plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
     }
@@ -664,11 +674,7 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
     mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, pts);
     shared_memory(plan, c);
     mount_here(plan, "mqueue", "/dev", "mqueue", NOSUID | NODEV | NOEXEC, "");
-    for node in &c.nodes {
-        let mode = node.mode | node.kind.type_bits();
-        plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
-        plan.u32(node.uid).u32(node.gid).str(in_place(&node.path, "/dev"));
-    }
+    nodes(plan, c.nodes.iter());
     let links = [
         ("ptmx", "pts/ptmx"),
         ("fd", "/proc/self/fd"),
@@ -679,6 +685,22 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
     ];
     for (name, text) in links {
         plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(name).str(text);
+    }
+}
+
+fn nodes<'a>(plan: &mut PlanWriter, nodes: impl Iterator<Item = &'a DeviceNode>) {
+    for node in nodes {
+        let mode = node.mode | node.kind.type_bits();
+        plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
+        plan.u32(node.uid).u32(node.gid).str(in_place(&node.path, "/dev"));
+    }
+}
+
+/// The propagation (`MS_*`) of a bind mount that takes the place of the container's own `/dev`.
+fn bound_dev(mount: &Mount) -> Option<u64> {
+    match mount {
+        Mount::Bind { target, propagation, .. } if target == "/dev" => Some(*propagation),
+        _ => None,
     }
 }
 

@@ -198,6 +198,71 @@ fn binds_with_modes() {
     assert!(missing.join("x").exists());
 }
 
+/// With the host's `/dev` in place of its own a container makes nothing in it, and mounts nothing that the host sees.
+// field: HostConfig.Binds
+#[test]
+fn the_dev_of_the_host() {
+    /// All that is there but what comes and goes with others: name, kind and mode, owner, device, where a link leads.
+    fn of_the_host() -> Vec<String> {
+        let find = "find /dev -xdev -path /dev/shm -prune -o -path /dev/pts -prune -o \
+                    -name 'loop*' -o -exec stat -c '%N %F %a %u %g %t:%T' {} +; \
+                    awk '$5 ~ \"^/dev\"' /proc/self/mountinfo";
+        let output = std::process::Command::new("sh").args(["-c", find]).output().expect("run find");
+        let mut lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+        lines.sort();
+        assert!(lines.len() > 10, "{lines:?}");
+        lines
+    }
+    let root = Root::new();
+    let before = of_the_host();
+    let bound = |mode: &str, more: Value| {
+        let mut config = json!({ "Binds": [format!("/dev:/dev{mode}")] });
+        config.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        host(config)
+    };
+    let nodes = |text: &str| {
+        let others = |name: &&str| !name.starts_with("loop");
+        let mut names: Vec<String> = text.split_whitespace().filter(others).map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let names: Vec<String> = std::fs::read_dir("/dev")
+        .expect("list /dev")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    for more in [json!({}), json!({ "Privileged": true }), json!({ "Init": true, "ReadonlyRootfs": true })] {
+        let seen = root.sh_with("ls -A /dev; cat; echo x >/dev/null", bound("", more)).ok();
+        assert_eq!(nodes(&seen), nodes(&names.join(" ")));
+    }
+    // A terminal is one of the host's, and its console that of the container alone.
+    for (mode, console) in [("", "console"), (":ro", "console"), (":rslave", "console"), (":rshared", "none")] {
+        let script = "tty; stat -c %t:%T $(tty); grep -c ' /dev/console ' /proc/self/mountinfo; echo ready; read line";
+        let mut more = bound(mode, json!({}));
+        (more["Tty"], more["OpenStdin"]) = (json!(true), json!(true));
+        let id = root.create("", body(&["sh", "-c", script], more));
+        root.start(&id);
+        root.wait_for("its output", || root.logs(&id).out().contains("ready"));
+        assert_eq!(of_the_host(), before, "while it runs, {mode}");
+        let lines: Vec<String> = root.logs(&id).out().lines().map(|line| line.trim().to_owned()).collect();
+        assert!(lines[0].starts_with("/dev/pts/") && std::path::Path::new(&lines[0]).exists(), "{lines:?}");
+        assert_eq!(lines[2] == "1", console == "console", "{mode}: {lines:?}");
+        let config = json!({ "Cmd": ["tty"], "Tty": true, "AttachStdout": true });
+        assert!(root.exec_with(&id, config, b"").out().starts_with("/dev/pts/"));
+        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+        root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
+    }
+    assert_eq!(of_the_host(), before);
+    // Another directory of devices is taken as it is, too.
+    let dir = root.dir.join("dev");
+    std::fs::create_dir(&dir).expect("mkdir");
+    let null = nix::sys::stat::makedev(1, 3);
+    let mode = nix::sys::stat::Mode::from_bits_truncate(0o666);
+    nix::sys::stat::mknod(&dir.join("null"), nix::sys::stat::SFlag::S_IFCHR, mode, null).expect("mknod");
+    let seen = root.sh_with("ls /dev", host(json!({ "Binds": [format!("{}:/dev", dir.display())] }))).ok();
+    assert_eq!(seen, "null");
+    assert_eq!(std::fs::read_dir(&dir).expect("list").count(), 1);
+}
+
 // field: HostConfig.Binds
 #[test]
 fn bind_propagation() {

@@ -347,7 +347,9 @@ fn target_allowed(mount: &Mount) -> Result<()> {
     } else if target == "/sys" {
         (mount.source != "/sys").then_some("it is not of type sysfs")
     } else if target == "/dev" {
-        Some("it is the container's own /dev: name the devices in Devices")
+        // The host's own, or another tree of devices: nothing is made in it.
+        (mount.kind != MountKind::Bind)
+            .then_some("it is the container's own /dev: bind a directory, or name the devices in Devices")
     } else {
         OWN_DEVICES.iter().any(|own| below(own)).then_some("it is the container's own device")
     };

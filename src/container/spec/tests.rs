@@ -706,9 +706,9 @@ fn bad_binds() {
         ("/a:/x/../proc/1/attr", 400, "\"/proc/1/attr\" cannot be mounted because it is inside /proc".into()),
         ("/a:/sys", 400, "\"/sys\" cannot be mounted because it is not of type sysfs".into()),
         (
-            "/dev:/dev",
+            "devices:/dev",
             400,
-            "\"/dev\" cannot be mounted because it is the container's own /dev: name the devices in Devices".into(),
+            "\"/dev\" cannot be mounted because it is the container's own /dev: bind a directory, or name the devices in Devices".into(),
         ),
         ("/a:/dev/pts/0", 400, "\"/dev/pts/0\" cannot be mounted because it is the container's own device".into()),
     ];
