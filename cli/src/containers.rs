@@ -215,7 +215,7 @@ fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
         match look_up(&engine, name, kind, parsed.has("size")) {
             Ok(document) => found.push(document),
             Err(error) => {
-                eprintln!("coracle: {error}");
+                complain!("coracle: {error}");
                 code = 1;
             }
         }
@@ -297,7 +297,7 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
 
 /// Tells of lines that are not in the log.
 fn missing(lines: u64, why: &str) {
-    eprintln!("coracle: {lines} lines {why}");
+    complain!("coracle: {lines} lines {why}");
 }
 
 fn flush(text: &mut Vec<u8>, is_err: bool) -> std::io::Result<()> {

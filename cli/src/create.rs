@@ -186,7 +186,7 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
 fn make(engine: &Engine, parsed: &Parsed, body: &CreateBody) -> Result<String, Failure> {
     let created = engine.container_create(parsed.last("name"), body)?;
     for warning in &created.warnings {
-        eprintln!("WARNING: {warning}");
+        complain!("WARNING: {warning}");
     }
     if let Some(path) = parsed.last("cidfile") {
         write_new(path, &created.id)?;
@@ -202,7 +202,7 @@ fn write_new(path: &str, text: &str) -> Result<(), Failure> {
 
 /// A start that failed: the container's own 126 or 127, else 125; with `--rm` the container goes.
 fn start_failed(engine: &Engine, id: &str, remove: bool, error: coracle::Error) -> Failure {
-    eprintln!("coracle: {error}");
+    complain!("coracle: {error}");
     let code = engine.container_inspect(id, false).map_or(0, |detail| detail.state.exit_code);
     if remove {
         remove_it(engine, id);
@@ -217,7 +217,7 @@ fn start_failed(engine: &Engine, id: &str, remove: bool, error: coracle::Error) 
 fn remove_it(engine: &Engine, id: &str) {
     let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
     match engine.container_remove(id, how, None) {
-        Err(error) if error.kind() != ErrorKind::NotFound => eprintln!("coracle: {error}"),
+        Err(error) if error.kind() != ErrorKind::NotFound => complain!("coracle: {error}"),
         _ => {}
     }
 }

@@ -52,7 +52,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
     let session = match engine.exec_start(&id, io, None) {
         Ok(session) => session,
         Err(error) => {
-            eprintln!("coracle: {error}");
+            complain!("coracle: {error}");
             let code = engine.exec_inspect(&id).ok().and_then(|detail| detail.exit_code);
             let missing = error.message().contains("not found") || error.message().contains("no such file");
             return Err(Failure::Exit(match code {

@@ -265,7 +265,7 @@ fn rmi(globals: &Globals, parsed: &Parsed) -> Outcome {
                 }
             }
             Err(error) => {
-                eprintln!("coracle: {error}");
+                complain!("coracle: {error}");
                 code = 1;
             }
         }

@@ -2,6 +2,13 @@
 //!
 //! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
 
+/// Writes a line to standard error. One that takes none (a full disk) changes nothing of what is done: `eprintln` panics.
+macro_rules! complain {
+    ($($word:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
+    }};
+}
+
 mod args;
 mod build;
 mod containers;
@@ -140,7 +147,7 @@ impl Globals {
 /// Opens an engine, and says what is wrong with its store.
 pub fn opened(options: Options) -> Result<Engine, Failure> {
     let engine = Engine::open_with(options)?;
-    engine.damage_at_open().iter().for_each(|found| eprintln!("WARNING: {found}"));
+    engine.damage_at_open().iter().for_each(|found| complain!("WARNING: {found}"));
     Ok(engine)
 }
 
@@ -178,7 +185,7 @@ fn main() -> std::process::ExitCode {
     let words: Vec<String> = match std::env::args_os().skip(1).map(|a| a.into_string()).collect() {
         Ok(words) => words,
         Err(word) => {
-            eprintln!("coracle: not UTF-8: {}", word.display());
+            complain!("coracle: not UTF-8: {}", word.display());
             return ENGINE_FAILED.into();
         }
     };
@@ -190,11 +197,11 @@ fn main() -> std::process::ExitCode {
     match failure {
         Failure::Exit(code) => code.into(),
         Failure::Usage(text) => {
-            eprintln!("coracle: {text}\nSee 'coracle {name} --help'.");
+            complain!("coracle: {text}\nSee 'coracle {name} --help'.");
             ENGINE_FAILED.into()
         }
         failure => {
-            eprintln!("coracle: {failure}");
+            complain!("coracle: {failure}");
             if name == "run" { ENGINE_FAILED.into() } else { 1.into() }
         }
     }
@@ -270,7 +277,7 @@ pub fn each(names: &[String], mut one: impl FnMut(&str) -> Result<String, coracl
         match one(name) {
             Ok(line) => emit(&format!("{line}\n"))?,
             Err(error) => {
-                eprintln!("coracle: {error}");
+                complain!("coracle: {error}");
                 code = 1;
             }
         }

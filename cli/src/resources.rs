@@ -48,7 +48,7 @@ fn update(globals: &Globals, parsed: &Parsed) -> Outcome {
     let engine = globals.engine()?;
     each(&parsed.rest, |name| {
         let updated = engine.container_update(name, &body)?;
-        updated.warnings.iter().for_each(|warning| eprintln!("WARNING: {warning}"));
+        updated.warnings.iter().for_each(|warning| complain!("WARNING: {warning}"));
         Ok(name.to_owned())
     })
 }

@@ -56,7 +56,7 @@ fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     let server = Server::bind(router, &addresses, options)?;
     for address in server.addresses()? {
-        eprintln!("coracle: serving on {address}");
+        complain!("coracle: serving on {address}");
     }
     let handle = server.handle();
     let waiter = std::thread::spawn(move || {

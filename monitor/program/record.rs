@@ -7,6 +7,9 @@ use crate::wire::*;
 
 const EVENT_MAGIC: u32 = 0x4556_5431;
 const EVENT_HEAD: usize = 16;
+/// How often an event is tried to be written, and the nanoseconds between.
+const EVENT_TRIES: usize = 10;
+const EVENT_PAUSE: i64 = 20_000_000;
 
 /// An attribute's value.
 #[derive(Clone, Copy)]
@@ -101,6 +104,14 @@ impl Monitor {
         head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
         let checksum = fnv1a(&body[..length]);
         head[8..12].copy_from_slice(&checksum.to_le_bytes());
-        let _ = sys::write(self.events, &buffer[..EVENT_HEAD + length]);
+        let record = &buffer[..EVENT_HEAD + length];
+        // There may be room in a moment: who appends from the library takes old events away for it. Of a part of a record
+        // that was written readers skip what there is.
+        for _ in 0..EVENT_TRIES {
+            if sys::write(self.events, record) == Ok(record.len()) {
+                return;
+            }
+            sys::sleep(EVENT_PAUSE);
+        }
     }
 }

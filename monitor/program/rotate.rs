@@ -115,20 +115,33 @@ impl Files {
         let Ok(fd) = self.make(&new) else { return };
         let lock = if self.compress { lock(self.dir) } else { -1 };
         let _ = set_mark(fd, &mark);
-        self.move_up();
         self.named(&mut name, 0, b"");
-        let _ = sys::renameat(self.dir, &new, &name);
-        sys::close(core::mem::replace(&mut self.fd, fd));
-        (self.mark, self.size, self.records) = (mark, 0, Some(0));
+        let moved = self.move_up();
+        let renamed = moved.and_then(|()| sys::renameat(self.dir, &new, &name));
+        if renamed.is_ok() {
+            sys::close(core::mem::replace(&mut self.fd, fd));
+            (self.mark, self.size, self.records) = (mark, 0, Some(0));
+        } else {
+            // The old one goes on, by its own name.
+            sys::close(fd);
+            let _ = sys::unlinkat(self.dir, &new, 0);
+            if moved.is_ok() && self.max_files > 1 {
+                self.named(&mut new, 1, b"");
+                let _ = sys::renameat(self.dir, &new, &name);
+            }
+        }
         if lock >= 0 {
             sys::close(lock);
-            self.start_compressing();
+            if renamed.is_ok() {
+                self.start_compressing();
+            }
         }
     }
 
-    /// Each file takes the next number; the oldest goes.
+    /// Each file takes the next number; the oldest goes. Errors: the newest cannot have one.
     #[inline(never)]
-    fn move_up(&self) {
+    fn move_up(&self) -> Result<()> {
+        let mut moved = Ok(());
         let (mut older, mut newer) = ([0; NAME], [0; NAME]);
         for number in (1..=self.in_use().saturating_add(1).min(self.max_files - 1)).rev() {
             for form in FORMS {
@@ -137,23 +150,28 @@ impl Files {
                     let _ = sys::unlinkat(self.dir, &older, 0);
                 }
                 self.named(&mut newer, number - 1, form);
-                let _ = sys::renameat(self.dir, &newer, &older);
+                let renamed = sys::renameat(self.dir, &newer, &older);
+                if number == 1 && form.is_empty() {
+                    moved = renamed;
+                }
             }
         }
+        moved
     }
 
-    /// How many older files there are. A number that is free is where a monitor was killed while it rotated.
+    /// How many older files there are. A number that is free is where a monitor was killed while it rotated; one that
+    /// cannot be looked at is none.
     #[inline(never)]
     fn in_use(&self) -> u32 {
-        let free = |&number: &u32| FORMS.iter().all(|form| self.open_numbered(number, form).is_none());
+        let free = |&number: &u32| FORMS.iter().all(|form| matches!(self.open_numbered(number, form), Err(ENOENT)));
         (1..self.max_files).find(free).unwrap_or(self.max_files) - 1
     }
 
     #[inline(never)]
-    fn open_numbered(&self, number: u32, form: &[u8]) -> Option<Opened> {
+    fn open_numbered(&self, number: u32, form: &[u8]) -> Result<Opened> {
         let mut name = [0; NAME];
         self.named(&mut name, number, form);
-        sys::openat(self.dir, &name, O_RDONLY | O_NOFOLLOW, 0).ok().map(Opened)
+        sys::openat(self.dir, &name, O_RDONLY | O_NOFOLLOW, 0).map(Opened)
     }
 
     /// The name of a file, with its NUL.
@@ -220,7 +238,7 @@ impl Files {
         let mut name = [0; NAME];
         self.named(&mut name, 0, b".gz.new");
         let output = self.own(&name)?;
-        let source = (1..=self.in_use()).rev().find_map(|number| self.open_numbered(number, b""));
+        let source = (1..=self.in_use()).rev().find_map(|number| self.open_numbered(number, b"").ok());
         let there = source.is_some();
         let done = source.map_or(Ok(false), |source| self.compress_one(source.0, output.0, &name));
         if done != Ok(true) {
@@ -254,7 +272,7 @@ impl Files {
         }
         let _lock = Opened(lock(self.dir));
         let mut numbers = 1..=self.in_use();
-        let number = numbers.find(|&number| self.open_numbered(number, b"").is_some_and(|file| file.is(source)));
+        let number = numbers.find(|&number| self.open_numbered(number, b"").is_ok_and(|file| file.is(source)));
         let Some(number) = number else { return Ok(false) };
         let (mut plain, mut compressed) = ([0; NAME], [0; NAME]);
         self.named(&mut plain, number, b"");

@@ -42,7 +42,7 @@ macro_rules! numbers {
 
 numbers! {
     READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
-    PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200; CONNECT 42 203;
+    NANOSLEEP 35 101; PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200; CONNECT 42 203;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
     SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
@@ -679,6 +679,12 @@ fn clock(id: usize) -> i64 {
     let mut now = Timespec { seconds: 0, nanos: 0 };
     let _ = sys!(CLOCK_GETTIME, id, &raw mut now);
     now.seconds * 1_000_000_000 + now.nanos
+}
+
+/// Lets some time pass: what a signal cuts off is not made up for.
+pub fn sleep(nanos: i64) {
+    let time = Timespec { seconds: nanos / 1_000_000_000, nanos: nanos % 1_000_000_000 };
+    let _ = sys!(NANOSLEEP, &raw const time, 0);
 }
 
 /// Nanoseconds since 1970.

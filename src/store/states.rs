@@ -153,9 +153,14 @@ impl States {
             ended(&mut now.state, REBOOT_CODE);
         } else if !self.has_monitor(slot)? {
             // The monitor may have recorded the end between the two looks.
-            match read(&self.run, slot, id)? {
-                Some(state) if matches!(state.status, STATUS_CREATED | STATUS_EXITED) => now.state = state,
-                _ => {
+            let over = |state: &State| matches!(state.status, STATUS_CREATED | STATUS_EXITED);
+            // Or in the root alone, where the run directory did not take it.
+            let of_this_run =
+                |state: &State| state.boot == self.boot_id && state.started_ns == now.state.started_ns && over(state);
+            match read(&self.run, slot, id)?.filter(over) {
+                Some(state) => now.state = state,
+                None if let Some(state) = read(&self.root, slot, id)?.filter(of_this_run) => now.state = state,
+                None => {
                     now.lost = true;
                     ended(&mut now.state, LOST_CODE);
                 }

@@ -4,17 +4,19 @@
  * SIGALRM (without SA_RESTART), an odd directory and umask, few descriptors, a child and an unreaped child of its own,
  * a record lock.
  *
- *   hygiene ROOT RUN IMAGE.tar THREADS FUNCTIONS [closed] [ignored] [big]
+ *   hygiene ROOT RUN IMAGE.tar THREADS FUNCTIONS [closed] [ignored] [big] [memory]
  *
  * FUNCTIONS is a file with the names of all that the library gives out, one a line: each must be watched here.
  * closed: there is no standard input, output, error, and the directory is one that was removed. ignored: SIGCHLD and
- * SIGPIPE are ignored. big: 2 GiB of memory are in use, and a start takes no longer for it.
+ * SIGPIPE are ignored. big: 2 GiB of memory are in use, and a start takes no longer for it. memory: every function is
+ * called again and again, and the memory that was asked for and not given back does not grow.
  */
 #define _GNU_SOURCE
 #include "check.h"
 
 #include <dirent.h>
 #include <locale.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +39,7 @@ static int thread_count;
 static volatile pid_t host_threads[MOST_THREADS];
 static volatile int ending;
 static volatile sig_atomic_t children_seen, alarms_seen, stray_alarms;
-static int closed, ignored, big;
+static int closed, ignored, big, memory;
 static pid_t living_child, ended_child;
 
 /* ---- the host ---- */
@@ -277,6 +279,7 @@ static struct text before;
 
 /* A thread of the last call may be on its way out. */
 static void begin(void) {
+    if (memory) return;
     before = look();
     for (int i = 0; i < 20; i++) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -312,9 +315,10 @@ static void all_were_watched(const char *functions) {
 
 /* Compares; what takes a moment to go (a thread that ends) gets two seconds. */
 static void end(const char *what, int holds) {
-    struct text after = look();
     int changed = 1;
     watch(what);
+    if (memory) return;
+    struct text after = look();
     for (int i = 0; i < 200; i++) {
         changed = missing(&before, &after, holds, "-", 0) + missing(&after, &before, holds, "+", 0);
         if (!changed) break;
@@ -567,6 +571,24 @@ static void containers(coracle *engine, const char *image) {
     HOLDS(coracle_events_free(events));
 }
 
+/* A network of its own, with a container that does not run. */
+static void networks(coracle *engine, const char *image) {
+    char id[65], text[512], *json = NULL;
+    LEAVES(OK(coracle_network_create(engine, "{\"Name\":\"clean\",\"Internal\":true}", &json, &err)));
+    FREE(json);
+    OK(coracle_network_create(engine, "{\"Name\":\"other\"}", &json, &err));
+    FREE(json);
+    snprintf(text, sizeof text, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"HostConfig\":{\"NetworkMode\":\"clean\"}}", image);
+    create(engine, "linked", text, id);
+    LEAVES(OK(coracle_network_inspect(engine, "clean", &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_network_connect(engine, "other", "{\"Container\":\"linked\"}", NULL, &err)));
+    LEAVES(OK(coracle_network_disconnect(engine, "other", "{\"Container\":\"linked\"}", NULL, &err)));
+    OK(coracle_container_remove(engine, id, 0, NULL, &err));
+    LEAVES(OK(coracle_network_remove(engine, "other", &err)));
+    LEAVES(OK(coracle_network_remove(engine, "clean", &err)));
+}
+
 static void http(coracle *engine) {
     coracle_stream *stream = NULL;
     int32_t status = 0, fd = -1;
@@ -691,23 +713,11 @@ static void own_children(void) {
     CHECK(waitpid(-1, &status, WNOHANG | __WALL) == -1 && errno == ECHILD, "");
 }
 
-int main(int argc, char **argv) {
-    if (argc < 6) return 2;
-    thread_count = atoi(argv[4]);
-    if (thread_count < 1 || thread_count > MOST_THREADS) return 2;
-    for (int i = 6; i < argc; i++) {
-        closed |= !strcmp(argv[i], "closed");
-        ignored |= !strcmp(argv[i], "ignored");
-        big |= !strcmp(argv[i], "big");
-    }
-    pthread_t threads[MOST_THREADS];
-    become_hard();
-    become_busy(threads);
-
-    struct text first = look();
-    library();
+/* From the opening of an engine to its end. */
+static void every_function(char **argv) {
     coracle *engine = NULL, *again = NULL;
     char *image = NULL, *json = NULL;
+    library();
     begin();
     engine = open_root(argv);
     end("coracle_open", 1);
@@ -720,12 +730,51 @@ int main(int argc, char **argv) {
     errors(engine);
     images(engine, argv[3], &image);
     containers(engine, image);
+    networks(engine, image);
     operations(engine);
     http(engine);
     if (big) size_of_the_host(engine, image);
     HOLDS(coracle_close(engine));
     coracle_set_log(CORACLE_LOG_ERROR, NULL, NULL, NULL);
     free(image);
+}
+
+/* Bytes that were asked for and not given back, once threads that end have ended. */
+static size_t memory_in_use(void) {
+    nanosleep(&(struct timespec){0, 300000000}, NULL);
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void no_memory_is_kept(char **argv) {
+    enum { WARM = 2, ROUNDS = 4, MOST = 64 /* bytes a round */ };
+    for (int i = 0; i < WARM; i++) every_function(argv);
+    size_t warm = memory_in_use();
+    for (int i = 0; i < ROUNDS; i++) every_function(argv);
+    size_t later = memory_in_use();
+    char text[96];
+    snprintf(text, sizeof text, "%zu bytes after %d rounds of every function, %zu after %d", warm, WARM, later, WARM + ROUNDS);
+    CHECK(later < warm + ROUNDS * MOST, text);
+    dprintf(report_fd, "%s\n", text);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 6) return 2;
+    thread_count = atoi(argv[4]);
+    if (thread_count < 1 || thread_count > MOST_THREADS) return 2;
+    for (int i = 6; i < argc; i++) {
+        closed |= !strcmp(argv[i], "closed");
+        ignored |= !strcmp(argv[i], "ignored");
+        big |= !strcmp(argv[i], "big");
+        memory |= !strcmp(argv[i], "memory");
+    }
+    pthread_t threads[MOST_THREADS];
+    become_hard();
+    become_busy(threads);
+
+    struct text first = look();
+    if (memory) no_memory_is_kept(argv);
+    else every_function(argv);
 
     before = first;
     end("all of it", 0);

@@ -27,6 +27,7 @@ mod logs;
 mod many;
 mod misuse;
 mod monitor;
+mod monitor_faults;
 mod network;
 mod network_beside;
 mod network_clients;

@@ -1,0 +1,182 @@
+//! Monitors that are told that a system call failed: their container ends as it would have, what is lost is counted, and
+//! nothing is left. Whoever asked for something gets an error with a reason.
+
+use crate::many::monitor_of;
+use crate::support::*;
+use coracle::model::*;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const LINES: i64 = 500;
+
+/// A container that waits for a file before it writes its lines and ends.
+struct Writer<'a> {
+    root: &'a Root,
+    dir: PathBuf,
+    id: String,
+}
+
+impl Writer<'_> {
+    fn start<'a>(root: &'a Root, name: &str, log: Value) -> Writer<'a> {
+        let dir = root.dir.join(format!("shared-{name}"));
+        std::fs::create_dir(&dir).expect("a directory");
+        let script = format!("while [ ! -e /shared/go ]; do sleep 0.02; done; seq 1 {LINES}; exit 7");
+        let more = json!({ "HostConfig": { "LogConfig": log, "Binds": [format!("{}:/shared", dir.display())] } });
+        let id = root.create(name, body(&["sh", "-c", &script], more));
+        root.start(&id);
+        Writer { root, dir, id }
+    }
+
+    /// Lets its monitor meet faults; `path` bounds them to what is done with that file.
+    fn hinder(&self, path: Option<&Path>, inject: &str) -> Child {
+        let pid = monitor_of(self.root, &self.id);
+        let call = inject.split(':').next().expect("a call");
+        let mut command = Command::new("strace");
+        command.args(["-o", "/dev/null", "-p", &pid.to_string(), "-e", &format!("trace={call}")]);
+        command.args(["-e", &format!("inject={inject}")]).args(path.map(|path| format!("-P{}", path.display())));
+        let child = command.stderr(Stdio::null()).spawn().expect("run strace");
+        let traced = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        wait_for("strace to be there", || proc_status(&traced(), "TracerPid") != "0");
+        child
+    }
+
+    fn log(&self) -> PathBuf {
+        self.root.dir.join("root/containers").join(&self.id).join(format!("{}-json.log", self.id))
+    }
+
+    /// Lets it write and end; answers how many lines are there, and how many are said to be lost.
+    fn end(&self, what: &str) -> (i64, i64) {
+        std::fs::write(self.dir.join("go"), "").expect("let it go");
+        assert_eq!(self.root.wait(&self.id), 7, "{what}: its exit code");
+        // Where the record cannot be written, the end shows as soon as the monitor is gone.
+        wait_for("its end to be seen", || self.root.status(&self.id) == "exited");
+        let state = self.root.inspect(&self.id).state;
+        assert_eq!((state.status.as_str(), state.exit_code), ("exited", 7), "{what}: {state:?}");
+        let lines = self.root.logs(&self.id).out().lines().count() as i64;
+        (lines, state.log_lost)
+    }
+
+    /// It can be started again, and goes without a trace.
+    fn again(self, what: &str) {
+        self.root.start(&self.id);
+        assert_eq!(self.root.wait(&self.id), 7, "{what}: its second exit code");
+        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+        let removed = self.root.engine.container_remove(&self.id, force, Some(&soon()));
+        removed.unwrap_or_else(|e| panic!("{what}: remove: {e}"));
+        assert!(!self.log().exists(), "{what}");
+    }
+}
+
+fn plain() -> Value {
+    json!({ "Type": "json-file" })
+}
+
+/// What ends with the monitor.
+fn gone(mut strace: Child) {
+    strace.wait().expect("reap strace");
+}
+
+#[test]
+fn logs_that_cannot_be_written_are_counted() {
+    let root = Root::new();
+    for (number, (error, when)) in
+        [("ENOSPC", "1+"), ("EIO", "1"), ("EROFS", "1+2"), ("ENOMEM", "2"), ("EDQUOT", "1+")].into_iter().enumerate()
+    {
+        let what = format!("write with {error}, {when}");
+        let writer = Writer::start(&root, &format!("w{number}"), plain());
+        let strace = writer.hinder(Some(&writer.log()), &format!("write:error={error}:when={when}"));
+        let (lines, lost) = writer.end(&what);
+        assert_eq!(lines + lost, LINES, "{what}: {lines} lines and {lost} lost");
+        assert!(when != "1+" || lost == LINES, "{what}: {lost} lost");
+        gone(strace);
+        writer.again(&what);
+    }
+}
+
+#[test]
+fn rotation_that_fails_loses_nothing() {
+    let root = Root::new();
+    // Bounds that the lines reach many times, and enough files for all of them.
+    let log = json!({ "Type": "json-file", "Config": { "max-size": "4k", "max-file": "40" } });
+    let faults = [
+        "openat:error=ENOSPC:when=1+",
+        "openat:error=EMFILE:when=2+3",
+        "renameat:error=EIO:when=1",
+        "renameat:error=EIO:when=2",
+        "renameat:error=EROFS:when=1+",
+        "renameat:error=ENOSPC:when=1+2",
+        "unlinkat:error=EIO:when=1+",
+        "fsetxattr:error=ENOSPC:when=1+",
+    ];
+    for (number, inject) in faults.into_iter().enumerate() {
+        let writer = Writer::start(&root, &format!("r{number}"), log.clone());
+        let strace = writer.hinder(None, inject);
+        assert_eq!(writer.end(inject), (LINES, 0), "{inject}");
+        gone(strace);
+        writer.again(inject);
+    }
+}
+
+#[test]
+fn records_and_events_that_cannot_be_written() {
+    let root = Root::new();
+    let (run, kept) = (root.dir.join("run/states"), root.dir.join("root/states"));
+    for (number, (path, inject)) in [
+        (&run, "pwrite64:error=EIO:when=1+"),
+        (&kept, "pwrite64:error=EIO:when=1+"),
+        (&root.dir.join("run/events"), "write:error=ENOSPC:when=1+3"),
+        (&root.dir.join("run/events"), "write:error=EIO:when=1+2"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let what = format!("{inject} at {}", path.display());
+        let mut events = root.engine.events(&of_containers()).expect("events");
+        let writer = Writer::start(&root, &format!("e{number}"), plain());
+        let strace = writer.hinder(Some(path), inject);
+        assert_eq!(writer.end(&what), (LINES, 0), "{what}");
+        let seen = events_until(&mut events, |event| event.action == "die");
+        assert_eq!(seen.last().map(|event| event.actor.attributes["exitCode"].as_str()), Some("7"), "{what}");
+        gone(strace);
+        writer.again(&what);
+    }
+}
+
+#[test]
+fn what_is_asked_of_a_monitor_that_can_do_no_more() {
+    let root = Root::new();
+    let writer = Writer::start(&root, "asked", plain());
+    for (inject, refused) in [
+        ("pipe2:error=EMFILE:when=1", true),
+        ("socketpair:error=EMFILE:when=1", true),
+        ("mmap:error=ENOMEM:when=1", true),
+        ("clone3:error=ENOMEM:when=1", true),
+        ("clone3:error=EAGAIN:when=1", true),
+        ("epoll_ctl:error=ENOSPC:when=2", true),
+        // An exec's record is beside what it does.
+        ("pwrite64:error=ENOSPC:when=1", false),
+        ("write:error=ENOSPC:when=1", false),
+    ] {
+        let mut strace = writer.hinder(None, inject);
+        let config: ExecConfig =
+            serde_json::from_value(json!({ "Cmd": ["true"], "AttachStdout": true })).expect("a body");
+        let exec = root.engine.exec_create(&writer.id, &config).expect("exec create");
+        let op = coracle::Op::new().expect("an operation");
+        op.set_timeout(Some(Duration::from_secs(20)));
+        match root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&op)) {
+            Ok(_) => assert!(!refused, "{inject}: not refused"),
+            Err(error) => assert!(
+                !error.to_string().is_empty() && error.kind() != coracle::ErrorKind::Timeout,
+                "{inject}: {error:?}"
+            ),
+        }
+        strace.kill().expect("let it go");
+        gone(strace);
+        // The next one is done.
+        assert_eq!(root.exec(&writer.id, &["echo", "here"]).ok(), "here", "{inject}");
+    }
+    assert_eq!(writer.end("after all that"), (LINES, 0));
+    writer.again("after all that");
+}
