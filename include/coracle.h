@@ -123,10 +123,11 @@ typedef struct {
   const char *run_dir;
   /**
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-   * "cgroup-parent", "userns-remap" (CONTAINER:HOST:COUNT of ids, several with commas), "ip" (the host's address for
-   * published ports that name none), "plugin-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
-   * "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls and loads in 16 MB), "restart-containers"
-   * (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused. NULL: the defaults.
+   * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
+   * "default"), "ip" (the host's address for published ports that name none), "plugin-dirs" (strings), "labels"
+   * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls
+   * and loads in 16 MB), "restart-containers" (start, after a reboot, those whose restart policy asks for it).
+   * Unknown keys are refused. NULL: the defaults.
    */
   const char *config_json;
   /** 0. */
@@ -716,7 +717,7 @@ coracle_status coracle_container_remove(coracle *c,
  * removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
  * coracle_free.
  *
- * Errors: EINVALID (a filter), ECANCELED, ETIMEDOUT. What was removed before an error stays removed.
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). What was removed before an error stays removed.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */

@@ -115,10 +115,11 @@ pub struct coracle_open_options {
     /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
     pub run_dir: *const c_char,
     /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-    /// "cgroup-parent", "userns-remap" (CONTAINER:HOST:COUNT of ids, several with commas), "ip" (the host's address for
-    /// published ports that name none), "plugin-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
-    /// "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls and loads in 16 MB), "restart-containers"
-    /// (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused. NULL: the defaults.
+    /// "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
+    /// "default"), "ip" (the host's address for published ports that name none), "plugin-dirs" (strings), "labels"
+    /// (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls
+    /// and loads in 16 MB), "restart-containers" (start, after a reboot, those whose restart policy asks for it).
+    /// Unknown keys are refused. NULL: the defaults.
     pub config_json: *const c_char,
     /// 0.
     pub flags: u64,

@@ -2,10 +2,8 @@
 
 use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
+use crate::launch::plan::STREAMS;
 use coracle_monitor::wire::*;
-
-/// The step that opens what the container itself has as `/dev/null`, or its terminal.
-const STREAMS: &str = "set up the standard streams";
 
 /// What a failed start is told as, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> (Error, i32) {

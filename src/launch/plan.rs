@@ -10,6 +10,9 @@ use coracle_monitor::wire::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The step that opens what the container itself has as `/dev/null`, or its terminal; told by it when it fails.
+pub(crate) const STREAMS: &str = "set up the standard streams";
+
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
 const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
@@ -279,7 +282,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     for path in &c.masked {
         plan.op(OP_MASK, format!("mask {path}")).str(path);
     }
-    plan.op(OP_STDIO, "set up the standard streams");
+    plan.op(OP_STDIO, STREAMS);
     let root = if c.readonly_rootfs { RDONLY } else { 0 };
     plan.op(OP_PIVOT, "change to the root file system").u64(root).u32(c.root_propagation as u32);
     limits(&mut plan, &c.rlimits);
@@ -344,7 +347,7 @@ pub(crate) fn compile_exec(e: &Exec) -> Plan {
         plan.op(OP_OWN_STREAMS, "give the streams to the container").u32(users.uid).u32(users.gid);
     }
     plan.op(OP_ENTER, "enter the container's namespaces").u32(e.enter);
-    plan.op(OP_STDIO, "set up the standard streams");
+    plan.op(OP_STDIO, STREAMS);
     limits(&mut plan, &e.rlimits);
     process(&mut plan, &e.rights, &e.program);
     let flags = if e.tty { FLAG_TTY } else { 0 };

@@ -45,6 +45,15 @@ pub type StringMap = BTreeMap<String, String>;
 /// `filters` of list operations: filter name to its values.
 pub type Filters = BTreeMap<String, Vec<String>>;
 
+/// A truth value as Go's `strconv.ParseBool` reads it; `None` for any other text.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 /// `null` is the default, as an absent field is.
 fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

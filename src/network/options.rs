@@ -2,7 +2,7 @@
 
 use super::NetworkSpec;
 use crate::error::Result;
-use crate::model::StringMap;
+use crate::model::{StringMap, parse_bool};
 use std::net::IpAddr;
 
 const PREFIXES: [&str; 2] = ["com.docker.network.", "com.engine.network."];
@@ -25,9 +25,9 @@ fn get<'a>(spec: &'a NetworkSpec, key: &str) -> Option<&'a str> {
 
 fn flag(spec: &NetworkSpec, key: &str) -> Result<bool> {
     match get(spec, key) {
-        None | Some("" | "true" | "1" | "t" | "T" | "TRUE" | "True") => Ok(true),
-        Some("false" | "0" | "f" | "F" | "FALSE" | "False") => Ok(false),
-        Some(other) => Err(super::as_500(format!("network option {key}: {other:?} is neither true nor false"))),
+        None | Some("") => Ok(true),
+        Some(text) => parse_bool(text)
+            .ok_or_else(|| super::as_500(format!("network option {key}: {text:?} is neither true nor false"))),
     }
 }
 

@@ -4,7 +4,7 @@ use super::Defaults;
 use super::tag::{TagFacts, tag_text};
 use crate::container::text::parse_decimal_size;
 use crate::error::{Error, Result};
-use crate::model::{LogConfig, StringMap};
+use crate::model::{LogConfig, StringMap, parse_bool};
 use regex_lite::Regex;
 
 /// What keeps the output.
@@ -109,11 +109,9 @@ fn local(options: &StringMap) -> Result<LogOptions> {
 
 /// The option compress; `before` stands before what is wrong with it.
 fn flag(options: &StringMap, before: &str) -> Result<Option<bool>> {
-    options.get("compress").map_or(Ok(None), |text| match text.as_str() {
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
-        text => Err(bad(format!("{before}strconv.ParseBool: parsing {text:?}: invalid syntax"))),
-    })
+    let Some(text) = options.get("compress") else { return Ok(None) };
+    let wrong = || bad(format!("{before}strconv.ParseBool: parsing {text:?}: invalid syntax"));
+    parse_bool(text).map(Some).ok_or_else(wrong)
 }
 
 fn bad(message: impl std::fmt::Display) -> Error {

@@ -2,7 +2,7 @@
 
 use super::as_500;
 use crate::error::{Error, Result};
-use crate::model::HostConfig;
+use crate::model::{HostConfig, parse_bool};
 use std::path::Path;
 
 /// Which system calls a container may make.
@@ -37,15 +37,15 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
         let Some((key, value)) = option.split_once(separator) else {
             return Err(as_500(format!("invalid --security-opt 1: {option:?}")));
         };
+        let unknown = || as_500(format!("invalid --security-opt 2: {option:?}"));
         match (key, value) {
             ("seccomp", "unconfined") => security.seccomp = Seccomp::Unconfined,
             ("seccomp", "") => security.seccomp = Seccomp::Default,
             ("seccomp", profile) => security.seccomp = Seccomp::Profile(profile.to_owned()),
-            ("no-new-privileges", "1" | "t" | "T" | "true" | "TRUE" | "True") => security.no_new_privs = true,
-            ("no-new-privileges", "0" | "f" | "F" | "false" | "FALSE" | "False") => security.no_new_privs = false,
+            ("no-new-privileges", value) => security.no_new_privs = parse_bool(value).ok_or_else(unknown)?,
             ("label", value) => label(value)?,
             ("apparmor", profile) => apparmor(profile)?,
-            _ => return Err(as_500(format!("invalid --security-opt 2: {option:?}"))),
+            _ => return Err(unknown()),
         }
     }
     if host.privileged {
