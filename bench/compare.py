@@ -25,7 +25,7 @@ from pathlib import Path
 
 from images import builds, images, loads
 from peers import MANY, THREADS, Docker, Driver, body, engine_of, interleaved, monitors_of, parent, processor_time, pss
-from peers import command_of, init_of, quiet, rss, text, timed, used_with_children
+from peers import command_of, init_of, quiet, rss, share_image, text, timed, used_with_children
 from shown import MEMORY, bounded, plot, table
 
 
@@ -311,23 +311,22 @@ def execs(rounds, driver, docker, work, ours, theirs):
 
 
 def ends(rounds, driver, docker, work):
-    """From a process's end to the return of who waits for it and to its die event; a stop of one that is willing."""
-    took, heard = work / "tools/ended", []
-    binds = {"Binds": [f"{work / 'tools'}:/tools"]}
-    order, willing = body("/tools/flood", "end", "/tools/ended", **binds), body("/tools/flood", "willing", **binds)
+    """From a process's end to the return of who waits for it and to its die event, without and with something of the
+    host's bound into the container; a stop of one that is willing."""
+    tools, bound = work / "tools", {"Binds": [f"{work / 'tools'}:/tools"]}
+    share_image(driver, docker, work, "bench-flood", tools)
+    own = {**body("/flood", "end", "/ended"), "Image": "bench-flood"}
+    willing = body("/tools/flood", "willing", **bound)
 
-    def ours():
-        ns, event = driver.ask("end", str(took), text(order))
-        heard.append(int(event))
-        return ns
-
-    def theirs():
-        name = docker.create(order)
+    def over_socket():
+        name = docker.create(own)
         docker.call("POST", f"/containers/{name}/start")
         docker.call("POST", f"/containers/{name}/wait")
         returned = time.monotonic_ns()
+        layer = json.loads(docker.call("GET", f"/containers/{name}/json"))["GraphDriver"]["Data"]["UpperDir"]
+        ended = int((Path(layer) / "ended").read_text())
         docker.call("DELETE", f"/containers/{name}")
-        return returned - int(took.read_text())
+        return returned - ended
 
     def stop_theirs():
         name = docker.create(willing)
@@ -337,8 +336,21 @@ def ends(rounds, driver, docker, work):
         docker.call("DELETE", f"/containers/{name}")
         return ns
 
-    ended = interleaved(rounds, {"coracle": ours, "dockerd's socket": theirs})
-    ended = {"coracle": ended["coracle"], "coracle, the die event": heard[1:], "dockerd's socket": ended["dockerd's socket"]}
+    orders = {
+        "coracle": ("own:/ended", text(own)),
+        "coracle, with a bind": (str(tools / "ended"), text(body("/tools/flood", "end", "/tools/ended", **bound))),
+    }
+    events = {name: [] for name in orders}
+
+    def ours(name):
+        ns, event = driver.ask("end", *orders[name])
+        events[name].append(int(event))
+        return ns
+
+    cases = {name: lambda name=name: ours(name) for name in orders}
+    ended = interleaved(rounds, {**cases, "dockerd's socket": over_socket})
+    for name, took in events.items():
+        ended[f"{name}, the die event"] = took[1:]
     stopped = interleaved(rounds, {"coracle": lambda: driver.ask("stop", text(willing))[0], "dockerd's socket": stop_theirs})
     return ended, stopped
 

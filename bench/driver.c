@@ -30,7 +30,8 @@
  *   clear THREADS                 remove by force all that stayed
  *   remove ID                     remove by force
  *   end WHERE BODY                create, start, wait, remove; NANOSECONDS from the clock that the process left in the file
- *                                 WHERE to wait's return, TEXT those to its die event
+ *                                 WHERE (`own:` before it: in the container's own layer) to wait's return, TEXT those
+ *                                 to its die event
  *   stop BODY                     create, start, stop, remove; the time is that of the stop
  *   make BODY                     create one that stays; TEXT is the id
  *   put ID FILE DIR               extract the archive FILE into a directory of a container
@@ -551,7 +552,7 @@ static void *until_die(void *with) {
 }
 
 static void end(char *words) {
-    char id[65], text[32];
+    char id[65], text[32], own[4096];
     const char *where = word(&words);
     struct die die = {0};
     pthread_t listener;
@@ -562,8 +563,12 @@ static void end(char *words) {
     long long returned = now();
     pthread_join(listener, NULL);
     coracle_events_free(die.events);
+    if (!strncmp(where, "own:", 4)) {
+        snprintf(own, sizeof own, "%s/containers/%s/upper%s", root, id, where + 4);
+        where = own;
+    }
     long long ended = clock_in(where);
-    ok = ok && remove_it(id, 0);
+    ok = ok && ended && remove_it(id, 0);
     snprintf(text, sizeof text, "%lld", die.at - ended);
     answer_took(returned - ended, !ok, text);
 }

@@ -35,10 +35,11 @@ impl Containers {
         visit: &mut dyn FnMut(ContainerSummary) -> Result<()>,
     ) -> Result<()> {
         let all = self.all()?;
-        let networks = self.network_view_of_all()?;
+        let found = self.found_all(&all)?;
+        let networks = &all.networks;
         let mut views: Vec<ContainerView> =
-            all.iter().enumerate().map(|(place, found)| view(place, found, &networks, query)).collect();
-        for link in self.links()? {
+            found.iter().enumerate().map(|(place, found)| view(place, found, networks, query)).collect();
+        for link in &all.links {
             if let Some(view) = views.iter_mut().find(|view| view.id == link.child_id) {
                 view.links.push(link.name());
             }
@@ -48,7 +49,7 @@ impl Containers {
         let now = now_ns();
         let mut images = ImageNames::new(&self.images);
         for view in chosen {
-            visit(self.summary(&all[view.place], view, &networks, &mut images, query, now)?)?;
+            visit(self.summary(&found[view.place], view, networks, &mut images, query, now)?)?;
         }
         Ok(())
     }

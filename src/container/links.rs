@@ -7,7 +7,7 @@ use super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::CreateBody;
 use crate::network::parse_port;
-use crate::store::links::{self as table, Link};
+use crate::store::links as table;
 use crate::store::{Flush, containers};
 use rusqlite::Transaction;
 use std::net::IpAddr;
@@ -161,11 +161,6 @@ impl Containers {
         let links = self.db.read(|tx| table::of_parent(tx, id))?;
         let texts: Vec<String> = links.iter().map(|link| format!("/{}:{}", link.child, link.name())).collect();
         Ok((!texts.is_empty()).then_some(texts))
-    }
-
-    /// Every link, for a list.
-    pub(super) fn links(&self) -> Result<Vec<Link>> {
-        self.db.read(table::all)
     }
 
     /// The links of a container that is about to start. Errors: one leads to a container that does not run, or is not

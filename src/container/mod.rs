@@ -19,6 +19,7 @@ mod links;
 pub(crate) mod list;
 pub(crate) mod names;
 mod network;
+mod overview;
 mod recover;
 mod remove;
 pub(crate) mod spec;
@@ -53,7 +54,7 @@ use crate::op::Op;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
-use crate::store::{Db, Flush};
+use crate::store::{Db, Flush, Kept};
 use crate::time::now_ns;
 use crate::volume::Volumes;
 use spec::Spec;
@@ -81,12 +82,14 @@ pub(crate) struct Containers {
     filters: DefaultFilters,
     /// Specs that were parsed already.
     specs: specs::Specs,
+    /// What the last list read.
+    overview: Kept<overview::Overview>,
 }
 
 /// A container as found: its row, its spec, what it does now.
 #[derive(Clone)]
 pub(crate) struct Found {
-    pub row: ContainerRow,
+    pub row: Arc<ContainerRow>,
     /// Shared with the others that found it: to be changed as a copy.
     pub spec: Arc<Spec>,
     pub now: Now,
@@ -129,6 +132,7 @@ impl Containers {
             host,
             filters,
             specs: specs::Specs::default(),
+            overview: Kept::default(),
         };
         all.recover()?;
         Ok(all)
@@ -166,7 +170,8 @@ impl Containers {
         }
     }
 
-    fn found(&self, row: ContainerRow) -> Result<Found> {
+    fn found(&self, row: impl Into<Arc<ContainerRow>>) -> Result<Found> {
+        let row = row.into();
         let spec = self.specs.of(&row.id, &row.spec)?;
         let now = self.states.now(row.slot, &row.id)?;
         Ok(found_as(row, spec, now))
@@ -184,19 +189,6 @@ impl Containers {
             found = self.found(found.row)?;
         }
         Ok((busy, found))
-    }
-
-    /// Every container, in no order.
-    pub(crate) fn all(&self) -> Result<Vec<Found>> {
-        let read = |row: ContainerRow, text: &str| Ok((self.specs.of(&row.id, text)?, row));
-        let rows = self.db.read(|tx| table::each(tx, read))?;
-        self.specs.keep_only(rows.iter().map(|(_, row)| row.id.as_str()));
-        let states = self.states.glance()?;
-        let found = rows.into_iter().map(|(spec, row)| {
-            let now = self.states.now_in(&states, row.slot, &row.id)?;
-            Ok(found_as(row, spec, now))
-        });
-        found.collect()
     }
 
     /// The containers made from an image, by its id.
@@ -233,9 +225,9 @@ impl Containers {
     }
 }
 
-fn found_as(mut row: ContainerRow, spec: Arc<Spec>, now: Now) -> Found {
+fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Found {
     if now.lost && row.error.is_empty() {
-        row.error = recover::LOST.into();
+        Arc::make_mut(&mut row).error = recover::LOST.into();
     }
     Found { row, spec, now }
 }

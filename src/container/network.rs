@@ -7,10 +7,13 @@ use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
 use crate::launch::plan::{self, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortBinding, PortSummary};
-use crate::network::{EndpointDoc, Hold, Joined, Joining, Network, Published, Script, Want, check_settings, key};
+use crate::network::{
+    EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
+};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_NETWORK, NET_HOST, NET_INSIDE};
+use rusqlite::Transaction;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,6 +51,11 @@ pub(super) struct View {
 }
 
 impl View {
+    /// What there is of all containers.
+    pub(super) fn of_all(tx: &Transaction<'_>) -> Result<View> {
+        Ok(View { networks: Networks::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
+    }
+
     fn network(&self, reference: &str) -> Option<&Network> {
         let exact = self.networks.iter().find(|network| network.id == reference || network.name == reference);
         exact
@@ -93,11 +101,6 @@ impl Containers {
     pub(super) fn network_view(&self, container: &str) -> Result<View> {
         let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);
         Ok(View { networks: self.networks.all()?, endpoints })
-    }
-
-    /// The same for all.
-    pub(super) fn network_view_of_all(&self) -> Result<View> {
-        Ok(View { networks: self.networks.all()?, endpoints: self.networks.all_endpoints()? })
     }
 
     /// `NetworkSettings` of inspect.

@@ -9,6 +9,7 @@ use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT};
+use std::sync::Arc;
 
 impl Containers {
     /// Removes a container; a running one only by force.
@@ -113,7 +114,7 @@ impl Containers {
         self.db.write(Flush::Durable, |tx| table::rename(tx, &found.row.id, name)).map_err(refused)?;
         let old = format!("/{}", found.row.name);
         let mut renamed = found;
-        renamed.row.name = name.to_owned();
+        Arc::make_mut(&mut renamed.row).name = name.to_owned();
         if renamed.now.is_live() {
             self.networks.rename(&renamed.row.id, name)?;
             // Its monitor tells events under the new name from now on. One that just ended tells none.

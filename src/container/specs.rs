@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Specs that are kept at most (some 6 KB each): a host program is not to grow with its containers.
-const MOST: usize = 512;
+pub(super) const MOST: usize = 512;
 
 /// Parsed specs by container.
 #[derive(Default)]

@@ -54,7 +54,7 @@ impl Containers {
     ) -> Result<(Changed, String)> {
         let (_busy, found) = self.take(reference, op)?;
         match found.now.state.status {
-            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found.row.id)),
+            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found.row.id.clone())),
             STATUS_PAUSED => return Err(Error::conflict("cannot start a paused container, try unpause instead")),
             _ => {}
         }
@@ -62,7 +62,7 @@ impl Containers {
             self.event(&found, "attach", &[])?;
         }
         self.start_taken(&found, session, size)?;
-        Ok((Changed::Yes, found.row.id))
+        Ok((Changed::Yes, found.row.id.clone()))
     }
 
     /// Starts a container that is held and does not run.

@@ -42,7 +42,7 @@ impl Containers {
             live: Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?,
             files: if query.stream { Files::kept() } else { Files::default() },
             on_host_network: found.spec.host_config.network_mode == "host",
-            id: found.row.id,
+            id: found.row.id.clone(),
             all: Arc::clone(self),
             query,
             before: None,

@@ -139,7 +139,7 @@ impl Engine {
             Connected::Now | Connected::Stopped => None,
             Connected::Parked(parked) => Some(wait_for_start(parked)?),
         };
-        let process = Process::Container { all: all.clone(), id: found.row.id };
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone() };
         Ok(Session::new(ours, tty, process, waiting))
     }
     /// Sets its terminal's size.

@@ -651,8 +651,8 @@ impl Networks {
     }
 
     /// Every container's ends, by container and network id.
-    pub(crate) fn all_endpoints(&self) -> Result<BTreeMap<String, BTreeMap<String, EndpointDoc>>> {
-        let rows = self.db.read(table::all_endpoints)?;
+    pub(crate) fn all_endpoints(tx: &Transaction<'_>) -> Result<BTreeMap<String, BTreeMap<String, EndpointDoc>>> {
+        let rows = table::all_endpoints(tx)?;
         let mut all: BTreeMap<String, BTreeMap<String, EndpointDoc>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.left_ns == 0) {
             all.entry(row.container_id.clone()).or_default().insert(row.network_id.clone(), read(row)?);

@@ -36,6 +36,7 @@ use crate::store::{Db, Flush};
 use firewall::Firewall;
 use parking_lot::Mutex;
 use ports::Ports;
+use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::net::IpAddr;
@@ -163,7 +164,12 @@ impl Networks {
     }
 
     pub(crate) fn all(&self) -> Result<Vec<Network>> {
-        self.db.read(table::all)?.into_iter().map(Network::of).collect()
+        self.db.read(Networks::all_in)
+    }
+
+    /// The same within a transaction.
+    pub(crate) fn all_in(tx: &Transaction<'_>) -> Result<Vec<Network>> {
+        table::all(tx)?.into_iter().map(Network::of).collect()
     }
 
     /// Whether a monitor lives in the slot: whose endpoints are in use.

@@ -9,10 +9,13 @@ mod claim;
 pub(crate) mod containers;
 mod flush;
 pub(crate) mod images;
+mod kept;
 pub(crate) mod links;
 pub(crate) mod networks;
 pub(crate) mod states;
 pub(crate) mod volumes;
+
+pub(crate) use kept::Kept;
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -21,6 +24,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
@@ -73,6 +77,8 @@ const IDLE: usize = 8;
 /// A connection, and what its `synchronous` was set to.
 struct Pooled {
     connection: Connection,
+    /// Which of all that were opened it is.
+    number: u64,
     synchronous: &'static str,
 }
 
@@ -81,6 +87,8 @@ pub(crate) struct Db {
     path: PathBuf,
     durability: Durability,
     idle: Mutex<Vec<Pooled>>,
+    /// How many connections were opened.
+    opened: AtomicU64,
     flushes: flush::Flushes,
     /// Dropped last, after the connections.
     _claim: claim::Claim,
@@ -93,7 +101,7 @@ impl Db {
         let path = root.join("coracle.db");
         let _claim = claim::claim(&path)?;
         let flushes = flush::Flushes::new(path.with_file_name("coracle.db-wal"));
-        let db = Db { path, durability, idle: Mutex::new(Vec::new()), flushes, _claim };
+        let db = Db { path, durability, idle: Mutex::new(Vec::new()), opened: AtomicU64::new(0), flushes, _claim };
         let mut pooled = db.connect()?;
         db.migrate(&mut pooled.connection)?;
         db.idle.lock().push(pooled);
@@ -112,7 +120,7 @@ impl Db {
         // What was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
         // another value could, in other schemas than this one, make another plan better.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
-        Ok(Pooled { connection, synchronous: "" })
+        Ok(Pooled { connection, number: self.opened.fetch_add(1, Ordering::Relaxed), synchronous: "" })
     }
 
     fn migrate(&self, connection: &mut Connection) -> Result<()> {
@@ -181,10 +189,15 @@ impl Db {
 
     /// Runs `work` on a consistent snapshot.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.read_by(|tx, _| work(tx))
+    }
+
+    /// The same; `work` is also told which connection it uses.
+    fn read_by<T>(&self, work: impl FnOnce(&Transaction<'_>, u64) -> Result<T>) -> Result<T> {
         let mut pooled = self.checkout()?;
         let result = (|| {
             let begun = pooled.connection.transaction_with_behavior(TransactionBehavior::Deferred);
-            work(&begun.map_err(failed)?)
+            work(&begun.map_err(failed)?, pooled.number)
         })();
         self.give_back(pooled);
         result

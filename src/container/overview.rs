@@ -1,0 +1,42 @@
+//! All containers at once, for who shows them in a list.
+
+use super::network::View;
+use super::spec::Spec;
+use super::{Containers, Found, found_as, specs};
+use crate::error::Result;
+use crate::store::containers::{self as table, ContainerRow};
+use crate::store::links::{self, Link};
+use std::sync::Arc;
+
+/// What the database says of all containers.
+pub(super) struct Overview {
+    /// In no order.
+    rows: Vec<(Arc<ContainerRow>, Arc<Spec>)>,
+    pub networks: View,
+    pub links: Vec<Link>,
+}
+
+impl Containers {
+    /// Every container, read anew only where something changed in the database.
+    pub(super) fn all(&self) -> Result<Arc<Overview>> {
+        let worth = |all: &Overview| all.rows.len() <= specs::MOST;
+        self.overview.read(&self.db, worth, |tx| {
+            let rows = table::each(tx, |row, text| {
+                let spec = self.specs.of(&row.id, text)?;
+                Ok((Arc::new(row), spec))
+            })?;
+            self.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
+            Ok(Overview { rows, networks: View::of_all(tx)?, links: links::all(tx)? })
+        })
+    }
+
+    /// The same with what each does now.
+    pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Found>> {
+        let states = self.states.glance()?;
+        let found = all.rows.iter().map(|(row, spec)| {
+            let now = self.states.now_in(&states, row.slot, &row.id)?;
+            Ok(found_as(Arc::clone(row), Arc::clone(spec), now))
+        });
+        found.collect()
+    }
+}
