@@ -19,12 +19,18 @@ fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (
     let head = format!("{method} /v1.24{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{fields}");
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).expect("send the request");
+    let line = head_of(&mut stream);
+    (stream, line)
+}
+
+/// Reads an answer's head; answers its status line.
+fn head_of(stream: &mut UnixStream) -> String {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).expect("read the answer's head");
         head.push(byte[0]);
     }
-    (stream, String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned())
+    String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned()
 }
 
 /// A whole answer: status and document.
@@ -72,6 +78,34 @@ fn half_close_ends_stdin_and_the_output_still_comes() {
     assert_eq!(frame(&mut stream), (2, b"end\n".to_vec()));
     assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
     assert_eq!(whole(&served, "POST", "/containers/half/wait", &Value::Null).1["StatusCode"], 0);
+}
+
+#[test]
+fn the_body_of_an_attach_is_no_input() {
+    let served = Served::new();
+    let body = body(&["cat"], json!({ "AttachStdin": true, "OpenStdin": true, "StdinOnce": true }));
+    for (name, framing, sent) in [
+        ("whole", "Content-Length: 15", r#"{"stream":true}"#),
+        // Its end does not come.
+        ("chunked", "Transfer-Encoding: chunked", "f\r\n{\"stream\":true}\r\n"),
+    ] {
+        let (line, created) = whole(&served, "POST", &format!("/containers/create?name={name}"), &body);
+        assert_eq!(line, "HTTP/1.1 201 Created", "{created}");
+        let target = format!("/v1.24/containers/{name}/attach?stream=1&stdin=1&stdout=1");
+        let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\n{UPGRADE}{framing}\r\n\r\n{sent}");
+        let mut stream = UnixStream::connect(&served.socket).expect("connect");
+        stream.set_read_timeout(Some(SOON)).expect("set a time-out");
+        stream.write_all(request.as_bytes()).expect("send the request");
+        assert_eq!(head_of(&mut stream), "HTTP/1.1 101 UPGRADED");
+        assert_eq!(
+            whole(&served, "POST", &format!("/containers/{name}/start"), &Value::Null).0,
+            "HTTP/1.1 204 No Content"
+        );
+        stream.write_all(b"typed").expect("type");
+        assert_eq!(frame(&mut stream), (1, b"typed".to_vec()), "{name}");
+        stream.shutdown(Shutdown::Write).expect("half-close");
+        assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+    }
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl<'a> Connection<'a> {
                 let sent = outbound::raw(&self.socket, status, &headers, b"", manner, self.deadline());
                 let Ok(socket) = self.socket.as_fd().try_clone_to_owned() else { return Next::Break };
                 if sent.is_ok() {
-                    let early = lock(&self.inbound).early();
+                    let early = lock(&self.inbound).early(self.limits.drain_bytes, Instant::now() + LINGER);
                     let _ = catch_unwind(AssertUnwindSafe(|| take(Duplex { socket, early })));
                 }
                 Next::Close

@@ -105,8 +105,15 @@ impl Inbound {
         Ok(got)
     }
 
-    /// What arrived beyond what was used: the beginning of a taken-over conversation.
-    pub(super) fn early(&mut self) -> Vec<u8> {
+    /// What arrived beyond the request: the beginning of the conversation that takes the connection over. A body is no
+    /// part of it (dockerode sends the query of an attach once more as one); of one in chunks, whose end may never come,
+    /// what arrived is left out, as dockerd does.
+    pub(super) fn early(&mut self, most: usize, deadline: Instant) -> Vec<u8> {
+        match self.body {
+            BodyState::Rest(_) => drop(self.finish(most, deadline)),
+            BodyState::Done | BodyState::Broken => {}
+            BodyState::Chunk(_) | BodyState::ChunkHead => self.at = self.bytes.len(),
+        }
         self.bytes.split_off(self.at)
     }
 
