@@ -92,7 +92,10 @@ impl Networks {
         let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock);
         let file = file.map_err(|e| failed(&e))?;
         lock_byte(&file, 0, Contended::Wait)?;
-        sweep(dir);
+        // Not at each change: it looks at every thread of the host.
+        if !path.exists() {
+            sweep(dir);
+        }
         Ok(Shared { path, _lock: file })
     }
 

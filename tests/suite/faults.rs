@@ -18,8 +18,8 @@ use std::process::{Command, Output, Stdio};
 
 /// A system call of a program: its name, and the how manieth of that name it is in its thread.
 #[derive(Clone, Debug)]
-struct Point {
-    call: String,
+pub struct Point {
+    pub call: String,
     count: usize,
     /// The kind of file that it is about.
     place: Option<&'static str>,
@@ -469,10 +469,15 @@ fn killed(operation: &Operation) {
 
 /// The same on a root that is there, before some of its system calls; `look` sees what is left once the container is gone.
 pub fn killed_on(root: &Root, operation: &Operation, some: usize, look: &dyn Fn(&str)) {
+    killed_at(root, operation, &|all| chosen(all, some), look);
+}
+
+/// The same at the points that `pick` takes of all.
+pub fn killed_at(root: &Root, operation: &Operation, pick: &dyn Fn(Vec<Point>) -> Vec<Point>, look: &dyn Fn(&str)) {
     let _registry = registry(root, operation);
     let all = points(root, operation);
     assert!(all.len() > 100, "only {} system calls seen", all.len());
-    for point in chosen(all, some) {
+    for point in pick(all) {
         let inject = format!("inject={}:signal=KILL:when={}", point.call, point.count);
         let output = run(root, operation, &point.call, &inject);
         let ended = output.status.signal() == Some(9) || output.status.code() == Some(0);
@@ -633,7 +638,7 @@ fn points(root: &Root, operation: &Operation) -> Vec<Point> {
 }
 
 /// Some of the points, evenly; when torture was asked for, all that may differ.
-fn chosen(all: Vec<Point>, some: usize) -> Vec<Point> {
+pub fn chosen(all: Vec<Point>, some: usize) -> Vec<Point> {
     if torture() {
         return all.into_iter().filter(|point| point.fresh).collect();
     }

@@ -1,6 +1,6 @@
 //! Networks when things go wrong: killed programs, what others remove, what is used up, what does not answer.
 
-use crate::faults::{Operation, killed_on};
+use crate::faults::{Operation, Point, chosen, killed_at, killed_on};
 use crate::network::{HOST, OUTSIDE, World, get, networked, published, sh};
 use crate::support::*;
 use coracle::model::*;
@@ -71,17 +71,62 @@ fn a_killed_program_leaves_nothing_of_a_network() {
     for operation in [start, connect, disconnect, make, remove] {
         let world = World::new();
         killed_on(&world.root, &operation, 3, &|what| {
-            wait_for("the interfaces to go", || !sh("ip -br link").contains("veth"));
-            let rules = sh("nft list ruleset");
-            assert!(!rules.contains("8080"), "{what}: {rules}");
-            drop(std::net::TcpListener::bind("0.0.0.0:8080").unwrap_or_else(|e| panic!("{what}: the port: {e}")));
-            remove_network(&world.root);
-            world.root.engine.network_release().unwrap_or_else(|e| panic!("{what}: release: {e}"));
-            let (links, tables) = (sh("ip -br link"), sh("nft list tables"));
-            assert!(!links.contains("coracle0") && !links.contains("br-"), "{what}: {links}");
-            assert!(!tables.contains("coracle-"), "{what}: {tables}");
+            nothing_left(&world, what);
         });
     }
+}
+
+/// Once all containers are removed.
+fn nothing_left(world: &World, what: &str) {
+    wait_for("the interfaces to go", || !sh("ip -br link").contains("veth"));
+    let rules = sh("nft list ruleset");
+    assert!(!rules.contains("8080"), "{what}: {rules}");
+    drop(std::net::TcpListener::bind("0.0.0.0:8080").unwrap_or_else(|e| panic!("{what}: the port: {e}")));
+    remove_network(&world.root);
+    world.root.engine.network_release().unwrap_or_else(|e| panic!("{what}: release: {e}"));
+    let (links, tables) = (sh("ip -br link"), sh("nft list tables"));
+    assert!(!links.contains("coracle0") && !links.contains("br-"), "{what}: {links}");
+    assert!(!tables.contains("coracle-"), "{what}: {tables}");
+}
+
+/// Nothing leads to a container that does not run, and nobody is kept from its ports.
+fn nothing_published(root: &Root) {
+    if root.status("target") == "running" {
+        return;
+    }
+    let rules = sh("nft list ruleset");
+    assert!(!rules.contains("8080") && !rules.contains("5353"), "{rules}");
+    drop(std::net::TcpListener::bind("[::]:8080").expect("the port is free"));
+    drop(std::net::UdpSocket::bind("0.0.0.0:5353").expect("the port is free"));
+}
+
+/// Kills a start while it publishes ports: between the sockets that keep them, the hand-over of those, the transaction of
+/// the firewall and its answer.
+#[test]
+fn killed_while_it_publishes() {
+    let world = World::new();
+    let publish = Operation {
+        words: &["start", "target"],
+        prepare: |root| {
+            let mut more = published("80/tcp", "", "8080");
+            more["ExposedPorts"]["53/udp"] = json!({});
+            more["HostConfig"]["PortBindings"]["53/udp"] = json!([{ "HostPort": "5353" }]);
+            root.create("target", body(&["sh", "-c", SCRIPT], networked(more)));
+        },
+        finish: |root| {
+            nothing_published(root);
+            root.start("target");
+        },
+    };
+    let pick = |all: Vec<Point>| {
+        let first = all.iter().position(|point| point.call == "bind").expect("a socket is bound");
+        let last = all.iter().rposition(|point| point.call == "sendto").expect("the firewall is told");
+        let answer = last + all[last..].iter().position(|point| point.call == "recvfrom").expect("it answers");
+        let publishing = all.into_iter().skip(first).take(answer + 2 - first);
+        let steps = ["bind", "listen", "sendmsg", "sendto", "recvfrom", "pwrite64", "close"];
+        chosen(publishing.filter(|point| steps.contains(&point.call.as_str())).collect(), 6)
+    };
+    killed_at(&world.root, &publish, &pick, &|what| nothing_left(&world, what));
 }
 
 #[test]
