@@ -122,6 +122,7 @@ impl Networks {
                 self.up(&network)?;
             }
         }
+        self.sweep_ports()?;
         // Last: a plugin may be slow.
         self.settle_all()
     }

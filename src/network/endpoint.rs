@@ -2,6 +2,7 @@
 
 use super::address::{Ask, Holder, Pool, Used, give};
 use super::bridge::find_link;
+use super::firewall::Led;
 use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
 use super::netlink::message::Messages;
 use super::ports::{Asked, Hold, Published, Taken};
@@ -205,7 +206,7 @@ impl Networks {
         let ports = joined.ports();
         if !ports.is_empty() {
             joined.hold = taken.hold()?;
-            self.firewall.add_ports(&ports)?;
+            self.lead_ports(&ports)?;
             joined.firewall_end = self.firewall.removal(&ports);
         }
         Ok(joined)
@@ -393,7 +394,7 @@ impl Networks {
             Ok(())
         })?;
         self.firewall.remove_ports(&ended)?;
-        self.firewall.add_ports(&new)?;
+        self.lead_ports(&new)?;
         if idle.is_empty() {
             let _ = std::fs::remove_file(&waiting);
             return Ok(());
@@ -420,7 +421,7 @@ impl Networks {
             }
             Ok(taken)
         })?;
-        self.firewall.add_ports(&taken.ports)?;
+        self.lead_ports(&taken.ports)?;
         taken.hold()
     }
 
@@ -667,6 +668,39 @@ impl Networks {
             *counts.entry((row.container_id, row.slot)).or_default() += 1;
         }
         Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(who, _)| who).collect())
+    }
+
+    /// Leads ports to a container that has them. Something that is led already gives way, if it leads to nobody.
+    fn lead_ports(&self, ports: &[Published]) -> Result<()> {
+        if ports.is_empty() {
+            return Ok(());
+        }
+        // Nobody takes it for what a killed program left.
+        let _everywhere = self.lock()?;
+        match self.firewall.add_ports(ports) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
+                self.firewall.remove_led(&self.led_to_nobody()?)?;
+                self.firewall.add_ports(ports)
+            }
+            led => led,
+        }
+    }
+
+    /// What of the firewall leads to no running container: who published it was killed before a monitor had it.
+    fn led_to_nobody(&self) -> Result<Led> {
+        let led = self.firewall.led()?;
+        // In this order: who is led to is in the database before.
+        Ok(if led.is_empty() { led } else { led.beside(&self.live_ports()?) })
+    }
+
+    /// Ends the publishing of ports that lead to nobody.
+    pub(super) fn sweep_ports(&self) -> Result<()> {
+        if self.led_to_nobody()?.is_empty() {
+            return Ok(());
+        }
+        let _everywhere = self.lock()?;
+        let left = self.led_to_nobody()?;
+        if left.is_empty() { Ok(()) } else { self.firewall.remove_led(&left) }
     }
 
     /// A container's monitor was killed: what it could not take back is taken back.

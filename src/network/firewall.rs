@@ -5,12 +5,14 @@
 //! table, it can be made again from the database at any time.
 
 use super::netlink::nft::{
-    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_table, read_forward_drop,
+    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_elements, get_table, read_elements,
+    read_forward_drop,
 };
 use super::ports::Published;
 use super::subnet::Subnet;
 use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, Socket};
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 /// The table of one root.
@@ -59,6 +61,28 @@ const SETS: &[(&str, SetKind)] = &[
         SetKind { key: &[Type::Ipv6, Type::Protocol, Type::Port], value: &[Type::Ipv6, Type::Port], interval: false },
     ),
 ];
+
+/// The maps of published ports: of IPv6, at one address of the host.
+const PORT_SETS: [(&str, bool, bool); 4] =
+    [("ports4", false, false), ("ports4at", false, true), ("ports6", true, false), ("ports6at", true, true)];
+
+/// Elements of the maps of published ports.
+pub(crate) struct Led(Vec<(&'static str, Vec<Element>)>);
+
+impl Led {
+    /// Those that are not of these ports.
+    pub(crate) fn beside(mut self, ports: &[Published]) -> Led {
+        for ((_, elements), (_, v6, at)) in self.0.iter_mut().zip(PORT_SETS) {
+            let known: HashSet<Element> = elements_of(ports, v6, at).into_iter().collect();
+            elements.retain(|element| !known.contains(element));
+        }
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, elements)| elements.is_empty())
+    }
+}
 
 impl Firewall {
     /// The firewall of the root with this key (a few characters that no other root of the machine has).
@@ -150,6 +174,30 @@ impl Firewall {
         let mut batch = Batch::new(&self.table);
         write_ports(&mut batch, ports, Batch::add_elements);
         write_ports(&mut batch, ports, Batch::delete_elements);
+        send("end the publishing of ports", &batch.finish())
+    }
+
+    /// The ports that the table leads somewhere.
+    pub(crate) fn led(&self) -> Result<Led> {
+        let mut led = Vec::new();
+        if !self.is_there()? {
+            return Ok(Led(led));
+        }
+        let socket = Socket::open(NETFILTER)?;
+        for (set, ..) in PORT_SETS {
+            let mut elements = Vec::new();
+            socket.dump(&get_elements(&self.table, set), |_, body| elements.extend(read_elements(body)))?;
+            led.push((set, elements));
+        }
+        Ok(Led(led))
+    }
+
+    /// Ends the publishing of these.
+    pub(crate) fn remove_led(&self, led: &Led) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        for write in [Batch::add_elements, Batch::delete_elements] {
+            led.0.iter().for_each(|(set, elements)| write(&mut batch, set, elements));
+        }
         send("end the publishing of ports", &batch.finish())
     }
 }
@@ -328,16 +376,17 @@ fn interval(subnet: &Subnet) -> Vec<Element> {
 }
 
 fn write_ports(batch: &mut Batch, ports: &[Published], write: Write) {
-    for (set, v6, at) in
-        [("ports4", false, false), ("ports4at", false, true), ("ports6", true, false), ("ports6at", true, true)]
-    {
-        let fits =
-            |port: &&Published| port.is_translated() && port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
-        let elements: Vec<Element> = ports.iter().filter(fits).map(|port| element(port, at)).collect();
+    for (set, v6, at) in PORT_SETS {
+        let elements = elements_of(ports, v6, at);
         if !elements.is_empty() {
             write(batch, set, &elements);
         }
     }
+}
+
+fn elements_of(ports: &[Published], v6: bool, at: bool) -> Vec<Element> {
+    let fits = |port: &&Published| port.is_translated() && port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
+    ports.iter().filter(fits).map(|port| element(port, at)).collect()
 }
 
 fn element(port: &Published, at: bool) -> Element {

@@ -104,7 +104,7 @@ fn nothing_published(root: &Root) {
 /// the firewall and its answer.
 #[test]
 fn killed_while_it_publishes() {
-    let world = World::new();
+    let mut world = World::new();
     let publish = Operation {
         words: &["start", "target"],
         prepare: |root| {
@@ -127,6 +127,21 @@ fn killed_while_it_publishes() {
         chosen(publishing.filter(|point| steps.contains(&point.call.as_str())).collect(), 6)
     };
     killed_at(&world.root, &publish, &pick, &|what| nothing_left(&world, what));
+    // A port that still leads to somebody who is gone, and was not asked for again by the same one.
+    world.sleeper("other", json!({}));
+    let table = sh("nft list tables | grep -o 'coracle-[0-9a-f]*'");
+    let stale = |port: u16| {
+        sh(&format!("nft add element inet {} ports4 '{{ tcp . {port} : 172.17.0.99 . 81 }}'", table.trim()));
+    };
+    stale(8080);
+    let web = world.server("web", published("80/tcp", "", "8080"));
+    assert_eq!(get(&format!("{HOST}:8080")).as_deref(), Some("hi"));
+    stale(8081);
+    world.with_options(|_| {});
+    let rules = sh("nft list ruleset");
+    assert!(!rules.contains("172.17.0.99") && rules.contains("8080"), "{rules}");
+    assert_eq!(get(&format!("{HOST}:8080")).as_deref(), Some("hi"));
+    world.root.engine.container_kill(&web, None, None).expect("kill");
 }
 
 #[test]

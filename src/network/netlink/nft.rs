@@ -14,6 +14,7 @@ const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENT: u16 = 12;
+const GET_ELEMENT: u16 = 13;
 const DEL_ELEMENT: u16 = 14;
 
 const INET: u8 = 1;
@@ -69,7 +70,7 @@ fn of_types(types: &[Type]) -> (u32, u32) {
 }
 
 /// One element: its key, and its value in a map; in an interval set, whether an interval ends before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Element {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -97,6 +98,23 @@ pub(crate) fn get_chains() -> Vec<u8> {
     let mut m = Messages::new();
     m.begin(kind(GET_CHAIN), DUMP, &head(0, 0));
     m.finish()
+}
+
+/// Asks for the elements of a set.
+pub(crate) fn get_elements(table: &str, set: &str) -> Vec<u8> {
+    let mut m = Messages::new();
+    m.begin(kind(GET_ELEMENT), DUMP, &head(INET, 0)).text(1, table).text(2, set);
+    m.finish()
+}
+
+/// Reads an answer to [`get_elements`].
+pub(crate) fn read_elements(body: &[u8]) -> Vec<Element> {
+    let of = |list: &[u8], wanted: u16| {
+        attributes(list).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec()).unwrap_or_default()
+    };
+    let list = of(body.get(4..).unwrap_or_default(), 3);
+    let element = |one: &[u8]| Element { key: of(&of(one, 1), 1), value: of(&of(one, 2), 1), end: false };
+    attributes(&list).filter(|(kind, _)| *kind == LIST_ELEMENT).map(|(_, one)| element(one)).collect()
 }
 
 /// Reads an answer to [`get_chains`]: the table of a chain that drops what is forwarded and no rule of it accepts.
