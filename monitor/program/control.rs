@@ -5,6 +5,9 @@ use crate::life::{CLIENT, token};
 use crate::sys::{self, *};
 use crate::wire::*;
 
+/// Nanoseconds until a client that could not be accepted is tried again.
+const ACCEPT_PAUSE: i64 = 2_000_000;
+
 /// A connected client; fd 0 is a free slot.
 #[derive(Clone, Copy)]
 pub struct Client {
@@ -26,7 +29,13 @@ enum Waits {
 
 impl Monitor {
     pub fn accept_client(&mut self) {
-        while let Ok(fd) = sys::accept(self.listener) {
+        loop {
+            let fd = match sys::accept(self.listener) {
+                Ok(fd) => fd,
+                Err(EAGAIN) => return,
+                // No descriptor is left for it: it stays in the queue, and nobody spins for it.
+                Err(_) => return sys::sleep(ACCEPT_PAUSE),
+            };
             let slot = (0..MAX_CLIENTS).find(|&slot| self.clients[slot].fd == 0);
             let added = slot.is_some_and(|slot| {
                 self.clients[slot] = Client { fd, waits: Waits::No };

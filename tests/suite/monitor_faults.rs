@@ -155,6 +155,8 @@ fn what_is_asked_of_a_monitor_that_can_do_no_more() {
         ("clone3:error=ENOMEM:when=1", true),
         ("clone3:error=EAGAIN:when=1", true),
         ("epoll_ctl:error=ENOSPC:when=2", true),
+        // It is accepted as soon as that can be.
+        ("accept4:error=EMFILE:when=1+20", false),
         // An exec's record is beside what it does.
         ("pwrite64:error=ENOSPC:when=1", false),
         ("write:error=ENOSPC:when=1", false),
