@@ -3,7 +3,7 @@
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView};
 use super::{Containers, dirs, now_ns};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::kernel::quota;
 use crate::model::{CreateBody, Created};
 use crate::store::containers::{self as table, ContainerRow};
@@ -35,6 +35,11 @@ impl Containers {
         {
             // By what does not change: the other may get another name.
             spec.host_config.network_mode = format!("container:{}", other.row.id);
+        }
+        for mode in [&spec.host_config.pid_mode, &spec.host_config.ipc_mode] {
+            if let Some(name) = mode.strip_prefix("container:") {
+                self.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
+            }
         }
         let mut volumes = self.stage_volumes(&mut spec)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;

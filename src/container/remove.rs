@@ -8,7 +8,7 @@ use crate::launch::monitor::request;
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT};
+use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT, STATUS_PAUSED, STATUS_RESTARTING};
 use std::sync::Arc;
 
 impl Containers {
@@ -28,8 +28,13 @@ impl Containers {
                 return self.event(&found, "destroy", &[]);
             }
             if !how.force {
+                let (state, first) = match found.now.state.status {
+                    STATUS_PAUSED => ("paused", "Unpause and then stop"),
+                    STATUS_RESTARTING => ("restarting", "Stop"),
+                    _ => ("running", "Stop"),
+                };
                 return Err(Error::conflict(format!(
-                    "You cannot remove a running container {}. Stop the container before attempting removal or force remove",
+                    "You cannot remove a {state} container {}. {first} the container before attempting removal or force remove",
                     found.row.id
                 )));
             }

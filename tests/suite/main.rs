@@ -42,6 +42,7 @@ mod oracle;
 mod oracle_build;
 mod oracle_events;
 mod oracle_networks;
+mod oracle_odd;
 mod powercut;
 mod powercut_peer;
 mod registry;
