@@ -23,7 +23,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", IMAGES, images),
     entry("load", "[FLAGS]", "Load images from an archive (docker save or OCI layout)", LOAD, load),
     entry("save", "[FLAGS] IMAGE...", "Write images to an archive", SAVE, save),
-    entry("import", "[FLAGS] FILE|- [REPOSITORY[:TAG]]", "Make an image of a root file system tar", IMPORT, import),
+    entry("import", "[FLAGS] FILE|URL|- [REPOSITORY[:TAG]]", "Make an image of a root file system tar", IMPORT, import),
     entry("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
     entry("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
     entry("image prune", "[FLAGS]", "Remove images that nothing uses", PRUNE, prune),
@@ -220,7 +220,7 @@ fn import(globals: &Globals, parsed: &Parsed) -> Outcome {
     let (source, name) = match parsed.rest.as_slice() {
         [source] => (source, ""),
         [source, name] => (source, name.as_str()),
-        _ => return Err(Failure::Usage("a file (or -) and at most one name are needed".into())),
+        _ => return Err(Failure::Usage("a file, a URL or -, and at most one name are needed".into())),
     };
     // A colon after the last slash begins the tag; before it, a port.
     let (repo, tag) = match name.rsplit_once(':') {
@@ -234,6 +234,10 @@ fn import(globals: &Globals, parsed: &Parsed) -> Outcome {
         source: source.clone(),
         changes: parsed.all("change"),
     };
+    if source.starts_with("http://") || source.starts_with("https://") {
+        let id = globals.engine()?.image_import_url(source, &how, &mut |_| Ok(()), None)?;
+        return emit(&format!("{id}\n")).map(|()| 0);
+    }
     let mut rootfs: Box<dyn Read> = match source.as_str() {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(File::open(path).map_err(|e| Failure::Here(format!("{path}: {e}")))?),

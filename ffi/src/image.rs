@@ -42,10 +42,11 @@ pub unsafe extern "C" fn coracle_image_list(
 
 /// Makes an image of a root file system tar, plain or compressed.
 ///
-/// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions).
-/// rootfs_tar, user: gives the archive. *out_id: the image's id; free it with coracle_free. Progress records go to op.
+/// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
+/// rootfs_tar, user: gives the archive; NULL where it is to be fetched from "url". *out_id: the image's id; free it with coracle_free. Progress records go to op.
 ///
-/// Errors: EINVALID (archive, reference, changes), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+/// Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
+/// (disk full).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -68,10 +69,17 @@ pub unsafe extern "C" fn coracle_image_import(
             source: "-".into(),
             changes: query.texts("changes")?,
         };
+        let url = query.text("url")?;
         let using = Using::new(op)?;
-        let mut source = Source::new(rootfs_tar, user, "rootfs_tar", &using)?;
-        let result = root.engine().image_import(&mut source, &how, &mut |record| using.progress(&record), using.op());
-        out.give_text(&source.done(result)?)?;
+        let mut report = |record| using.progress(&record);
+        let id = if rootfs_tar.is_none() && !url.is_empty() {
+            using.done(root.engine().image_import_url(&url, &how, &mut report, using.op()))?
+        } else {
+            let mut source = Source::new(rootfs_tar, user, "rootfs_tar", &using)?;
+            let result = root.engine().image_import(&mut source, &how, &mut report, using.op());
+            source.done(result)?
+        };
+        out.give_text(&id)?;
         Ok(CORACLE_OK)
     })
 }

@@ -2,8 +2,8 @@
 
 use super::sources::Found;
 use super::{Build, Context, context};
-use crate::error::{Error, ErrorKind, Result};
-use crate::image::{Reference, Say, beside, progress_bar};
+use crate::error::{Error, Result};
+use crate::image::{Reference, Say, Told, beside};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
 use crate::registry::{Download, Transport, auth_for, unescape, without_secrets};
@@ -12,12 +12,9 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// What a file is called whose URL does not say, while it is in the build's hands.
 const UNNAMED: &str = "__unnamed__";
-/// How often a download tells how far it is.
-const OFTEN: Duration = Duration::from_millis(100);
 
 impl Build<'_> {
     /// Pulls an image.
@@ -63,11 +60,7 @@ impl Build<'_> {
 
     /// Asks a server. It may be slow: the operation's end is heard meanwhile.
     fn started(&mut self, url: &str, transport: &Transport) -> Result<Download> {
-        let download = beside(transport, &mut |_| Ok(()), self.op, |_| Download::start(url, transport))?;
-        match download.status >= 400 {
-            true => Err(failed(url, download.status)),
-            false => Ok(download),
-        }
+        beside(transport, &mut |_| Ok(()), self.op, |_| Download::start(url, transport))
     }
 
     /// Takes a body in, telling how far it is.
@@ -86,15 +79,11 @@ impl Build<'_> {
 }
 
 fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, say: &Say) -> Result<()> {
-    let total = download.length.unwrap_or(0);
-    let (mut buffer, mut taken, mut told) = (vec![0; 128 << 10], 0u64, Instant::now());
+    let mut told = Told::new(download, what, say);
+    let (mut buffer, mut taken) = (vec![0; 128 << 10], 0u64);
     loop {
-        let read = download.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
+        let read = told.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
         if read == 0 {
-            if total > 0 && taken < total {
-                return Err(Error::internal(format!("{what}: unexpected EOF")));
-            }
-            say.tell(progress_bar(what, "", taken, total));
             return Ok(());
         }
         taken += read as u64;
@@ -102,19 +91,16 @@ fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, 
             return Err(Error::invalid(format!("{what}: more than {limit} bytes")));
         }
         to.write_all(&buffer[..read]).map_err(|e| Error::io("write a download", &e))?;
-        if told.elapsed() > OFTEN {
-            told = Instant::now();
-            say.tell(progress_bar(what, "", taken, total));
-        }
     }
 }
 
 /// The context that a URL means: a build file alone, or a tar. Answers its tree, the build file's name and content.
 pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
     if is_git(url) {
+        // `git@host:path` has no form that secrets could be told from.
+        let shown = if url.starts_with("git@") { url.into() } else { without_secrets(url) };
         return Err(Error::unsupported(format!(
-            "remote: {} is a git repository, and this engine has no git: clone it, and send the tree as the context",
-            without_secrets(url)
+            "remote: {shown} is a git repository, and this engine has no git: clone it, and send the tree as the context"
         )));
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -174,11 +160,6 @@ fn http_date(text: &str) -> Option<i64> {
     let month = MONTHS.iter().position(|name| name == month)? + 1;
     let time = parse_rfc3339(format!("{year}-{month:02}-{day}T{clock}Z").as_bytes())?;
     Some(time.div_euclid(1_000_000_000))
-}
-
-fn failed(url: &str, status: u16) -> Error {
-    let text = format!("failed to GET {} with status {status}", without_secrets(url));
-    Error::new(ErrorKind::Internal, text)
 }
 
 /// What a file is called: by its URL's path, else as the server says.

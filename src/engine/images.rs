@@ -117,6 +117,20 @@ impl Engine {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.pull(options, pull, progress, emit, op))
     }
+    /// Makes an image of a root file system tar (plain or compressed) that a server has; answers its id.
+    ///
+    /// The server is asked as the sources of builds are: nothing that was said of registries holds there. Errors: no
+    /// answer, or a refusal ([`crate::ErrorKind::Internal`]).
+    pub fn image_import_url(
+        &self,
+        url: &str,
+        how: &ImportImage,
+        progress: OnProgress<'_>,
+        op: Option<&Op>,
+    ) -> Result<String> {
+        let options = &self.0.options.registry;
+        self.telling(|emit| self.0.images.import_url(options, url, how, progress, emit, op))
+    }
     /// Pushes an image (or every tag of a repository that is here) to the registry that its name says.
     pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
@@ -137,6 +151,10 @@ impl Engine {
 impl Engine {
     /// Not in this build: the library was made without its registry client.
     pub fn image_pull(&self, _: &PullImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<Vec<String>> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_import_url(&self, _: &str, _: &ImportImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<String> {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.

@@ -71,7 +71,7 @@ pub(crate) mod archive_reader {
 }
 pub(crate) use reference::Reference;
 #[cfg(feature = "registry")]
-pub(crate) use remote::{Say, beside};
+pub(crate) use remote::{Say, Told, beside};
 pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};
@@ -86,8 +86,6 @@ pub(crate) use layer::Stage;
 use layer::{Room, Staged};
 use layers::{Layers, Staging};
 use parking_lot::Mutex;
-#[cfg(feature = "registry")]
-pub(crate) use progress::bar as progress_bar;
 use rusqlite::Transaction;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

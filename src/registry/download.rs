@@ -9,7 +9,6 @@ use std::io::{Cursor, Read};
 
 /// A download that began.
 pub(crate) struct Download {
-    pub(crate) status: u16,
     /// Bytes to come, where the server says.
     pub(crate) length: Option<u64>,
     headers: Vec<(&'static str, String)>,
@@ -28,7 +27,7 @@ impl Download {
     }
 
     /// Asks for a file. A user and a password in the address go to its server, and stand in no error. Errors: the
-    /// address is none, or nobody answers there.
+    /// address is none, nobody answers there, or the answer is a refusal.
     pub(crate) fn start(url: &str, transport: &Transport) -> Result<Download> {
         let (address, user) = split_user(url);
         let address = Url::parse(&address)
@@ -45,9 +44,12 @@ impl Download {
             body: Payload::None,
         };
         let answer: Answer = transport.send(ask).map_err(|e| e.with_kind(crate::error::ErrorKind::Internal))?;
+        if answer.status >= 400 {
+            let text = format!("failed to GET {} with status {}", without_secrets(url), answer.status);
+            return Err(Error::internal(text));
+        }
         let own = |name: &&'static str| Some((*name, answer.header(name)?.to_owned()));
         Ok(Download {
-            status: answer.status,
             length: answer.length(),
             headers: HEADERS.iter().filter_map(own).collect(),
             head: Cursor::default(),

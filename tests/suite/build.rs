@@ -317,8 +317,24 @@ fn what_comes_from_elsewhere() {
     refused(&root, &far("/page"), Tar::new(), ErrorKind::Invalid, "unsupported Content-Type \"text/html\"");
     refused(&root, &far("/gone"), Tar::new(), ErrorKind::Internal, "with status 404");
     let git = BuildImage { remote: "git://host/x.git".into(), ..plain() };
+    let text = "remote: git@host:x is a git repository";
+    refused(&root, &BuildImage { remote: "git@host:x".into(), ..plain() }, Tar::new(), ErrorKind::Unsupported, text);
     let text = "is a git repository, and this engine has no git: clone it, and send the tree as the context";
     refused(&root, &git, Tar::new(), ErrorKind::Unsupported, text);
+
+    let how = ImportImage { repo: "far".into(), changes: vec!["CMD x".into()], ..ImportImage::default() };
+    let mut told = Vec::new();
+    let mut tell = |message: Progress| {
+        told.push(message.status);
+        Ok(())
+    };
+    let id = root.engine.image_import_url(&at("/archive.tar"), &how, &mut tell, Some(&soon())).expect("import");
+    let source = at("/archive.tar");
+    assert_eq!(told, [format!("Downloading from {source}"), "Importing".into(), id.clone()]);
+    let detail = root.engine.image_inspect("far:latest").expect("inspect");
+    assert_eq!((detail.id, detail.comment), (id, format!("Imported from {source}")));
+    let gone = root.engine.image_import_url(&at("/gone"), &how, &mut |_| Ok(()), Some(&soon())).unwrap_err();
+    assert!(gone.message().ends_with("/gone with status 404"), "{gone}");
 
     let level = ["-c"];
     let zstd = ["-q", "-c"];
@@ -611,6 +627,19 @@ fn docker_builds_here() {
     write("Other", "FROM busybox\nBAD\n");
     let out = served.build(&["-f", &other, &path]);
     assert!(out.err().contains("dockerfile parse error line 2: unknown instruction: BAD"), "{}", out.err());
+
+    // A build file from standard input: the docker command adds it to the context, and leaves out the tar's end.
+    let out = served.build_with(&["-q", "-t", "d:2", "-f", "-", &path], b"FROM busybox\nCOPY f /g\nRUN cat /g");
+    assert_eq!(out.code, 0, "{}", out.err());
+    assert_eq!(served.ok(&["run", "--rm", "--net", "none", "d:2", "ls", "/g"]), "/g");
+    let tar = Tar::new().file("from-far", b"x").end();
+    let server = Scripted::start(move |_| Answered::new(200, tar.clone()));
+    assert!(served.ok(&["import", &format!("http://{}/x.tar", server.host()), "far:1"]).ends_with(&served.ok(&[
+        "images",
+        "-q",
+        "--no-trunc",
+        "far:1"
+    ])));
 
     let script = "\
 import docker, io, sys

@@ -67,9 +67,16 @@ impl Served {
 
     /// `docker build` with its classic builder.
     pub fn build(&self, words: &[&str]) -> Output {
+        self.build_with(words, b"")
+    }
+
+    /// The same with this standard input.
+    pub fn build_with(&self, words: &[&str], stdin: &[u8]) -> Output {
         let mut command = self.command(&[&["build"], words].concat());
-        command.env("DOCKER_BUILDKIT", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
-        output(command.spawn().expect("run docker build"))
+        command.env("DOCKER_BUILDKIT", "0").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("run docker build");
+        let _ = child.stdin.take().expect("stdin").write_all(stdin);
+        output(child)
     }
 
     /// Its standard output; fails the test if it failed.

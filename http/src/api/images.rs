@@ -103,13 +103,20 @@ pub(crate) fn create(call: Call) -> Result<Response> {
             let name = name.to_owned();
             super::registry::pull(call, &name)
         }
-        (None, Some("-")) => import(call),
-        (None, Some(_)) => Err(Error::unsupported("importing an image from a URL is not supported yet")),
+        (None, Some(source)) => {
+            let source = source.to_owned();
+            import(call, &source)
+        }
         (None, None) => Err(Error::invalid("one of fromImage and fromSrc is needed")),
     }
 }
 
-fn import(mut call: Call) -> Result<Response> {
+/// `source`: `-` is the body, anything else the URL of a file, as dockerd without a scheme too.
+fn import(mut call: Call, source: &str) -> Result<Response> {
+    let url = (source != "-").then(|| match source.contains("://") {
+        true => source.to_owned(),
+        false => format!("http://{source}"),
+    });
     let text = |key| call.query.text(key).to_owned();
     let how = ImportImage {
         repo: text("repo"),
@@ -123,7 +130,11 @@ fn import(mut call: Call) -> Result<Response> {
     Ok(streamed(&call, Some("application/json"), move |sink| {
         let op = client.op()?;
         let mut report = |message: Progress| sink.write_all(&stream::progress(&message)).map_err(gone);
-        match engine.image_import(&mut rootfs, &how, &mut report, op.as_ref()) {
+        let imported = match &url {
+            Some(url) => engine.image_import_url(url, &how, &mut report, op.as_ref()),
+            None => engine.image_import(&mut rootfs, &how, &mut report, op.as_ref()),
+        };
+        match imported {
             Ok(_) => Ok(()),
             Err(error) if sink.started() && error.kind() != ErrorKind::Cancelled => {
                 sink.write_all(&stream::failure(&error)).map_err(gone)

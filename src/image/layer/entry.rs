@@ -137,8 +137,23 @@ impl<'a, R: BufRead> TarReader<'a, R> {
                 left -= n as u64;
             }
         }
-        let mut padding = [0; BLOCK];
-        self.exact(&mut padding[..entry.padding])
+        self.padding(entry.padding)
+    }
+
+    /// Reads what fills the last block of a content. It may be missing at the end of the stream: the docker command leaves
+    /// it out where it adds a build file to a context.
+    fn padding(&mut self, mut left: usize) -> Result<()> {
+        while left > 0 {
+            let have = self.input.fill_buf()?;
+            let n = have.len().min(left);
+            if n == 0 {
+                return Ok(());
+            }
+            self.recorder.literal(&have[..n])?;
+            self.input.consume(n);
+            left -= n;
+        }
+        Ok(())
     }
 
     /// Reads what stands after the last entry to the end of the stream.

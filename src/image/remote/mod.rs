@@ -12,8 +12,10 @@ mod pull;
 mod push;
 mod schema1;
 mod search;
+mod told;
 
 pub(super) use flights::Flights;
+pub(crate) use told::Told;
 
 use super::reference::Reference;
 use super::{Images, Tell, stored_digest};
