@@ -38,6 +38,8 @@ impl Images {
                         created: image.created.div_euclid(1_000_000_000),
                         size,
                         virtual_size: size,
+                        shared_size: -1,
+                        containers: -1,
                         labels,
                     });
                 }

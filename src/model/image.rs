@@ -29,6 +29,10 @@ pub struct ImageSummary {
     pub created: i64,
     pub size: i64,
     pub virtual_size: i64,
+    /// -1: not counted, as in dockerd's list. Clients of later versions (bollard) want it there.
+    pub shared_size: i64,
+    /// -1, likewise.
+    pub containers: i64,
     pub labels: Option<StringMap>,
 }
 
