@@ -8,6 +8,7 @@ mod archive;
 mod build;
 mod churn;
 mod cli;
+mod clients;
 mod config;
 mod crowd;
 mod docker_cli;
