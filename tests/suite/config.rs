@@ -428,6 +428,17 @@ fn devices_and_their_rights() {
     };
     let output = root.sh_with("test -c /dev/mine && head -c 3 /dev/mine | wc -c; ls -l /dev/mine", device("rwm")).ok();
     assert!(output.starts_with('3') && output.contains("1,   5"), "{output}");
+    // Which of reading and writing is allowed, of a device that no container has by itself. A node may be made of any.
+    let tries =
+        "head -c 0 /dev/mine 2>/dev/null && echo r; (: >>/dev/mine) 2>/dev/null && echo w; mknod /tmp/mine c 10 237";
+    let of = |rights: &str| {
+        let mapping =
+            json!({ "PathOnHost": "/dev/loop-control", "PathInContainer": "/dev/mine", "CgroupPermissions": rights });
+        root.sh_with(tries, host(json!({ "Devices": [mapping] }))).ok().replace('\n', "")
+    };
+    for (rights, may) in [("r", "r"), ("w", "w"), ("m", ""), ("rw", "rw"), ("rm", "r"), ("rwm", "rw")] {
+        assert_eq!(of(rights), may, "{rights}");
+    }
     // A device that was not given cannot be opened, even by a node that the container makes itself.
     let output = root.sh("mknod /tmp/kmsg c 1 11 && head -c 1 /tmp/kmsg");
     assert_ne!(output.code, 0);

@@ -212,6 +212,15 @@ fn mounts_in_their_long_form() {
     assert_eq!(std::fs::read_to_string(source.join("y")).expect("written to the host"), "x\n");
     let volume = root.engine.volume_inspect("kept").expect("a volume");
     assert_eq!(volume.labels, Some(StringMap::from([("made".into(), "for this".into())])));
+    // What the image has is copied into a new volume unless that is not wanted; the driver's options are mounted.
+    let no_copy = json!({ "Type": "volume", "Source": "bare", "Target": "/etc", "VolumeOptions": { "NoCopy": true } });
+    assert_eq!(root.sh_with("ls -A /etc | grep -c passwd", host(json!({ "Mounts": [no_copy] }))).out(), "0");
+    let options = json!({ "type": "tmpfs", "device": "tmpfs", "o": "size=1m" });
+    let driver = json!({ "Name": "local", "Options": options });
+    let small =
+        json!({ "Type": "volume", "Source": "small", "Target": "/s", "VolumeOptions": { "DriverConfig": driver } });
+    let seen = root.sh_with("grep ' /s ' /proc/self/mountinfo", host(json!({ "Mounts": [small] }))).ok();
+    assert!(seen.contains(" tmpfs ") && seen.contains("size=1024k"), "{seen}");
     let detail = root.inspect(&id);
     let kinds: Vec<(&str, &str)> =
         detail.mounts.iter().map(|mount| (mount.destination.as_str(), mount.kind.as_str())).collect();

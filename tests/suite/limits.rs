@@ -213,8 +213,9 @@ fn weights(cgroups: &Cgroups) -> String {
 // field: HostConfig.BlkioWeightDevice
 #[test]
 fn block_io_weights_by_device() {
-    let Some((device, number)) = block_device() else { return };
     let root = Root::new();
+    let Some(weighed) = Weighed::new(&root) else { return };
+    let (device, number) = (&weighed.device, &weighed.number);
     let asked = json!({ "BlkioWeightDevice": [{ "Path": device, "Weight": 200 }] });
     let body: CreateBody = serde_json::from_value(body(&["sleep", "1000"], host(asked))).expect("a body");
     let created = root.engine.container_create(Some("heavy-there"), &body).expect("create");
@@ -222,14 +223,36 @@ fn block_io_weights_by_device() {
         assert!(warning.ends_with("Weight-device discarded."), "{warning}");
         return;
     }
-    // Only a device whose scheduler weighs takes one.
-    let queue = format!("/sys/block/{}/queue/scheduler", device.trim_start_matches("/dev/"));
-    if std::fs::read_to_string(queue).is_ok_and(|text| text.contains("[bfq]")) {
-        root.start(&created.id);
-        let text = weights(&Cgroups::of(root.pid(&created.id)));
-        assert!(text.lines().any(|line| line == format!("{number} 200")), "{text}");
-    } else if let Err(error) = root.engine.container_start(&created.id, None, Some(&soon())) {
-        assert!(error.message().contains("weight") && error.message().contains(&number), "{error}");
+    root.start(&created.id);
+    let text = weights(&Cgroups::of(root.pid(&created.id)));
+    assert!(text.lines().any(|line| line == format!("{number} 200")), "{text}");
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    root.engine.container_remove(&created.id, force, Some(&soon())).expect("remove");
+}
+
+/// A block device of the test's own with the scheduler that weighs; it ends with the value.
+struct Weighed {
+    device: String,
+    number: String,
+}
+
+impl Weighed {
+    /// None: the kernel has no such scheduler.
+    fn new(root: &Root) -> Option<Weighed> {
+        let file = root.dir.join("weighed");
+        std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a file");
+        let output = std::process::Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
+        let device = String::from_utf8(output.expect("run losetup").stdout).expect("a name").trim().to_owned();
+        let queue = format!("/sys/block/{}", device.trim_start_matches("/dev/"));
+        let number = std::fs::read_to_string(format!("{queue}/dev")).expect("its number").trim().to_owned();
+        let weighed = Weighed { device, number };
+        std::fs::write(format!("{queue}/queue/scheduler"), "bfq").ok().map(|()| weighed)
+    }
+}
+
+impl Drop for Weighed {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.device]).status();
     }
 }
 

@@ -264,3 +264,34 @@ fn a_reader_that_does_not_read_holds_nobody_up() {
     let last = read(&root, &id, &LogQuery { tail: Some(1), ..LogQuery::default() });
     assert_eq!(last[0].data, b"end\n");
 }
+
+/// The end of a log is looked for from behind: what lies before it is not read.
+#[test]
+fn the_end_of_ten_gigabytes() {
+    let root = Root::new();
+    let script = "for n in 1 2 3 4 5 6 7 8 9; do echo line $n; done";
+    let id = root.create("long", body(&["sh", "-c", script], json!({})));
+    root.start(&id);
+    root.wait(&id);
+    let path = root.inspect(&id).log_path;
+    let records = std::fs::read(&path).expect("the log");
+    // The same behind a hole.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("open the log");
+    file.set_len(10 << 30).expect("lengthen it");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[b"\n", &records[..]].concat(), 10 << 30).expect("write");
+    let read = || {
+        let text = std::fs::read_to_string("/proc/thread-self/io").expect("what this thread has read");
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a count");
+        line.parse::<u64>().expect("a number")
+    };
+    let before = read();
+    let query = LogQuery { tail: Some(3), ..LogQuery::default() };
+    let mut log = root.engine.container_logs(&id, &query, Some(&soon())).expect("logs");
+    let mut lines = Vec::new();
+    while let Some(line) = next_line(&mut log) {
+        lines.push(String::from_utf8_lossy(&line.data).trim().to_owned());
+    }
+    assert_eq!(lines, ["line 7", "line 8", "line 9"]);
+    let bytes = read() - before;
+    assert!(bytes < 1 << 20, "{bytes} bytes were read");
+}

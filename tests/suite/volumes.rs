@@ -74,7 +74,9 @@ fn modes_of_binds() {
         "create q1: error looking up volume plugin zz: plugin \"zz\" not found",
     );
     let local = json!({ "Binds": ["q1:/b"], "VolumeDriver": "local" });
-    root.create("with-driver", body(&["true"], host(local)));
+    let seen = root.sh_with("echo x >/b/file; grep ' /b ' /proc/self/mountinfo", host(local)).ok();
+    assert!(seen.contains("/volumes/q1/_data /b "), "{seen}");
+    assert!(root.dir.join("root/volumes/q1/_data/file").exists());
 }
 
 #[test]
