@@ -5,8 +5,8 @@
 //! table, it can be made again from the database at any time.
 
 use super::netlink::nft::{
-    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_elements, get_table, read_elements,
-    read_forward_drop,
+    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_elements, get_rules, get_table, read_elements,
+    read_forward, read_refusal,
 };
 use super::ports::Published;
 use super::subnet::Subnet;
@@ -202,14 +202,23 @@ impl Firewall {
     }
 }
 
-/// Firewall tables of other programs that drop what is forwarded unless a rule of theirs accepts it: they drop what our
-/// containers send and get, too.
+/// Firewall tables of other programs that drop what is forwarded unless a rule of theirs accepts it, by the policy of a
+/// chain or by its last rule: they drop what our containers send and get, too.
 pub(crate) fn foreign_drops() -> Result<Vec<String>> {
-    let mut tables = Vec::new();
+    let mut chains = Vec::new();
     Socket::open(NETFILTER)?.dump(&get_chains(), |_, body| {
-        let table = read_forward_drop(body);
-        tables.extend(table.filter(|table| !table.starts_with("coracle-")));
+        chains.extend(read_forward(body).filter(|chain| !chain.table.starts_with("coracle-")));
     })?;
+    let mut tables = Vec::new();
+    for chain in chains {
+        let mut drops = chain.drops;
+        if !drops {
+            Socket::open(NETFILTER)?.dump(&get_rules(&chain), |_, body| {
+                drops = read_refusal(&chain, body).unwrap_or(drops);
+            })?;
+        }
+        tables.extend(drops.then_some(chain.table));
+    }
     tables.sort();
     tables.dedup();
     Ok(tables)

@@ -1,6 +1,6 @@
 //! On one host with other programs that have rules of their own: dockerd, firewalls made by hand.
 
-use crate::network::{HOST, World, get, published, sh};
+use crate::network::{HOST, World, get, is_closed, published, sh};
 use crate::support::*;
 use std::process::{Command, Stdio};
 
@@ -73,7 +73,7 @@ fn dockerd_on_the_same_host() {
     // dockerd drops what is forwarded but for its own: `info` says so, and its chain for others is the place to let it pass.
     let warnings = world.root.engine.info().expect("info")["Warnings"].to_string();
     assert!(warnings.contains("drops forwarded packets"), "{warnings}");
-    assert_eq!(outside(8080), "", "dockerd's policy");
+    assert!(world.outside(|| is_closed(&format!("{HOST}:8080"))), "dockerd's policy");
     sh("iptables -I DOCKER-USER -i coracle0 -j ACCEPT; iptables -I DOCKER-USER -o coracle0 -j ACCEPT");
     let after = theirs();
     assert_eq!((outside(8080).as_str(), outside(9090).as_str()), ("hi", "docker"));
@@ -105,7 +105,8 @@ fn a_firewall_that_drops_by_itself() {
     assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"));
     let warnings = world.root.engine.info().expect("info")["Warnings"].to_string();
     assert!(warnings.contains("firewall table filter of another program drops forwarded packets"), "{warnings}");
-    assert_eq!((outside().as_str(), theirs()), ("", before));
+    assert!(world.outside(|| is_closed(&format!("{HOST}:8080"))));
+    assert_eq!(theirs(), before);
     // As `info` says: what the administrator lets pass, passes.
     sh("iptables -A FORWARD -o coracle0 -m conntrack --ctstate DNAT -j ACCEPT");
     assert_eq!(outside(), "hi");
@@ -114,5 +115,13 @@ fn a_firewall_that_drops_by_itself() {
     world.root.engine.network_repair().expect("one call");
     assert_eq!(outside(), "hi", "ours are back");
     assert_ne!(theirs(), mine, "theirs are not ours to put back");
+    // firewalld's way: nothing is dropped by a policy, and the last rule refuses what no other one accepted.
+    let table = "table inet others { chain forward { type filter hook forward priority 10; ct state established accept; counter";
+    for (last, warned) in [("accept", false), ("reject", true), ("drop", true), ("tcp dport 1 drop", false)] {
+        sh(&format!("nft 'add {table} {last}; }}; }}'"));
+        let warnings = world.root.engine.info().expect("info")["Warnings"].to_string();
+        assert_eq!(warnings.contains("firewall table others of another program drops"), warned, "{last}: {warnings}");
+        sh("nft delete table inet others");
+    }
     world.root.engine.container_kill(&id, None, None).expect("kill");
 }

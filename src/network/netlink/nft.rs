@@ -12,6 +12,7 @@ const DEL_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
 const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;
+const GET_RULE: u16 = 7;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENT: u16 = 12;
 const GET_ELEMENT: u16 = 13;
@@ -109,29 +110,77 @@ pub(crate) fn get_elements(table: &str, set: &str) -> Vec<u8> {
 
 /// Reads an answer to [`get_elements`].
 pub(crate) fn read_elements(body: &[u8]) -> Vec<Element> {
-    let of = |list: &[u8], wanted: u16| {
-        attributes(list).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec()).unwrap_or_default()
-    };
     let list = of(body.get(4..).unwrap_or_default(), 3);
     let element = |one: &[u8]| Element { key: of(&of(one, 1), 1), value: of(&of(one, 2), 1), end: false };
     attributes(&list).filter(|(kind, _)| *kind == LIST_ELEMENT).map(|(_, one)| element(one)).collect()
 }
 
-/// Reads an answer to [`get_chains`]: the table of a chain that drops what is forwarded and no rule of it accepts.
-pub(crate) fn read_forward_drop(body: &[u8]) -> Option<String> {
+/// A chain that sees what is forwarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forward {
+    family: u8,
+    pub table: String,
+    chain: String,
+    /// Its policy: what none of its rules accepts is dropped.
+    pub drops: bool,
+}
+
+/// Reads an answer to [`get_chains`]; none: the chain has nothing to do with what is forwarded.
+pub(crate) fn read_forward(body: &[u8]) -> Option<Forward> {
     const FORWARD: u32 = 2;
     const DROP: u32 = 0;
-    let number = |payload: &[u8]| payload.try_into().map(u32::from_be_bytes).ok();
-    let all: Vec<_> = attributes(body.get(4..)?).collect();
-    let of = |list: &[(u16, &[u8])], wanted: u16| {
-        list.iter().find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec())
+    let all = body.get(4..)?;
+    let hooked = number(&of(&of(all, 4), 1))? == FORWARD;
+    let chain = Forward {
+        family: body[0],
+        table: name(&of(all, 1)),
+        chain: name(&of(all, 3)),
+        drops: number(&of(all, 5))? == DROP,
     };
-    let hook: Vec<u8> = of(&all, 4)?;
-    let hook: Vec<_> = attributes(&hook).collect();
-    let hooked = number(&of(&hook, 1)?)? == FORWARD;
-    let drops = number(&of(&all, 5)?)? == DROP;
-    let table = String::from_utf8_lossy(&of(&all, 1)?).trim_end_matches('\0').to_owned();
-    (hooked && drops).then_some(table)
+    hooked.then_some(chain)
+}
+
+/// Asks for the rules of a chain.
+pub(crate) fn get_rules(chain: &Forward) -> Vec<u8> {
+    let mut m = Messages::new();
+    m.begin(kind(GET_RULE), DUMP, &head(chain.family, 0)).text(1, &chain.table).text(2, &chain.chain);
+    m.finish()
+}
+
+/// Reads an answer to [`get_rules`]: whether nothing passes this rule. None: it is of another chain.
+pub(crate) fn read_refusal(chain: &Forward, body: &[u8]) -> Option<bool> {
+    const DROP: u32 = 0;
+    let all = body.get(4..)?;
+    if name(&of(all, 1)) != chain.table || name(&of(all, 2)) != chain.chain {
+        return None;
+    }
+    let list = of(all, 4);
+    let mut refuses = false;
+    for (_, one) in attributes(&list) {
+        let data = of(one, 2);
+        match name(&of(one, 1)).as_str() {
+            "counter" | "log" => {}
+            "reject" => refuses = true,
+            "target" if name(&of(&data, 1)) == "REJECT" => refuses = true,
+            "immediate" if number(&of(&of(&of(&data, 2), 2), 1)) == Some(DROP) => refuses = true,
+            // It looks at the packet, or does something else with it.
+            _ => return Some(false),
+        }
+    }
+    Some(refuses)
+}
+
+/// The payload of one attribute; empty where it is not there.
+fn of(list: &[u8], wanted: u16) -> Vec<u8> {
+    attributes(list).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec()).unwrap_or_default()
+}
+
+fn number(payload: &[u8]) -> Option<u32> {
+    payload.try_into().map(u32::from_be_bytes).ok()
+}
+
+fn name(payload: &[u8]) -> String {
+    String::from_utf8_lossy(payload).trim_end_matches('\0').to_owned()
 }
 
 impl Batch {
