@@ -1,5 +1,6 @@
-//! Clients of other makers against `coracle serve`, at API 1.24: docker-compose and dockerode. (The docker command line
-//! has [`crate::docker_cli`], docker-py a job in [`crate::http`].)
+//! Clients of other makers against `coracle serve`, at API 1.24: docker-compose, dockerode and, in long runs
+//! (`CORACLE_TORTURE`: it takes minutes to build), bollard. (The docker command line has [`crate::docker_cli`], docker-py a
+//! job in [`crate::http`].)
 
 use crate::docker_cli::Served;
 use crate::network::World;
@@ -107,6 +108,22 @@ fn dockerode_does_a_job() {
         "missing 404 No such container: nobody",
     ];
     assert_eq!(out.lines().collect::<Vec<_>>(), told);
+}
+
+#[test]
+fn bollard_does_a_job_in_long_runs() {
+    if std::env::var_os("CORACLE_TORTURE").is_none() {
+        return;
+    }
+    let (source, target) = (project().join("tests/clients/bollard"), project().join("target/clients/bollard"));
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let built = Command::new(cargo).args(["build", "-q", "--target-dir"]).arg(&target).current_dir(source).output();
+    let built = built.expect("run cargo");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let _world = World::new();
+    let served = Served::new();
+    let job = Command::new(target.join("debug/bollard-job")).arg(&served.socket).output().expect("run the job");
+    assert_eq!(String::from_utf8_lossy(&job.stdout), "done\n", "{}", String::from_utf8_lossy(&job.stderr));
 }
 
 /// Where `tools/setup test` put the modules of node.
