@@ -114,7 +114,11 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     if !wait_fd(ours.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
         return Err(Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch").into());
     }
-    let answer = read_answer(ours.as_fd())?;
+    // The container may run by now: a want of memory here must not make a start of it that failed.
+    let answer = read_answer(ours.as_fd()).or_else(|error| match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::ENOBUFS | libc::EMFILE | libc::ENFILE) => read_answer(ours.as_fd()),
+        _ => Err(error),
+    })?;
     if answer.errno == 0 {
         return Ok(answer.value);
     }
