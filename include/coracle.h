@@ -126,8 +126,9 @@ typedef struct {
    * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
    * "default"), "ip" (the host's address for published ports that name none), "plugin-dirs" (strings), "labels"
    * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls
-   * and loads in 16 MB), "restart-containers" (start, after a reboot, those whose restart policy asks for it).
-   * Unknown keys are refused. NULL: the defaults.
+   * and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
+   * "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
+   * NULL: the defaults.
    */
   const char *config_json;
   /** 0. */

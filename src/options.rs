@@ -34,10 +34,12 @@ pub struct Options {
     /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
     /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
-    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB, but for what zstd layers need: three
-    /// times their window) and less at once. Windows of more than 8 MiB are refused then, of 128 MiB without it. Default
-    /// false.
+    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Compressed streams whose
+    /// dictionary (window) is larger than 8 MiB are refused then, than 32 MiB without it. Default false.
     pub small_memory: bool,
+    /// Take windows of up to 128 MiB (`xz -9`, `zstd --long`), one at a time; each needs that much memory beyond the bound.
+    /// No effect with `small_memory`. Default false.
+    pub large_windows: bool,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
 }
@@ -60,6 +62,7 @@ impl Options {
                 .map(PathBuf::from)
                 .to_vec(),
             small_memory: false,
+            large_windows: false,
             restart_containers: false,
         }
     }

@@ -120,6 +120,8 @@ pub struct Globals {
     pub plugin_dirs: Vec<PathBuf>,
     /// `--small-memory`.
     pub small_memory: bool,
+    /// `--large-windows`.
+    pub large_windows: bool,
 }
 
 impl Globals {
@@ -137,6 +139,7 @@ impl Globals {
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
         options.small_memory = self.small_memory;
+        options.large_windows = self.large_windows;
         if !self.plugin_dirs.is_empty() {
             options.plugin_dirs = self.plugin_dirs.clone();
         }
@@ -176,6 +179,7 @@ const GLOBAL: Command = Command {
             "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
         ),
         Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
+        Flag::switch(&["large-windows"], "take what xz -9 and zstd --long compressed, with more memory"),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -243,6 +247,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         mirrors: global.all("registry-mirror"),
         plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),
+        large_windows: global.has("large-windows"),
     };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),

@@ -170,6 +170,7 @@ struct Config {
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
     small_memory: Option<bool>,
+    large_windows: Option<bool>,
 }
 
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
@@ -208,6 +209,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
     }
     options.small_memory = config.small_memory.unwrap_or(false);
+    options.large_windows = config.large_windows.unwrap_or(false);
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

@@ -29,14 +29,20 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Some 4 MiB for a layer, and what its decoder keeps: of windows up to 32 MiB, no more than that together.
-    pub(crate) const WIDE: Room = Room { chunk: 256 << 10, depth: 6, at_once: 3, window: 128 << 20 };
+    /// Some 4 MiB for a layer, and what its decoder keeps: no more than 32 MiB together.
+    pub(crate) const WIDE: Room = Room { chunk: 256 << 10, depth: 6, at_once: 3, window: 32 << 20 };
+    /// The same where more may be taken for a large window.
+    const LARGE: Room = Room { window: 128 << 20, ..Room::WIDE };
     /// Less than 1 MiB, and a decoder's window.
     pub(crate) const SMALL: Room = Room { chunk: 64 << 10, depth: 3, at_once: 1, window: 8 << 20 };
 
     /// What an engine with these options may take.
     pub(crate) fn of(options: &Options) -> Room {
-        if options.small_memory { Room::SMALL } else { Room::WIDE }
+        match (options.small_memory, options.large_windows) {
+            (true, _) => Room::SMALL,
+            (false, false) => Room::WIDE,
+            (false, true) => Room::LARGE,
+        }
     }
 }
 
