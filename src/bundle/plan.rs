@@ -111,6 +111,7 @@ impl Made<'_> {
                 no_shm: false,
                 uts: namespaces.uts,
                 net: namespaces.net,
+                keep_net: false,
                 own_cgroups: namespaces.own_cgroups,
                 net_requests: Vec::new(),
                 resolver: None,
