@@ -66,9 +66,10 @@ impl Containers {
     pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
         for _ in 0..TURNS {
             match self.view_as_it_is(reference, access, op) {
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => std::thread::sleep(TURN),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => op.map_or(Ok(()), Op::check)?,
                 other => return other,
             }
+            std::thread::sleep(TURN);
         }
         self.view_as_it_is(reference, access, op)
     }
