@@ -260,7 +260,9 @@ fn compressed_and_broken_archives() {
     std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), &plain).expect("write");
     put(&root, &id, "/tmp", child.wait_with_output().expect("gzip").stdout).expect("put");
     assert_eq!(get(&root, &id, "/tmp/zipped")["zipped"].4, b"content");
-    fails(put(&root, &id, "/tmp", plain[..700].to_vec()), ErrorKind::Invalid, "unexpected end of the archive");
+    fails(put(&root, &id, "/tmp", plain[..515].to_vec()), ErrorKind::Invalid, "unexpected end of the archive");
+    // Only what fills the last block is missing: Go's reader, and so dockerd, takes that.
+    put(&root, &id, "/tmp", plain[..700].to_vec()).expect("a file without its padding");
     assert!(put(&root, &id, "/tmp", vec![b'x'; 2048]).is_err());
     put(&root, &id, "/tmp", Vec::new()).expect("an empty archive holds nothing");
 }
