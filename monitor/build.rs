@@ -28,7 +28,8 @@ fn compile(source: &str, name: &str, program: &str) {
         "-nostartfiles",
         "-nostdlib",
         "-static",
-        "-Wl,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096",
+        // Nobody unwinds it.
+        "-Wl,--no-eh-frame-hdr,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096",
     ] {
         rustc.args(["-C", &format!("link-arg={arg}")]);
     }

@@ -545,9 +545,8 @@ static void *wait_for_event(void *events) {
     coracle_status status;
     /* The other thread's looks may be in the way of the first attempts. */
     int tries = 1000;
-    do {
-        status = coracle_events_next(events, -1, &json, NULL);
-    } while (status == CORACLE_EMISUSE && tries--);
+    while ((status = coracle_events_next(events, -1, &json, NULL)) == CORACLE_EMISUSE && tries--)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
     return (void *)(intptr_t)status;
 }
 
