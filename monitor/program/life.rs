@@ -42,6 +42,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
         monitor.answer_start(Failure::default());
         monitor.watch_oom();
     }
+    sys::drop_stack();
     let mut events = [EpollEvent::default(); 32];
     loop {
         let count = sys::epoll_wait(monitor.epoll, &mut events, monitor.wait_ms()).unwrap_or(0);

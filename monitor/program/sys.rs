@@ -41,7 +41,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
+    READ 0 63; WRITE 1 64; CLOSE 3 57; MMAP 9 222; MUNMAP 11 215; MADVISE 28 233; RT_SIGACTION 13 134; RT_SIGPROCMASK 14 135; IOCTL 16 29;
     NANOSLEEP 35 101; PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200; CONNECT 42 203;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
@@ -644,6 +644,21 @@ pub fn map_file(fd: i32, length: usize) -> Result<&'static [u8]> {
 
 pub fn unmap(memory: &'static [u8]) {
     let _ = sys!(MUNMAP, memory.as_ptr(), memory.len());
+}
+
+/// Gives the memory back that earlier calls used of the stack, below what is in use now.
+#[inline(never)]
+pub fn drop_stack() {
+    const DONTNEED: usize = 4;
+    // Where pages are larger this does nothing.
+    const PAGE: usize = 4 << 10;
+    // What this call and the next one use; and how deep others went, at most. The kernel keeps the room below a stack free.
+    const IN_USE: usize = 8 << 10;
+    const ROOM: usize = 512 << 10;
+    let here = 0u8;
+    let end = (&raw const here as usize).wrapping_sub(IN_USE) & !(PAGE - 1);
+    // An error says that not all of it is mapped: what is was given back.
+    let _ = sys!(MADVISE, end.wrapping_sub(ROOM), ROOM, DONTNEED);
 }
 
 /// Plain data of which every bit pattern is a value.
