@@ -43,7 +43,8 @@ pub unsafe extern "C" fn coracle_image_list(
 /// Makes an image of a root file system tar, plain or compressed.
 ///
 /// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
-/// rootfs_tar, user: gives the archive; NULL where it is to be fetched from "url". *out_id: the image's id; free it with coracle_free. Progress records go to op.
+/// rootfs_tar, user: gives the archive; NULL where it is to be fetched from "url". *out_id: the image's id; free it with
+/// coracle_free. Progress records go to op.
 ///
 /// Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
 /// (disk full).

@@ -1,5 +1,6 @@
-//! The language of build files, as text: lines ([`lines`]), instructions ([`instruction`]) and what they
-//! do to a configuration ([`apply`]), variables ([`expand`]), and the patterns of ignore files ([`ignore`]). Pure: nothing here looks at a file or an image.
+//! The language of build files, as text: lines ([`lines`]), instructions ([`instruction`]) and what they do to a
+//! configuration ([`apply`]), variables ([`expand`]), and the patterns of ignore files ([`ignore`]). Pure: nothing here
+//! looks at a file or an image.
 //!
 //! Texts of errors are those of docker 20.10, which clients and people know.
 
