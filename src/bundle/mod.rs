@@ -95,7 +95,7 @@ impl Place {
             boot_id: states.boot_id(),
         };
         start(waiting, &compile(&container), boot).map_err(|failed| match failed {
-            StartError::Engine(error) => error,
+            StartError::Engine(error) | StartError::Unheard(error) => error,
             StartError::Step(failure, sentence) => Error::os(&sentence, failure.errno),
         })
     }

@@ -5,7 +5,7 @@ use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccom
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Boot, StartError, Streams, sentence, spawn, start};
+use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
@@ -161,7 +161,32 @@ impl Containers {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(early(error)),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
+            Err(StartError::Unheard(error)) => self.recorded_start(found, &plan, error),
         }
+    }
+
+    /// How a start went whose monitor could not be heard, by its record: it writes that before it answers.
+    fn recorded_start(&self, found: &Found, plan: &plan::Plan, unheard: Error) -> std::result::Result<(), (Error, i32)> {
+        let (slot, before) = (found.row.slot, &found.now.state);
+        let until = Instant::now() + START_LIMIT;
+        while Instant::now() < until {
+            // In this order: the record of a monitor that is gone is its last.
+            let lives = self.states.has_monitor(slot);
+            if let (Ok(lives), Ok(Some(state))) = (lives, self.states.recorded(slot, &found.row.id)) {
+                if state.started_ns != 0 && state.started_ns != before.started_ns {
+                    return Ok(());
+                }
+                if !lives && state.monitor_pid != before.monitor_pid && state.failure != Failure::default() {
+                    let step = sentence(&plan.steps, state.failure.step);
+                    return Err(failure::of_start(state.failure, &step, &found.spec));
+                }
+                if !lives {
+                    break;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err((unheard, 128))
     }
 
     /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, or what became of the monitor.

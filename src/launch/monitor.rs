@@ -65,6 +65,8 @@ pub(crate) enum StartError {
     Engine(Error),
     /// A step of the plan failed: which, how, and its sentence.
     Step(Failure, String),
+    /// The monitor went to work, but what it said could not be received: its record tells what became of the start.
+    Unheard(Error),
 }
 
 impl From<Error> for StartError {
@@ -74,7 +76,7 @@ impl From<Error> for StartError {
 }
 
 /// How long a start may take: mounts of network file systems can hang, the caller must not for ever.
-const START_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// A monitor that waits for its plan. Dropped without one, it ends.
 pub(crate) struct Waiting(OwnedFd);
@@ -111,18 +113,23 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     // Our copies must be gone before the process can end: else its readers would never see the end.
     drop(boot.sessions);
     socket::send(ours.as_fd(), &request(DO_GO).to_bytes(), &[])?;
-    if !wait_fd(ours.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
-        return Err(Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch").into());
-    }
-    // The container may run by now: a want of memory here must not make a start of it that failed.
-    let answer = read_answer(ours.as_fd()).or_else(|error| match error.raw_os_error() {
-        Some(libc::ENOMEM | libc::ENOBUFS | libc::EMFILE | libc::ENFILE) => read_answer(ours.as_fd()),
-        _ => Err(error),
-    })?;
+    let answer = started(ours.as_fd())?;
     if answer.errno == 0 {
         return Ok(answer.value);
     }
     Err(StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step)))
+}
+
+/// What the monitor says of the start.
+fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
+    if !wait_fd(ours, Ready::Read, Some(START_LIMIT), None).map_err(StartError::Unheard)? {
+        return Err(Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch").into());
+    }
+    read_answer(ours).map_err(|error| match error.kind() {
+        ErrorKind::Unavailable => StartError::Engine(error),
+        // The container may run by now: a want of memory here must not make a start of it that failed.
+        _ => StartError::Unheard(error),
+    })
 }
 
 /// What step of a plan that was, in words.

@@ -2,8 +2,8 @@
 //! consistent engine, nothing is left over, and the same work can be done again. Monitors are told so, too.
 //!
 //! A run takes some points of each operation, of refusals one for each kind of file. With
-//! `CORACLE_TORTURE` set in the environment it takes all: killed, each call that may find the world outside of the program
-//! another one than the call before it did; refused, up to [`OFTEN`] of one call on one kind of file.
+//! `CORACLE_TORTURE` set in the environment it takes all: killed, each of its system calls; refused, up to [`OFTEN`] of one
+//! call on one kind of file.
 
 use crate::support::registry::Registry;
 use crate::support::*;
@@ -23,8 +23,6 @@ pub struct Point {
     count: usize,
     /// The kind of file that it is about.
     place: Option<&'static str>,
-    /// The world outside may be another one than at the point before.
-    fresh: bool,
 }
 
 /// How many of one call on one kind of file are refused, at the most.
@@ -45,49 +43,6 @@ const PLACES: &[(&str, &str)] = &[
     ("/run/c", "run directories"),
     ("/run/x", "exec records"),
     ("/sys/fs/cgroup", "control groups"),
-];
-
-/// System calls after which nothing but their own process has changed, and which wait for nobody. What they close or
-/// lock is let go by a kill as well.
-const INWARD: &[&str] = &[
-    "access",
-    "arch_prctl",
-    "brk",
-    "close",
-    "faccessat2",
-    "fcntl",
-    "flock",
-    "fstat",
-    "fstatfs",
-    "getdents64",
-    "getegid",
-    "geteuid",
-    "getgid",
-    "getpid",
-    "getrandom",
-    "gettid",
-    "getuid",
-    "lseek",
-    "madvise",
-    "mmap",
-    "mprotect",
-    "munmap",
-    "newfstatat",
-    "prctl",
-    "pread64",
-    "prlimit64",
-    "readlink",
-    "readlinkat",
-    "rseq",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "sched_getaffinity",
-    "set_robust_list",
-    "set_tid_address",
-    "sigaltstack",
-    "statfs",
-    "statx",
-    "uname",
 ];
 
 /// What is done, on what, and how one sees that it can be done again.
@@ -348,6 +303,26 @@ fn killed_while_it_removes_an_image() {
     killed(&UNTAG);
 }
 
+/// Who starts it cannot receive what its monitor says, not once: it is told all the same how the start went.
+#[test]
+fn told_nothing_of_its_start() {
+    let root = Root::new();
+    for call in ["recvmsg:error=EMFILE", "recvmsg:error=ENOMEM", "poll:error=ENOMEM"] {
+        let output = run(&root, &START, "all", &format!("inject={call}:when=1+"));
+        assert!(told_to(&root, call.split(':').next().unwrap_or_default()), "{call}: not refused");
+        assert!(output.status.success(), "{call}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(root.status("target"), "running", "{call}");
+        after(&root, &START, call);
+        let broken = Operation { prepare: |root| drop(root.create("target", body(&["/nope"], json!({})))), ..START };
+        let output = run(&root, &broken, "all", &format!("inject={call}:when=1+"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("\"/nope\": stat /nope: no such file or directory"), "{call}: {said}");
+        let state = root.inspect("target").state;
+        assert_eq!((state.status.as_str(), state.exit_code), ("created", 127), "{call}");
+        root.engine.container_remove("target", RemoveContainer::default(), Some(&soon())).expect("remove");
+    }
+}
+
 #[test]
 fn told_of_a_full_disk() {
     let writes = [
@@ -484,12 +459,15 @@ pub fn killed_at(root: &Root, operation: &Operation, pick: &dyn Fn(Vec<Point>) -
     let _registry = registry(root, operation);
     let all = points(root, operation);
     assert!(all.len() > 100, "only {} system calls seen", all.len());
-    for point in pick(all) {
+    let picked = pick(all);
+    println!("{:?}: to be killed at {} points", operation.words[0], picked.len());
+    for point in picked {
+        let what = format!("{:?} killed at {point:?}", operation.words[0]);
+        let _named = Named(what.clone());
         let inject = format!("inject={}:signal=KILL:when={}", point.call, point.count);
         let output = run(root, operation, &point.call, &inject);
         let ended = output.status.signal() == Some(9) || output.status.code() == Some(0);
         assert!(ended, "{point:?}: {}", String::from_utf8_lossy(&output.stderr));
-        let what = format!("killed at {point:?}");
         after(root, operation, &what);
         look(&what);
     }
@@ -506,6 +484,7 @@ fn refused(error: &str, calls: &[&str], operations: &[&Operation]) -> BTreeSet<&
         }
         // Before it comes to the root, a program is being loaded.
         let points = points(&root, operation).into_iter().skip_while(|point| point.place.is_none());
+        let mut tried = 0;
         for point in points.filter(|point| calls.contains(&point.call.as_str())) {
             let call = if torture() { point.call.clone() } else { String::new() };
             let times = times.entry((call, point.place)).or_default();
@@ -513,17 +492,31 @@ fn refused(error: &str, calls: &[&str], operations: &[&Operation]) -> BTreeSet<&
                 continue;
             }
             *times += 1;
+            tried += 1;
+            let what = format!("{:?} with {error} at {point:?}", operation.words[0]);
+            let _named = Named(what.clone());
             let inject = format!("inject={}:error={error}:when={}", point.call, point.count);
             let output = run(&root, operation, &point.call, &inject);
-            let what = format!("{:?} with {error} at {point:?}", operation.words[0]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.code().is_some_and(|code| code != 101), "{what}: {:?}: {said}", output.status);
             let silenced = || told_to(&root, "write(2<");
             assert!(output.status.success() || !said.trim().is_empty() || silenced(), "{what}: failed without a word");
             after(&root, operation, &what);
         }
+        println!("{:?}: {tried} system calls refused with {error}", operation.words[0]);
     }
     times.into_keys().filter_map(|(_, place)| place).collect()
+}
+
+/// What is being tried. A test that fails meanwhile, wherever it does, says it.
+struct Named(String);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was: {}", self.0);
+        }
+    }
 }
 
 /// Whether the call that was refused begins so.
@@ -627,7 +620,7 @@ fn points(root: &Root, operation: &Operation) -> Vec<Point> {
     after(root, operation, "traced");
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, usize)> = BTreeSet::new();
-    let (mut points, mut fresh) = (Vec::new(), true);
+    let mut points = Vec::new();
     let trace = String::from_utf8_lossy(&trace);
     for line in trace.lines() {
         // With threads, each line begins with the number of its own.
@@ -641,19 +634,16 @@ fn points(root: &Root, operation: &Operation) -> Vec<Point> {
         let place = PLACES.iter().find(|(part, _)| rest.contains(part)).map(|(_, place)| *place);
         // The same one of another thread is the same point.
         if seen.insert((call, *count)) {
-            points.push(Point { call: call.to_owned(), count: *count, place, fresh });
+            points.push(Point { call: call.to_owned(), count: *count, place });
         }
-        let looks =
-            matches!(call, "open" | "openat" | "openat2") && !rest.contains("O_CREAT") && !rest.contains("O_TRUNC");
-        fresh = !looks && !INWARD.contains(&call);
     }
     points
 }
 
-/// Some of the points, evenly; when torture was asked for, all that may differ.
+/// Some of the points, evenly; when torture was asked for, all.
 pub fn chosen(all: Vec<Point>, some: usize) -> Vec<Point> {
     if torture() {
-        return all.into_iter().filter(|point| point.fresh).collect();
+        return all;
     }
     let step = all.len().div_ceil(some).max(1);
     all.into_iter().skip(step / 2).step_by(step).collect()
