@@ -26,6 +26,7 @@
 //! Nothing is ever printed, no signal is raised (SIGPIPE) and no process-wide state is kept.
 
 mod api;
+mod document;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;

@@ -1,6 +1,7 @@
 //! The router: a request in, an answer out. It knows no socket.
 
 use crate::api::Call;
+use crate::document::Documents;
 use crate::json;
 use crate::message::{BodyOut, Headers, Request, Response};
 use crate::query::{Query, decode};
@@ -25,6 +26,7 @@ struct Inner {
     engine: Engine,
     options: RouterOptions,
     watch: Watch,
+    documents: Documents,
 }
 
 impl Router {
@@ -34,7 +36,7 @@ impl Router {
     }
     /// The API of `engine`.
     pub fn with(engine: Engine, options: RouterOptions) -> Router {
-        Router(Arc::new(Inner { engine, options, watch: Watch::default() }))
+        Router(Arc::new(Inner { engine, options, watch: Watch::default(), documents: Documents::default() }))
     }
     /// The engine behind it.
     pub fn engine(&self) -> &Engine {
@@ -42,6 +44,9 @@ impl Router {
     }
     pub(crate) fn watch(&self) -> &Watch {
         &self.0.watch
+    }
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.0.documents
     }
     pub(crate) fn cors(&self) -> bool {
         self.0.options.api_cors_header.as_deref().is_some_and(|v| !v.is_empty())

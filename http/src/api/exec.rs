@@ -2,6 +2,7 @@
 
 use super::containers::terminal_size;
 use super::{Call, document, empty};
+use crate::document::Document;
 use crate::message::{Duplex, Response};
 use crate::schema;
 use crate::stream::{self, Frames};
@@ -19,7 +20,7 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
 }
 
 /// The document, which must not be empty.
-fn body(call: &mut Call) -> Result<Vec<u8>> {
+fn body(call: &mut Call) -> Result<Document> {
     let text = call.document()?;
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::invalid("got EOF while reading request body"));

@@ -11,6 +11,7 @@ pub(crate) mod system;
 pub(crate) mod unbuilt;
 pub(crate) mod volumes;
 
+use crate::document::Document;
 use crate::json;
 use crate::message::{BodyOut, Produce, Request, Response, Sink};
 use crate::query::Query;
@@ -18,7 +19,7 @@ use crate::router::{Router, check_json, error_answer};
 use crate::versions::Version;
 use coracle::{Engine, Error, ErrorKind, Result};
 use serde::Serialize;
-use std::io::{ErrorKind as IoKind, Read};
+use std::io::ErrorKind as IoKind;
 
 /// A route's function.
 pub(crate) type Handler = fn(Call) -> Result<Response>;
@@ -33,24 +34,13 @@ pub(crate) struct Call {
     pub(crate) request: Request,
 }
 
-/// Documents are small; whatever is larger is no document.
-const MAX_DOCUMENT: u64 = 4 << 20;
-
 impl Call {
     pub(crate) fn engine(&self) -> &Engine {
         self.router.engine()
     }
-    /// The request's document, read whole. Errors: too large, or the body is malformed.
-    pub(crate) fn document(&mut self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let body = &mut self.request.body;
-        match body.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes) {
-            Ok(_) if bytes.len() as u64 > MAX_DOCUMENT => {
-                Err(Error::invalid(format!("the request body is larger than {MAX_DOCUMENT} bytes")))
-            }
-            Ok(_) => Ok(bytes),
-            Err(error) => Err(body_error(&error)),
-        }
+    /// The request's document, read whole. Errors: too large, by itself or with others', or the body is malformed.
+    pub(crate) fn document(&mut self) -> Result<Document> {
+        self.router.documents().read(&mut self.request.body, body_error)
     }
     pub(crate) fn check_json(&self) -> Result<()> {
         check_json(&self.request.headers, self.request.body.is_empty())
