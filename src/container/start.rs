@@ -166,7 +166,12 @@ impl Containers {
     }
 
     /// How a start went whose monitor could not be heard, by its record: it writes that before it answers.
-    fn recorded_start(&self, found: &Found, plan: &plan::Plan, unheard: Error) -> std::result::Result<(), (Error, i32)> {
+    fn recorded_start(
+        &self,
+        found: &Found,
+        plan: &plan::Plan,
+        unheard: Error,
+    ) -> std::result::Result<(), (Error, i32)> {
         let (slot, before) = (found.row.slot, &found.now.state);
         let until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
