@@ -201,7 +201,7 @@ impl<'a> Child<'a> {
             OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
             OP_MOUNT_HERE => self.mount_here(p),
             OP_VOLUME => self.volume(p),
-            OP_OTHERS_DEV => self.others_dev(p.u32() != 0),
+            OP_OTHERS_DEV => self.others_dev(p.u32()),
             _ if code >= OP_STRING => Ok(()),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
@@ -452,9 +452,16 @@ impl<'a> Child<'a> {
         Ok(tree)
     }
 
-    /// Terminals come from the `pts` of a `/dev` that was bound, as the container's processes find them there.
-    fn others_dev(&mut self, console: bool) -> Step {
-        self.console = if console { Console::Others } else { Console::None };
+    /// Terminals come from a `pts` that was bound, as the container's processes find them there.
+    fn others_dev(&mut self, what: u32) -> Step {
+        self.console = match what {
+            _ if what & OTHERS_NOT_CONSOLE != 0 => Console::Own,
+            _ if what & OTHERS_CONSOLE != 0 => Console::Others,
+            _ => Console::None,
+        };
+        if what & OTHERS_PTS == 0 {
+            return Ok(());
+        }
         match sys::openat2(self.root, b"dev/pts\0", O_PATH | O_DIRECTORY, 0, FIXED) {
             Ok(pts) if sys::fs_magic(pts) == Ok(DEVPTS_MAGIC) => {
                 self.devpts = pts;
@@ -643,6 +650,10 @@ impl<'a> Child<'a> {
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
         const TIOCSCTTY: usize = 0x540e;
+        if self.devpts < 0 {
+            // What was bound to /dev/pts is no place of terminals.
+            return Err(errno(ENODEV));
+        }
         if os(sys::fs_magic(self.devpts))? != DEVPTS_MAGIC {
             return Err(errno(EINVAL));
         }

@@ -91,6 +91,7 @@ pub const EINPROGRESS: i32 = 115;
 pub const EACCES: i32 = 13;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
+pub const ENODEV: i32 = 19;
 pub const ENOTDIR: i32 = 20;
 pub const EINVAL: i32 = 22;
 pub const ENAMETOOLONG: i32 = 36;

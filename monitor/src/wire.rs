@@ -154,9 +154,15 @@ pub const OP_OWN_STREAMS: u16 = 31;
 /// target, str name of the volume: the file system that is the root of that namespace is mounted here, too.
 pub const OP_VOLUME: u16 = 32;
 
-/// u32 console (1: a terminal is mounted on its `console`, where it has one): `/dev` is a directory of somebody else's, in
-/// which nothing is made. Its `pts` is where terminals come from.
+/// u32 `OTHERS_*`: all of `/dev`, or a part of it, is somebody else's. A terminal is mounted on no console unless one of
+/// them says so.
 pub const OP_OTHERS_DEV: u16 = 33;
+/// Terminals come from the `/dev/pts` that is there.
+pub const OTHERS_PTS: u32 = 1;
+/// A terminal is mounted on the `/dev/console` that is there, if there is one: nothing may be made.
+pub const OTHERS_CONSOLE: u32 = 2;
+/// A terminal is mounted on `/dev/console`, which is made if it is not there.
+pub const OTHERS_NOT_CONSOLE: u32 = 4;
 
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.

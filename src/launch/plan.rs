@@ -260,19 +260,14 @@ pub(crate) fn compile(c: &Container) -> Plan {
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
     root(&mut plan, c);
     proc(&mut plan);
-    let others_dev = c.mounts.iter().find_map(bound_dev);
-    match others_dev {
+    match bound(c, "/dev") {
         None => dev(&mut plan, c),
         // Nothing is made in what belongs to the host.
         Some(_) => nodes(&mut plan, c.nodes.iter().filter(|node| !node.path.starts_with("/dev/"))),
     }
     sys(&mut plan, c);
     user_mounts(&mut plan, c);
-    if let Some(propagation) = others_dev {
-        // The host would see what is mounted on its console.
-        let hidden = propagation & libc::MS_SHARED == 0;
-        plan.op(OP_OTHERS_DEV, "use the /dev that was bound").u32(u32::from(hidden));
-    }
+    others_dev(&mut plan, c);
     for (name, value) in &c.sysctls {
         plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
     }
@@ -674,7 +669,9 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
     let (uid, gid) = (uid.to_string(), gid.to_string());
     let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", &gid), ("uid", &uid)];
     let pts = if c.users.is_some() { &pts[..] } else { &pts[..4] };
-    mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, pts);
+    if bound(c, "/dev/pts").is_none() {
+        mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, pts);
+    }
     shared_memory(plan, c);
     mount_here(plan, "mqueue", "/dev", "mqueue", NOSUID | NODEV | NOEXEC, "");
     nodes(plan, c.nodes.iter());
@@ -699,12 +696,29 @@ fn nodes<'a>(plan: &mut PlanWriter, nodes: impl Iterator<Item = &'a DeviceNode>)
     }
 }
 
-/// The propagation (`MS_*`) of a bind mount that takes the place of the container's own `/dev`.
-fn bound_dev(mount: &Mount) -> Option<u64> {
-    match mount {
-        Mount::Bind { target, propagation, .. } if target == "/dev" => Some(*propagation),
+/// The propagation (`MS_*`) of a bind mount that takes the place of the container's own `/dev`, or of something in it.
+fn bound(c: &Container, path: &str) -> Option<u64> {
+    c.mounts.iter().find_map(|mount| match mount {
+        Mount::Bind { target, propagation, .. } if target == path => Some(*propagation),
         _ => None,
+    })
+}
+
+/// Where terminals come from, and what they are mounted on, if that is not the container's own.
+fn others_dev(plan: &mut PlanWriter, c: &Container) {
+    let [dev, pts, console] = ["/dev", "/dev/pts", "/dev/console"].map(|path| bound(c, path));
+    if dev.or(pts).or(console).is_none() {
+        return;
     }
+    // The host would see what is mounted on its console.
+    let seen = dev.into_iter().chain(console).any(|propagation| propagation & libc::MS_SHARED != 0);
+    let terminals = if dev.or(pts).is_some() { OTHERS_PTS } else { 0 };
+    let console = match dev {
+        _ if seen => 0,
+        Some(_) => OTHERS_CONSOLE,
+        None => OTHERS_NOT_CONSOLE,
+    };
+    plan.op(OP_OTHERS_DEV, "use what was bound in /dev").u32(terminals | console);
 }
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {

@@ -172,6 +172,7 @@ fn put_while_it_waits_for_its_restart() {
     assert_eq!(root.exec(&id, &["sh", "-c", "ls /l"]).out().lines().count(), 6);
 }
 
+// operation: PUT /containers/{name}/archive
 #[test]
 fn put_into_running_and_stopped() {
     let root = Root::new();

@@ -34,7 +34,7 @@ fn hostname_and_domainname() {
     let output = root.sh_with(script, more).ok();
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!((lines[0], lines[2]), ("boat", "sea.example"));
-    assert!(lines[1].starts_with("boat"), "{output}");
+    assert_eq!((lines[1], lines[3]), ("boat", "boat"), "without a network it is not in /etc/hosts: {output}");
     let id = root.sleeper("default-name");
     assert_eq!(root.exec(&id, &["hostname"]).ok(), id[..12]);
 }
@@ -76,6 +76,9 @@ fn group_add() {
     let output = root.sh_with("id -G", host(json!({ "GroupAdd": ["audio", "4321"] }))).ok();
     let groups: Vec<&str> = output.split(' ').collect();
     assert!(groups.contains(&"29") && groups.contains(&"4321"), "{output}");
+    let unknown = root.create("", body(&["true"], host(json!({ "GroupAdd": ["no-such-group"] }))));
+    let refused = root.engine.container_start(&unknown, None, Some(&soon())).map(drop);
+    assert!(refused.expect_err("nobody has it").message().contains("no-such-group"));
 }
 
 #[test]
@@ -135,11 +138,17 @@ fn entrypoint_and_cmd_merge() {
     let id = root.create("defaults", json!({ "Image": IMAGE, "HostConfig": { "NetworkMode": "none" } }));
     assert_eq!(root.inspect(&id).path, "sh", "the image's Cmd");
     // An entrypoint drops the image's command.
-    let only = json!({ "Image": IMAGE, "Entrypoint": ["echo"], "HostConfig": { "NetworkMode": "none" } });
-    assert_eq!(root.inspect(&root.create("entry-only", only)).args, [""; 0]);
+    let only = json!({ "Image": IMAGE, "Entrypoint": "env", "HostConfig": { "NetworkMode": "none" } });
+    let id = root.create("entry-only", only);
+    root.start(&id);
+    root.wait(&id);
+    assert!(root.logs(&id).out().contains("HOME=/root") && root.inspect(&id).args.is_empty());
     // A string is one word, not a command line.
     let one = json!({ "Image": IMAGE, "Cmd": "sleep 1", "HostConfig": { "NetworkMode": "none" } });
-    assert_eq!(root.inspect(&root.create("one-word", one)).path, "sleep 1");
+    let id = root.create("one-word", one);
+    assert_eq!(root.inspect(&id).path, "sleep 1");
+    let refused = root.engine.container_start(&id, None, Some(&soon())).map(drop);
+    fails(refused, ErrorKind::Invalid, r#"exec: "sleep 1": executable file not found in $PATH"#);
 }
 
 // field: Config.WorkingDir
@@ -263,28 +272,96 @@ fn the_dev_of_the_host() {
     assert_eq!(std::fs::read_dir(&dir).expect("list").count(), 1);
 }
 
+/// Parts of the host's `/dev`, each in the place of the container's own.
 // field: HostConfig.Binds
+#[test]
+fn parts_of_the_dev_of_the_host() {
+    let root = Root::new();
+    let consoles = || {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        table.lines().filter(|line| line.contains(" /dev/")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = consoles();
+    let binds = json!(["/dev/pts:/dev/pts", "/dev/console:/dev/console", "/dev/null:/dev/null"]);
+    let script = "tty; awk '$5 ~ \"^/dev/(pts|console|null)$\" { print $5, $4 }' /proc/self/mountinfo; \
+                  stat -c %t:%T /dev/console $(tty); echo x >/dev/null; test -c /dev/zero && test -d /dev/shm && echo there; echo ready; read line";
+    let look = |binds: &Value, tty: bool| {
+        let more = json!({ "Tty": tty, "OpenStdin": true, "HostConfig": { "Binds": binds } });
+        let id = root.create("", body(&["sh", "-c", script], more));
+        root.start(&id);
+        root.wait_for("its output", || root.logs(&id).out().contains("ready"));
+        assert_eq!(consoles(), before, "nothing of it shows on the host");
+        let lines: Vec<String> = root.logs(&id).out().lines().map(|line| line.trim().to_owned()).collect();
+        (id, lines)
+    };
+    // The host's terminals, one of which is the container's, on its console.
+    let (id, lines) = look(&binds, true);
+    let terminal = lines[0].clone();
+    assert!(terminal.starts_with("/dev/pts/") && std::path::Path::new(&terminal).exists(), "{lines:?}");
+    let number = terminal.trim_start_matches("/dev/pts");
+    let mut mounts = lines[1..5].to_vec();
+    mounts.sort();
+    let console = format!("/dev/console {number}");
+    assert_eq!(mounts, [console.as_str(), "/dev/console /console", "/dev/null /null", "/dev/pts /"]);
+    assert_eq!(lines[5], lines[6], "the console is the terminal");
+    assert_eq!(lines[7], "there", "the rest of /dev is its own");
+    // So are those of an exec.
+    let exec = root.exec_with(&id, json!({ "Cmd": ["tty"], "Tty": true, "AttachStdout": true }), b"").out();
+    assert!(exec.starts_with("/dev/pts/") && exec.trim() != terminal, "{exec}");
+    let (_, lines) = look(&binds, false);
+    assert_eq!((lines[0].as_str(), lines[4].as_str()), ("not a tty", "5:1"), "the host's console: {lines:?}");
+    // Each alone.
+    let (_, lines) = look(&json!(["/dev/console:/dev/console"]), true);
+    assert_eq!(lines[0], "/dev/pts/0");
+    for (bind, why) in [
+        ("/dev/ptmx:/dev/ptmx", "it is the container's own device"),
+        ("/dev/zero:/dev/null", "only the host's own may take its place"),
+        ("/tmp:/dev/pts/0", "it is the container's own device"),
+        ("named:/dev/pts", "it is the container's own device"),
+    ] {
+        let refused = root.try_create("", body(&["true"], host(json!({ "Binds": [bind] }))));
+        fails(refused, ErrorKind::Invalid, why);
+    }
+    // A directory without terminals has none to give.
+    let none = json!({ "Tty": true, "HostConfig": { "Binds": [format!("{}:/dev/pts", root.dir.display())] } });
+    let id = root.create("", body(&["true"], none));
+    let refused = root.engine.container_start(&id, None, Some(&soon())).map(drop);
+    fails(refused, ErrorKind::Internal, "set up the standard streams: no such device");
+}
+
+// field: HostConfig.Binds
+// field: HostConfig.Mounts.BindOptions.Propagation
 #[test]
 fn bind_propagation() {
     let root = Root::new();
     let dir = root.dir.join("spread");
     std::fs::create_dir(&dir).expect("mkdir");
     let at = dir.display();
-    let script = "grep ' /b ' /proc/self/mountinfo";
-    let tags = |mode: &str| {
-        let output = root.sh_with(script, host(json!({ "Binds": [format!("{at}:/b{mode}")] }))).ok();
-        (output.contains(" shared:"), output.contains(" master:"))
-    };
-    for mode in ["", ":private", ":rprivate", ":ro,rprivate"] {
-        assert_eq!(tags(mode), (false, false), "{mode}");
-    }
     // A mount of the host arrives only where the client asked for it.
+    let mut modes = vec![("", ""), (":private", ""), (":rprivate", ""), (":ro,rprivate", "")];
     let shared = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-    if mounts(&shared).iter().any(|m| m.0 == "/")
-        && shared.lines().any(|l| l.contains(" / / ") && l.contains(" shared:"))
-    {
-        assert_eq!(tags(":rslave"), (false, true));
-        assert_eq!(tags(":rshared"), (true, false));
+    if shared.lines().any(|l| l.contains(" / / ") && l.contains(" shared:")) {
+        modes.extend([(":slave", "master"), (":rslave", "master"), (":shared", "shared"), (":ro,rshared", "shared")]);
+    }
+    let short: Vec<String> = modes.iter().enumerate().map(|(n, (mode, _))| format!("{at}:/short{n}{mode}")).collect();
+    let long: Vec<Value> = modes
+        .iter()
+        .enumerate()
+        .map(|(n, (mode, _))| {
+            let word = mode.trim_start_matches(":ro,").trim_start_matches(':');
+            json!({ "Type": "bind", "Source": dir, "Target": format!("/long{n}"), "ReadOnly": mode.contains("ro,"),
+                "BindOptions": { "Propagation": word } })
+        })
+        .collect();
+    let table = root.sh_with("cat /proc/self/mountinfo", host(json!({ "Binds": short, "Mounts": long }))).ok();
+    for (number, (mode, bond)) in modes.iter().enumerate() {
+        for form in ["short", "long"] {
+            let line = table.lines().find(|line| line.contains(&format!(" /{form}{number} "))).expect("a mount");
+            let head = line.split(" - ").next().unwrap_or_default();
+            let bonds: Vec<&str> = head.split(' ').skip(6).filter_map(|word| word.split(':').next()).collect();
+            assert_eq!(bonds.join(","), *bond, "{form} {mode}: {line}");
+            assert_eq!(head.split(' ').nth(5).expect("options").starts_with("ro"), mode.contains("ro,"), "{line}");
+        }
     }
     let bad = body(&["true"], host(json!({ "Binds": [format!("{at}:/b:sideways")] })));
     // The status (500) is dockerd's, for all that is wrong with a bind.
@@ -338,10 +415,14 @@ fn binds_hear_of_mounts_of_the_host_where_that_is_asked_for_and_nothing_else_doe
 #[test]
 fn tmpfs_with_options() {
     let root = Root::new();
-    let more = host(json!({ "Tmpfs": { "/scratch": "size=1m,mode=1770", "/plain": "" } }));
+    let words = "ro,exec,dev,suid,noatime,uid=5,nr_inodes=77";
+    let more = host(json!({ "Tmpfs": { "/scratch": "size=1m,mode=1770", "/plain": "", "/other": words } }));
     let output = root.sh_with("cat /proc/self/mountinfo; stat -c '%a' /scratch", more).ok();
     let (text, mode) = output.rsplit_once('\n').expect("two parts");
     assert_eq!(mode, "1770");
+    let (options, _, more) = mount_at(text, "/other");
+    assert_eq!(options, "ro,noatime");
+    assert!(more.contains("uid=5") && more.contains("nr_inodes=77"), "{more}");
     let (options, kind, more) = mount_at(text, "/scratch");
     assert_eq!(kind, "tmpfs");
     assert!(more.contains("size=1024k"), "{more}");
@@ -408,6 +489,10 @@ fn capabilities_added_and_dropped() {
     assert_eq!(effective(json!({ "CapAdd": ["cap_net_admin"] }), "").0, DEFAULT | NET_ADMIN);
     assert_eq!(effective(json!({ "CapDrop": ["CHOWN"] }), "").0, DEFAULT & !CHOWN);
     assert_eq!(effective(json!({ "CapDrop": ["ALL"] }), "").0, 0);
+    let own = std::fs::read_to_string("/proc/self/status").expect("our status");
+    let all = u64::from_str_radix(&proc_status(&own, "CapBnd"), 16).expect("a mask");
+    assert_eq!(effective(json!({ "CapAdd": ["ALL"] }), ""), (all, all), "all that the host has");
+    assert_eq!(effective(json!({ "CapAdd": ["all"], "CapDrop": ["CAP_KILL"] }), ""), (all & !KILL, all & !KILL));
     assert_eq!(effective(json!({ "CapDrop": ["ALL"], "CapAdd": ["KILL"] }), ""), (KILL, KILL));
     assert_eq!(effective(json!({}), "games"), (0, DEFAULT), "a user without root's id");
     let bad = body(&["true"], host(json!({ "CapAdd": ["FLY"] })));
@@ -445,6 +530,12 @@ fn devices_and_their_rights() {
     assert!(output.err().contains("Operation not permitted"), "{}", output.err());
 }
 
+/// Whether this program has a right: the number of its `CAP_`.
+fn has_right(number: u32) -> bool {
+    let own = std::fs::read_to_string("/proc/self/status").expect("our status");
+    u64::from_str_radix(&proc_status(&own, "CapEff"), 16).expect("a mask") >> number & 1 == 1
+}
+
 // field: HostConfig.Ulimits
 // field: HostConfig.Ulimits.Name
 // field: HostConfig.Ulimits.Soft
@@ -452,26 +543,55 @@ fn devices_and_their_rights() {
 #[test]
 fn ulimits() {
     let root = Root::new();
-    let limits = json!({ "Ulimits": [
-        { "Name": "nofile", "Soft": 100, "Hard": 200 }, { "Name": "core", "Soft": 0, "Hard": 0 },
-        { "Name": "stack", "Soft": 4_194_304, "Hard": 8_388_608 } ] });
-    let text = root.sh_with("cat /proc/self/limits", host(limits)).ok();
+    // All that there are, by the kernel's names of them.
+    let all = [
+        ("core", "core file size", 0, 0),
+        ("cpu", "cpu time", 1000, 2000),
+        ("data", "data size", 1 << 30, 1 << 31),
+        ("fsize", "file size", 1 << 20, -1),
+        ("locks", "file locks", 10, 20),
+        ("memlock", "locked memory", 65_536, 131_072),
+        ("msgqueue", "msgqueue size", 4096, 8192),
+        ("nice", "nice priority", 0, if has_right(24) { 5 } else { 0 }),
+        ("nofile", "open files", 100, 200),
+        ("nproc", "processes", 50, 60),
+        ("rss", "resident set", 1 << 20, 1 << 21),
+        ("rtprio", "realtime priority", 0, if has_right(24) { 2 } else { 0 }),
+        ("rttime", "realtime timeout", 1000, 2000),
+        ("sigpending", "pending signals", 70, 80),
+        ("stack", "stack size", 4_194_304, 8_388_608),
+        ("as", "address space", -1, -1),
+    ];
+    let asked: Vec<Value> =
+        all.iter().map(|(name, _, soft, hard)| json!({ "Name": name, "Soft": soft, "Hard": hard })).collect();
+    let text = root.sh_with("cat /proc/self/limits", host(json!({ "Ulimits": asked }))).ok();
     let row = |name: &str| {
         let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
         line[name.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(row("Max open files"), "100 200");
-    assert_eq!(row("Max core file size"), "0 0");
-    assert_eq!(row("Max stack size"), "4194304 8388608");
+    for (name, kernel, soft, hard) in all {
+        let word = |limit: i64| if limit == -1 { "unlimited".to_owned() } else { limit.to_string() };
+        assert_eq!(row(&format!("Max {kernel} ")), format!("{} {}", word(soft), word(hard)), "{name}");
+    }
+    for (limit, text) in [
+        (json!({ "Name": "nofiles", "Soft": 1, "Hard": 1 }), "wrong rlimit value: RLIMIT_NOFILES"),
+        (json!({ "Name": "nofile", "Soft": 2, "Hard": 1 }), "nofile"),
+    ] {
+        let id = root.create("", body(&["true"], host(json!({ "Ulimits": [limit] }))));
+        let refused = root.engine.container_start(&id, None, Some(&soon())).map(drop);
+        fails(refused, ErrorKind::Internal, text);
+    }
 }
 
 // field: HostConfig.Sysctls
 #[test]
 fn sysctls() {
     let root = Root::new();
-    let config = json!({ "Sysctls": { "kernel.msgmax": "4242", "net.ipv4.ip_forward": "1" } });
-    let output = root.sh_with("cat /proc/sys/kernel/msgmax /proc/sys/net/ipv4/ip_forward", host(config)).ok();
-    assert_eq!(output, "4242\n1");
+    let config = json!({ "Sysctls": { "kernel.msgmax": "4242", "net/ipv4/ip_forward": "1",
+        "net.ipv4.ip_local_port_range": "2000 3000", "fs.mqueue.msg_max": "33" } });
+    let script = "cd /proc/sys; cat kernel/msgmax net/ipv4/ip_forward net/ipv4/ip_local_port_range fs/mqueue/msg_max";
+    let output = root.sh_with(script, host(config)).ok();
+    assert_eq!(output, "4242\n1\n2000\t3000\n33");
     // One that is the host's is refused, and not set.
     let before = std::fs::read_to_string("/proc/sys/kernel/panic").expect("read");
     let result = root.try_create("", body(&["true"], host(json!({ "Sysctls": { "kernel.panic": "77" } }))));
@@ -504,8 +624,16 @@ fn shared_memory_size() {
 #[test]
 fn oom_score() {
     let root = Root::new();
-    let output = root.sh_with("cat /proc/self/oom_score_adj", host(json!({ "OomScoreAdj": 321 }))).ok();
-    assert_eq!(output, "321");
+    // Less than what this program has takes a right that it may not have.
+    let least = if has_right(24) { -1000 } else { 0 };
+    for score in [321, least, 1000] {
+        let output = root.sh_with("cat /proc/self/oom_score_adj", host(json!({ "OomScoreAdj": score }))).ok();
+        assert_eq!(output, score.to_string());
+    }
+    for score in [-1001, 1001] {
+        let refused = root.try_create("", body(&["true"], host(json!({ "OomScoreAdj": score }))));
+        fails(refused, ErrorKind::Invalid, "range for oom score adj is [-1000, 1000]");
+    }
 }
 
 // field: HostConfig.Dns
@@ -635,17 +763,48 @@ fn cgroup_limits_are_the_kernel_s() {
 #[test]
 fn memory_without_swap_limit_doubles() {
     let root = Root::new();
-    let id = root.create("memory", body(&["true"], host(json!({ "Memory": 32 << 20 }))));
-    assert_eq!(root.inspect(&id).host_config.resources.memory_swap, 64 << 20);
+    let id = root.create("memory", body(&["sleep", "1000"], host(json!({ "Memory": 32 << 20 }))));
+    let told = root.inspect(&id).host_config.resources.memory_swap;
+    root.start(&id);
+    // A kernel may not count swap: then there is nothing to bound, and the client was told.
+    let limit = |id: &str| {
+        let cgroups = Cgroups::of(root.pid(id));
+        let (unified, path) = (Cgroups::unified(), cgroups.path("memory"));
+        let dir = format!("/sys/fs/cgroup{}{path}", if unified { "" } else { "/memory" });
+        let file = if unified { "memory.swap.max" } else { "memory.memsw.limit_in_bytes" };
+        std::fs::read_to_string(format!("{dir}/{file}")).ok().map(|text| text.trim().to_owned())
+    };
+    let Some(bytes) = limit(&id) else { return assert_eq!(told, -1) };
+    // v2 counts swap alone.
+    assert_eq!((bytes.parse(), told), (Ok(if Cgroups::unified() { 32 << 20 } else { 64 << 20 }), 64 << 20));
+    // All swap that there is, and none.
+    let free = root.create("free", body(&["sleep", "1000"], host(json!({ "Memory": 32 << 20, "MemorySwap": -1 }))));
+    root.start(&free);
+    let most = limit(&free).expect("a limit");
+    assert!(most == "max" || most.parse().is_ok_and(|bytes: u64| bytes > 1 << 50), "{most}");
+    let all = json!({ "Memory": 32 << 20, "MemorySwap": 32 << 20, "MemorySwappiness": 0 });
+    let none = root.create("none", body(&["sleep", "1000"], host(all)));
+    root.start(&none);
+    assert_eq!(limit(&none).as_deref(), Some(if Cgroups::unified() { "0" } else { "33554432" }));
+    if !Cgroups::unified() {
+        assert_eq!(Cgroups::of(root.pid(&none)).read("memory", "memory.swappiness", ""), "0");
+        assert_ne!(Cgroups::of(root.pid(&free)).read("memory", "memory.swappiness", ""), "0");
+    }
 }
 
 // field: HostConfig.CgroupParent
 #[test]
 fn cgroup_parent() {
     let root = Root::new();
-    let id = root.sleeper_with("below", host(json!({ "CgroupParent": "/coracle-test-parent/inner" })));
-    let path = Cgroups::of(root.pid(&id)).path("pids");
-    assert_eq!(path, format!("/coracle-test-parent/inner/{id}"));
+    // Both forms begin at the root of the hierarchies.
+    for parent in ["/coracle-test-parent/inner", "coracle-test-parent//inner/"] {
+        let id = root.create("", body(&["sleep", "1000"], host(json!({ "CgroupParent": parent }))));
+        root.start(&id);
+        let cgroups = Cgroups::of(root.pid(&id));
+        for controller in ["pids", "memory"] {
+            assert_eq!(cgroups.path(controller), format!("/coracle-test-parent/inner/{id}"), "{parent}");
+        }
+    }
     drop(root);
     // A parent that the user named is the user's to remove.
     for controller in std::fs::read_dir("/sys/fs/cgroup").expect("cgroups").flatten() {
@@ -722,6 +881,12 @@ fn labels_and_image_defaults_are_kept() {
     let id = root.create("labelled", body(&["true"], json!({ "Labels": { "a": "1", "b": "" } })));
     let labels = root.inspect(&id).config.labels;
     assert_eq!(labels, StringMap::from([("a".into(), "1".into()), ("b".into(), String::new())]));
+    // Those of an image are its containers', who may change them.
+    let how = CommitContainer { repo: "labelled".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
+    let own = json!({ "Image": "labelled", "Labels": { "a": "2", "c": "3" } });
+    let labels = root.inspect(&root.create("own", body(&["true"], own))).config.labels;
+    assert_eq!(serde_json::to_value(labels).expect("JSON"), json!({ "a": "2", "b": "", "c": "3" }));
 }
 
 #[test]

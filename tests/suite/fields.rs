@@ -176,7 +176,6 @@ fn labels_and_profiles_of_other_kernels_are_refused_by_name() {
 // field: HostConfig.Mounts.Target
 // field: HostConfig.Mounts.ReadOnly
 // field: HostConfig.Mounts.BindOptions
-// field: HostConfig.Mounts.BindOptions.Propagation
 // field: HostConfig.Mounts.VolumeOptions
 // field: HostConfig.Mounts.VolumeOptions.Labels
 // field: HostConfig.Mounts.VolumeOptions.DriverConfig
@@ -198,9 +197,12 @@ fn mounts_in_their_long_form() {
         { "Type": "volume", "Source": "empty", "Target": "/bin-not", "VolumeOptions": { "NoCopy": true } },
         { "Type": "volume", "Target": "/anonymous" },
         { "Type": "tmpfs", "Target": "/memory", "TmpfsOptions": { "SizeBytes": 65536, "Mode": 0o700 } },
+        { "Type": "tmpfs", "Target": "/memory-ro", "ReadOnly": true },
+        { "Type": "volume", "Source": "kept-ro", "Target": "/volume-ro", "ReadOnly": true },
     ]);
     let script = "cat /ro/file; echo; echo x > /ro/y; echo x > /rw/y && echo written; ls /etc | grep -c passwd; \
-                  stat -c %a /memory; df -k /memory | tail -1 | awk '{print $2}'; grep ' /memory ' /proc/self/mountinfo";
+                  stat -c %a /memory; df -k /memory | tail -1 | awk '{print $2}'; grep ' /memory ' /proc/self/mountinfo; \
+                  awk '$5 ~ \"-ro$\" { split($6, all, \",\"); print $5, all[1] }' /proc/self/mountinfo";
     let id = root.create("long", body(&["sh", "-c", script], host(json!({ "Mounts": mounts }))));
     root.start(&id);
     root.wait(&id);
@@ -208,6 +210,7 @@ fn mounts_in_their_long_form() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(&lines[..5], ["of the host", "written", "1", "700", "64"], "{out} {err}");
     assert!(lines[5].contains("nosuid") && lines[5].contains("noexec"), "{out}");
+    assert_eq!(&lines[6..], ["/memory-ro ro", "/volume-ro ro"]);
     assert!(err.contains("Read-only file system"), "{err}");
     assert_eq!(std::fs::read_to_string(source.join("y")).expect("written to the host"), "x\n");
     let volume = root.engine.volume_inspect("kept").expect("a volume");
@@ -229,11 +232,13 @@ fn mounts_in_their_long_form() {
         ("/bin-not", "volume"),
         ("/etc", "volume"),
         ("/memory", "tmpfs"),
+        ("/memory-ro", "tmpfs"),
         ("/ro", "bind"),
         ("/rw", "bind"),
+        ("/volume-ro", "volume"),
     ];
     assert_eq!(kinds, want);
-    assert_eq!(detail.host_config.mounts.len(), 6, "inspect shows what was asked for");
+    assert_eq!(detail.host_config.mounts.len(), 8, "inspect shows what was asked for");
     for (mount, text) in [
         (json!({ "Type": "bind", "Source": "/no/such", "Target": "/t" }), "bind source path does not exist: /no/such"),
         (json!({ "Type": "npipe", "Source": "/x", "Target": "/t" }), "mount type unknown"),
@@ -436,6 +441,7 @@ fn lists_by_place_and_by_what_they_use() {
     for (key, value, want) in [
         ("network", "bridge", &["first"][..]),
         ("network", "none", &["third", "second"]),
+        ("network", &root.engine.network_inspect("bridge").expect("inspect").id, &["first"]),
         ("volume", "vol", &["first"]),
         ("volume", "/data", &["third", "first"]),
         ("isolation", "default", &["third", "second", "first"]),

@@ -16,6 +16,16 @@ fn checked(root: &Root, name: &str, test: Value, more: Value) -> String {
     root.sleeper_with(name, json!({ "Healthcheck": check }))
 }
 
+const DAY: i64 = 86_400_000 * MS;
+
+/// How long after midnight a moment is, in nanoseconds: `2026-11-22T03:04:05.678Z`.
+fn of_day(time: &str) -> i64 {
+    let parts: Vec<&str> = time.split(['T', ':', '.', 'Z']).collect();
+    let number = |at: usize| parts[at].parse::<i64>().unwrap_or_else(|_| panic!("{time}"));
+    let fraction = if parts.len() > 5 { format!("{:0<9}", parts[4]).parse().expect("digits") } else { 0 };
+    (number(1) * 3600 + number(2) * 60 + number(3)) * 1000 * MS + fraction
+}
+
 fn health(root: &Root, id: &str) -> Health {
     root.inspect(id).state.health.expect("a health")
 }
@@ -45,6 +55,9 @@ fn a_check_follows_the_container_s_health() {
     root.exec(&id, &["sh", "-c", "mkdir -p /tmp; touch /tmp/sick"]).ok();
     wait_for_health(&root, &id, "unhealthy");
     let sick = health(&root, &id);
+    // The second failure in a row made it so, not the first.
+    let failed = sick.log.iter().position(|result| result.exit_code == 1).expect("a failure");
+    let second = of_day(&sick.log[failed + 1].end);
     assert!(sick.failing_streak >= 2 && sick.log.last().expect("results").exit_code == 1, "{sick:?}");
     assert!(list_status(&root, &id).ends_with(" (unhealthy)"));
     root.exec(&id, &["rm", "/tmp/sick"]).ok();
@@ -62,6 +75,8 @@ fn a_check_follows_the_container_s_health() {
         told.len() == 3
     });
     assert_eq!(told, ["healthy", "unhealthy", "healthy"]);
+    let unhealthy = seen.iter().find(|e| e.action == "health_status: unhealthy").expect("it was told");
+    assert!((unhealthy.time_nano - second).rem_euclid(DAY) < DAY / 2, "told after one failure: {sick:?}");
     let checks: Vec<&Event> = seen.iter().filter(|e| e.action.starts_with("exec_")).take(3).collect();
     let command = "/bin/sh -c echo seen; test ! -e /tmp/sick";
     let actions: Vec<&str> = checks.iter().map(|e| e.action.as_str()).collect();
@@ -86,7 +101,13 @@ fn checks_go_on_while_no_program_is_there() {
     std::thread::sleep(Duration::from_millis(600));
     let last = health(&root, &id).log.pop().expect("a result");
     std::thread::sleep(Duration::from_millis(300));
-    assert!(health(&root, &id).log.pop().expect("a result").start > last.end, "the checks stopped");
+    let log = health(&root, &id).log;
+    assert!(log.last().expect("a result").start > last.end, "the checks stopped");
+    // Each begins an interval after the end of the one before it.
+    for pair in log.windows(2) {
+        let wait = (of_day(&pair[1].start) - of_day(&pair[0].end)).rem_euclid(DAY);
+        assert!((50 * MS..10_000 * MS).contains(&wait), "{wait} ns between two checks");
+    }
 }
 
 // field: Config.Healthcheck.Timeout
@@ -143,18 +164,54 @@ fn failures_in_the_start_period_do_not_count() {
         json!({ "StartPeriod": 600_000 * MS }),
     );
     wait_for_health(&root, &id, "unhealthy");
+    // And after the period, whatever was before.
+    let mut events = root.engine.events(&EventQuery::default()).expect("events");
+    let id = checked(&root, "late", json!(["CMD", "false"]), json!({ "StartPeriod": 300 * MS, "Retries": 1 }));
+    let seen = events_until(&mut events, |event| event.action == "health_status: unhealthy" && event.actor.id == id);
+    let started = seen.iter().find(|event| event.action == "start").expect("its start").time_nano;
+    let after = seen.last().expect("events").time_nano - started;
+    assert!(after >= 300 * MS, "unhealthy {after} ns after its start");
 }
 
 // field: Config.Healthcheck.Test
 #[test]
 fn what_is_left_out_comes_from_the_image_and_none_switches_off() {
     let root = Root::new();
-    let id = root.sleeper_with("off", json!({ "Healthcheck": { "Test": ["NONE"] } }));
-    assert_eq!(root.inspect(&id).state.health, None);
-    let id = root.sleeper_with("empty", json!({ "Healthcheck": { "Test": [], "Interval": 50 * MS } }));
-    assert_eq!(root.inspect(&id).state.health, None);
-    let before = root.create("before", body(&["true"], json!({ "Healthcheck": { "Test": ["CMD", "true"] } })));
-    assert_eq!(root.inspect(&before).state.health, None);
+    let check = json!({ "Test": ["CMD", "echo", "of the image"], "Interval": 50 * MS, "Retries": 1 });
+    let before = root.create("before", body(&["true"], json!({ "Healthcheck": check })));
+    assert_eq!(root.inspect(&before).state.health, None, "it was never started");
+    let how = CommitContainer { repo: "checked".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&before, &how, Some(&soon())).expect("commit");
+    let started = |name: &str, image: &str, check: Value| {
+        let mut more = json!({ "Image": image });
+        if !check.is_null() {
+            more["Healthcheck"] = check;
+        }
+        let id = root.create(name, body(&["sleep", "1000"], more));
+        root.start(&id);
+        id
+    };
+    // Nothing said, no test, a time alone: the rest is the image's. A test of its own has the image's times.
+    let inherits = [
+        ("all", Value::Null, "of the image\n", 0),
+        ("empty", json!({ "Test": [] }), "of the image\n", 0),
+        ("time", json!({ "Interval": 20 * MS }), "of the image\n", 0),
+        ("test", json!({ "Test": ["CMD-SHELL", "echo its own; exit 1"] }), "its own\n", 1),
+    ];
+    for (name, check, output, code) in inherits {
+        let id = started(name, "checked", check);
+        wait_for_health(&root, &id, if code == 0 { "healthy" } else { "unhealthy" });
+        let first = health(&root, &id).log[0].clone();
+        assert_eq!((first.output.as_str(), first.exit_code), (output, code), "{name}");
+    }
+    // Switched off; and nobody said what to run.
+    let off = started("off", "checked", json!({ "Test": ["NONE"] }));
+    let nothing = started("nothing", IMAGE, json!({ "Test": [], "Interval": 50 * MS }));
+    std::thread::sleep(Duration::from_millis(120));
+    for id in [off, nothing] {
+        assert_eq!(root.inspect(&id).state.health, None);
+        assert_eq!(root.engine.container_top(&id, "").expect("top").processes.len(), 1);
+    }
 }
 
 #[test]

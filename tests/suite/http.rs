@@ -168,6 +168,20 @@ fn an_exec_is_joined_both_ways_and_tells_its_code() {
     let (line, refused) = whole(&served, "POST", &start, &json!({ "Detach": true }));
     assert_eq!(line, "HTTP/1.1 409 Conflict");
     assert_eq!(refused["message"], format!("Error: Exec command {id} has already run"));
+    // Detached: the answer comes at once and is empty, the process goes on and nobody hears it.
+    let config = json!({ "AttachStdout": true, "Detach": true, "Cmd": ["sh", "-c", "echo x; sleep 0.3; echo done >/left"] });
+    let (_, created) = whole(&served, "POST", "/containers/home/exec", &config);
+    let id = created["Id"].as_str().expect("an id").to_owned();
+    let begun = std::time::Instant::now();
+    let (mut stream, line) =
+        ask(&served, "POST", &format!("/exec/{id}/start"), "Connection: close\r\n", "{\"Detach\":true}");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("read the answer");
+    assert_eq!((line.as_str(), rest.as_slice()), ("HTTP/1.1 200 OK", &b""[..]));
+    let detail = || whole(&served, "GET", &format!("/exec/{id}/json"), &Value::Null).1;
+    assert!(begun.elapsed() > Duration::from_millis(300) || detail()["Running"] == true, "it was waited for");
+    served.root.wait_for("its end", || detail()["Running"] == false);
+    assert_eq!((&detail()["ExitCode"], served.root.exec("home", &["cat", "/left"]).ok()), (&json!(0), "done".into()));
 }
 
 #[test]

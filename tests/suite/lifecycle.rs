@@ -174,6 +174,15 @@ fn the_stop_signal_is_the_container_s_own() {
     wait_for("the trap", || root.logs(&id).out() == "ready");
     root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
     assert_eq!(root.inspect(&id).state.exit_code, 9);
+    // A number, which an image may say for its containers.
+    let how = CommitContainer { repo: "signalled".into(), ..CommitContainer::default() };
+    let numbered = root.create("numbered", body(&["sh", "-c", script], json!({ "StopSignal": 10 })));
+    root.engine.container_commit(&numbered, &how, Some(&soon())).expect("commit");
+    let id = root.create("of-the-image", body(&["sh", "-c", script], json!({ "Image": "signalled" })));
+    root.start(&id);
+    wait_for("the trap", || root.logs(&id).out() == "ready");
+    root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+    assert_eq!(root.inspect(&id).state.exit_code, 9);
 }
 
 // operation: POST /containers/{name}/kill
@@ -363,6 +372,22 @@ fn lists_filter_and_order() {
     assert_eq!(root.names(&query(true, json!({ "id": [&running[..20]] }))), ["running"]);
     assert_eq!(root.names(&query(true, json!({ "ancestor": ["busybox"] }))).len(), 3);
     assert_eq!(root.names(&query(true, json!({ "ancestor": ["nothing"] }))).len(), 0);
+    let image = root.inspect(&running).image;
+    for name in ["busybox:latest", &image, &image["sha256:".len()..][..12]] {
+        assert_eq!(root.names(&query(true, json!({ "ancestor": [name] }))).len(), 3, "{name}");
+    }
+    // An image that was made of it: its containers are of both.
+    let how = CommitContainer { repo: "child".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&exited, &how, Some(&soon())).expect("commit");
+    let child = root.create("of-the-child", body(&["true"], json!({ "Image": "child" })));
+    assert_eq!(root.names(&query(true, json!({ "ancestor": ["busybox"] }))).len(), 4);
+    assert_eq!(root.names(&query(true, json!({ "ancestor": ["child"] }))), ["of-the-child"]);
+    root.engine.container_remove(&child, RemoveContainer::default(), Some(&soon())).expect("remove");
+    root.engine.container_pause(&running).expect("pause");
+    assert_eq!(root.names(&query(false, json!({ "status": ["paused"] }))), ["running"]);
+    root.engine.container_unpause(&running).expect("unpause");
+    assert_eq!(root.names(&query(false, json!({ "status": ["running"] }))), ["running"]);
+    assert!(root.names(&query(true, json!({ "status": ["paused", "restarting", "dead", "removing"] }))).is_empty());
     assert_eq!(root.names(&query(true, json!({ "before": ["created"] }))), ["exited", "running"]);
     assert_eq!(root.names(&query(true, json!({ "since": ["running"] }))), ["created", "exited"]);
     let newest = ListContainers { limit: 2, ..ListContainers::default() };
@@ -407,11 +432,21 @@ fn inspect_shows_what_was_asked_and_what_is() {
     assert!(detail.log_path.ends_with(&format!("{id}-json.log")), "{}", detail.log_path);
     let comm = std::fs::read_to_string(format!("/proc/{}/comm", detail.state.pid)).expect("its process");
     assert_eq!(comm.trim(), "sh");
+    let whole = serde_json::to_value(&detail.state).expect("JSON");
+    for (name, value) in
+        [("Status", json!("running")), ("Dead", json!(false)), ("Paused", json!(false)), ("OOMKilled", json!(false))]
+    {
+        assert_eq!(whole[name], value, "{name}");
+    }
     root.exec(&id, &["sh", "-c", "head -c 100000 /dev/zero > /big"]).ok();
     let sizes = root.engine.container_inspect(&id, true).expect("inspect with sizes");
     let (writable, all) = (sizes.size_rw.expect("SizeRw"), sizes.size_root_fs.expect("SizeRootFs"));
     assert!((100_000..200_000).contains(&writable), "{writable}");
     assert!(all > 1_000_000 + writable, "{all}");
+    root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
+    let ended = root.inspect(&id).state;
+    assert_eq!((ended.status.as_str(), ended.running, ended.pid, ended.dead), ("exited", false, 0, false));
+    assert!(ended.finished_at > ended.started_at && ended.started_at == detail.state.started_at, "{ended:?}");
 }
 
 #[test]
@@ -457,17 +492,34 @@ fn attach_chooses_its_streams() {
     root.start(&id);
     let output = read_output(&session);
     assert_eq!((output.out().as_str(), output.err().as_str()), ("", "err"));
+    // What a container says of its streams is for clients to read: who attaches chooses.
+    let said = json!({ "AttachStdin": true, "AttachStdout": false, "AttachStderr": false, "OpenStdin": false });
+    let id = root.create("said", body(&["sh", "-c", "cat; echo out; echo err >&2"], said));
+    let config = root.inspect(&id).config;
+    assert_eq!((config.attach_stdin, config.attach_stdout, config.attach_stderr), (true, false, false));
+    let started = root.engine.container_start(&id, Some(Io::default()), Some(&soon())).expect("start");
+    let output = finish(started.session.expect("a session"), b"");
+    assert_eq!((output.out().as_str(), output.err().as_str()), ("out", "err"), "and there is no input");
 }
 
+// field: Config.StdinOnce
 #[test]
 fn a_client_that_goes_away_does_not_end_it() {
     let root = Root::new();
-    let id = root.sleeper_with("watched", json!({ "OpenStdin": true }));
-    let how = AttachOptions::default();
-    let session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
-    drop(session);
+    let script = "while read line; do echo got $line; done; echo no more input";
+    let id = root.create("watched", body(&["sh", "-c", script], json!({ "OpenStdin": true, "StdinOnce": false })));
+    root.start(&id);
+    // Each leaves, and its input stays open for the next one.
+    for word in ["one", "two"] {
+        let how = AttachOptions::default();
+        let session = root.engine.container_attach(&id, Io::default(), how, Some(&soon())).expect("attach");
+        session.write(format!("{word}\n").as_bytes(), Some(&soon())).expect("write");
+        read_until(&session, word);
+        session.close_stdin().expect("end its input");
+        drop(session);
+    }
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(root.status(&id), "running");
+    assert_eq!((root.status(&id).as_str(), root.logs(&id).out().as_str()), ("running", "got one\ngot two"));
     root.exec(&id, &["true"]).ok();
 }
 
@@ -704,6 +756,14 @@ fn exec_runs_inside() {
     let config = json!({ "Cmd": ["sh", "-c", "cat; id -u; echo $A"], "User": "root", "Env": ["A=exec"],
         "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
     assert_eq!(root.exec_with(&id, config, b"from stdin\n").ok(), "from stdin\n0\nexec");
+    // Streams that nobody asked for: none is heard, and the input is at its end.
+    let script = "cat; echo out; echo err >&2";
+    for (stdout, stderr) in [(true, false), (false, true), (false, false)] {
+        let config = json!({ "Cmd": ["sh", "-c", script], "AttachStdout": stdout, "AttachStderr": stderr });
+        let output = root.exec_with(&id, config, b"");
+        let heard = |asked: bool, text: &'static str| if asked { text } else { "" };
+        assert_eq!((output.out().as_str(), output.err().as_str()), (heard(stdout, "out"), heard(stderr, "err")));
+    }
 }
 
 #[test]
@@ -807,6 +867,26 @@ fn top_shows_the_container_s_processes() {
     assert!(top.processes.iter().all(|p| p.len() == top.titles.len()), "{top:?}");
     let host = std::process::id().to_string();
     assert!(top.processes.iter().all(|p| p[column(pid)] != host), "a process of the host is in {top:?}");
+    // The columns that ps would have, with what its files in /proc say.
+    let forms = [
+        ("aux", "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND"),
+        ("-ef", "UID PID PPID C STIME TTY TIME CMD"),
+        ("-o pid,ppid,nice,comm", "PID PPID NI COMMAND"),
+        ("-o pid=P,args=what", "P what"),
+    ];
+    for (arguments, titles) in forms {
+        let top = root.engine.container_top(&id, arguments);
+        if arguments.contains('=') {
+            // Without its heading dockerd does not know the pids.
+            fails(top, ErrorKind::Internal, "Couldn't find PID field in ps output");
+            continue;
+        }
+        let top = top.unwrap_or_else(|e| panic!("{arguments}: {e}"));
+        assert_eq!(top.titles.join(" "), titles, "{arguments}");
+        let at = top.titles.iter().position(|title| title == "PID").expect("the pid");
+        let row = top.processes.iter().find(|row| row[at] == init).unwrap_or_else(|| panic!("{arguments}: {top:?}"));
+        assert!(row.last().is_some_and(|command| command.starts_with("sh")), "{arguments}: {row:?}");
+    }
 }
 
 #[test]

@@ -171,8 +171,10 @@ fn the_default_network() {
     assert!(inside.contains("default via 172.17.0.1 dev eth0"), "{inside}");
     assert!(inside.contains(&format!("172.17.0.2\t{}", &id[..12])), "{inside}");
     assert!(!inside.contains("inet6"), "{inside}");
-    let two = world.run("ping -c 1 -w 2 172.17.0.2 >/dev/null && echo reached", json!({})).ok();
-    assert_eq!(two, "reached");
+    // A second one, which chose the address of its card.
+    let look = "cat /sys/class/net/eth0/address; ping -c 1 -w 2 172.17.0.2 >/dev/null && echo reached";
+    let two = world.run(look, json!({ "MacAddress": "92:D0:C6:0A:29:33" })).ok();
+    assert_eq!(two, "92:d0:c6:0a:29:33\nreached");
     // Packets leave under the host's address: the neighbour knows no other.
     let out = world.run(&format!("ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), json!({})).ok();
     assert_eq!(out, "reached");
@@ -207,6 +209,8 @@ fn modes_without_an_interface_of_their_own() {
     assert_eq!(disabled.ok(), "lo");
 }
 
+// field: HostConfig.PortBindings
+// field: HostConfig.PortBindings.HostPort
 #[test]
 fn published_ports_are_reached_from_everywhere() {
     let world = World::new();
@@ -292,12 +296,22 @@ fn taken_ports_and_free_ones() {
     drop(listener);
     world.root.start(&third);
     let all = json!({ "ExposedPorts": { "80/tcp": {}, "90/udp": {} }, "HostConfig": { "PublishAllPorts": true } });
-    let fourth = world.sleeper("fourth", all);
-    let ports = world.root.inspect(&fourth).network_settings.ports;
-    assert!(ports.values().flatten().flatten().all(|binding| binding.host_port.parse::<u16>().is_ok_and(|p| p > 1024)));
-    assert_eq!(ports.values().flatten().flatten().count(), 4);
-    let range = world.sleeper("range", published("80/tcp", "", "8080-8085"));
+    let fourth = world.server("fourth", all);
+    let ports = || world.root.inspect(&fourth).network_settings.ports;
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("the kernel's range");
+    let range: Vec<u16> = range.split_whitespace().map(|word| word.parse().expect("a port")).collect();
+    let of_the_range = |port: &str| port.parse::<u16>().is_ok_and(|port| (range[0]..=range[1]).contains(&port));
+    assert!(ports().values().flatten().flatten().all(|binding| of_the_range(&binding.host_port)), "{range:?}");
+    assert_eq!(ports().values().flatten().flatten().count(), 4);
+    let web = ports()["80/tcp"].as_ref().expect("published")[0].host_port.clone();
+    assert_eq!(world.outside(|| get(&format!("{HOST}:{web}"))).as_deref(), Some("hi"));
+    // It is nobody's once the container has ended.
+    world.root.engine.container_kill(&fourth, None, None).expect("kill");
+    assert!(world.outside(|| is_closed(&format!("{HOST}:{web}"))) && ports().is_empty());
+    wait_for("the port to be free", || TcpListener::bind(format!("0.0.0.0:{web}")).is_ok());
+    let range = world.server("range", published("80/tcp", "", "8080-8085"));
     assert_eq!(world.root.inspect(&range).network_settings.ports["80/tcp"].as_ref().expect("it")[0].host_port, "8081");
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))).as_deref(), Some("hi"));
     let unexposed = json!({ "HostConfig": { "PortBindings": { "80/tcp": [{ "HostPort": "9999" }] } } });
     let silent = world.sleeper("silent", unexposed);
     assert!(world.root.inspect(&silent).network_settings.ports.is_empty());

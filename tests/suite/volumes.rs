@@ -79,6 +79,8 @@ fn modes_of_binds() {
     assert!(root.dir.join("root/volumes/q1/_data/file").exists());
 }
 
+// field: Config.Volumes
+// field: HostConfig.Binds
 #[test]
 fn content_of_the_image_is_copied_up() {
     let root = Root::new();
@@ -117,12 +119,19 @@ fn content_of_the_image_is_copied_up() {
 fn anonymous_volumes_go_with_their_container() {
     let root = Root::new();
     let make = |name: &str| {
-        root.create(
-            name,
-            body(&["true"], json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } })),
-        )
+        let look = ["awk", "$5 ~ \"^/(data|more|n)$\" { print $5, $4 }", "/proc/self/mountinfo"];
+        let config = json!({ "Volumes": { "/data": {} }, "HostConfig": { "Binds": ["/more", "named:/n"] } });
+        root.create(name, body(&look, config))
     };
     let id = make("first");
+    root.start(&id);
+    root.wait(&id);
+    for mount in root.inspect(&id).mounts {
+        let (at, source) = (mount.destination, mount.source);
+        let seen = root.logs(&id).out();
+        let shown = seen.lines().find_map(|line| line.strip_prefix(&format!("{at} "))).expect("it is mounted");
+        assert!(source.ends_with(shown), "{at}: {shown} is not {source}");
+    }
     let mounts = root.inspect(&id).mounts;
     let of = |target: &str| mounts.iter().find(|m| m.destination == target).expect("a mount").clone();
     assert_eq!(

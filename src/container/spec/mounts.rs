@@ -333,8 +333,24 @@ const PROC_FILES: [&str; 10] = [
     "/proc/sys/kernel/ns_last_pid",
 ];
 
-/// Device files and directories that the engine itself makes, and that its own steps write through.
-const OWN_DEVICES: [&str; 4] = ["/dev/pts", "/dev/ptmx", "/dev/console", "/dev/null"];
+/// Device files and directories that the engine itself makes, and that its own steps write through; with what a client may
+/// bind in their place.
+const OWN_DEVICES: [(&str, Instead); 4] = [
+    // Looked at when a terminal is taken from there.
+    ("/dev/pts", Instead::Any),
+    ("/dev/console", Instead::Any),
+    // The input that nobody gives comes from there.
+    ("/dev/null", Instead::Same),
+    ("/dev/ptmx", Instead::Nothing),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    Any,
+    /// The host's own of that path.
+    Same,
+    Nothing,
+}
 
 /// Refuses targets over the engine's own /proc, /sys and /dev: what lies there is trusted while a container is set up
 /// (labels, sysctls, masks, the terminal).
@@ -351,11 +367,22 @@ fn target_allowed(mount: &Mount) -> Result<()> {
         (mount.kind != MountKind::Bind)
             .then_some("it is the container's own /dev: bind a directory, or name the devices in Devices")
     } else {
-        OWN_DEVICES.iter().any(|own| below(own)).then_some("it is the container's own device")
+        OWN_DEVICES.iter().find(|(own, _)| below(own)).and_then(|(own, instead)| not_instead(mount, own, *instead))
     };
     match why {
         Some(why) => Err(Error::invalid(format!("{target:?} cannot be mounted because {why}"))),
         None => Ok(()),
+    }
+}
+
+/// Why a mount at `own`, or below it, does not take its place.
+fn not_instead(mount: &Mount, own: &str, instead: Instead) -> Option<&'static str> {
+    let bound = mount.kind == MountKind::Bind && mount.target == own;
+    match instead {
+        Instead::Any if bound => None,
+        Instead::Same if bound && mount.source == own => None,
+        Instead::Same if bound => Some("only the host's own may take its place"),
+        _ => Some("it is the container's own device"),
     }
 }
 
