@@ -169,7 +169,8 @@ fn an_exec_is_joined_both_ways_and_tells_its_code() {
     assert_eq!(line, "HTTP/1.1 409 Conflict");
     assert_eq!(refused["message"], format!("Error: Exec command {id} has already run"));
     // Detached: the answer comes at once and is empty, the process goes on and nobody hears it.
-    let config = json!({ "AttachStdout": true, "Detach": true, "Cmd": ["sh", "-c", "echo x; sleep 0.3; echo done >/left"] });
+    let config =
+        json!({ "AttachStdout": true, "Detach": true, "Cmd": ["sh", "-c", "echo x; sleep 0.3; echo done >/left"] });
     let (_, created) = whole(&served, "POST", "/containers/home/exec", &config);
     let id = created["Id"].as_str().expect("an id").to_owned();
     let begun = std::time::Instant::now();
