@@ -1,6 +1,7 @@
 //! `docs/fields.md`: which test looks at each field and operation of containers. It is made from marks above the tests
-//! (`// field: HostConfig.Memory`, `// operation: POST /containers/{name}/start`, `// filter: status`); a field of the
-//! model, a route or a filter without a mark fails here. `CORACLE_WRITE_FIELDS=1 cargo test --test fields` writes the page.
+//! (`// field: HostConfig.Memory`, `// operation: POST /containers/{name}/start`, `// parameter: POST /commit: repo`,
+//! `// filter: status`); a field of the model, a route, a parameter of one or a filter without a mark fails here.
+//! `CORACLE_WRITE_FIELDS=1 cargo test --test fields` writes the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -39,8 +40,17 @@ const PARTS: [&str; 6] = [
     "State.Health",
 ];
 
+/// Fields of a struct that serves requests and answers: those that a request may say.
+const SAID: [(&str, &[&str]); 1] =
+    [("NetworkingConfig.EndpointsConfig", &["IPAMConfig", "Links", "Aliases", "MacAddress"])];
+
 /// Kinds of marks, in the order of the page.
-const KINDS: [(&str, &str); 3] = [("field", "Fields"), ("operation", "Operations"), ("filter", "Filters of the list")];
+const KINDS: [(&str, &str); 4] = [
+    ("field", "Fields"),
+    ("operation", "Operations"),
+    ("parameter", "Parameters of operations"),
+    ("filter", "Filters of the list"),
+];
 
 #[test]
 fn every_field_and_operation_has_a_test() {
@@ -99,10 +109,24 @@ fn wanted() -> BTreeSet<(String, String)> {
             }
         }
     }
+    for (parent, names) in SAID {
+        wanted.extend(names.iter().map(|name| ("field".to_owned(), format!("{parent}.{name}"))));
+    }
+    let schema = read("http/src/schema.rs");
+    let update = schema.split("static UPDATE: ").nth(1).and_then(|rest| rest.split("};").next()).expect("its table");
+    for field in update.lines().filter_map(|line| line.trim().strip_prefix("(\"")) {
+        let name = field.split('"').next().expect("a name");
+        wanted.insert(("field".to_owned(), format!("Update.{name}")));
+    }
     for line in read("http/src/routes.rs").lines().map(str::trim).filter(|line| line.starts_with("route(\"")) {
         let words: Vec<&str> = line.split('"').collect();
         if words[3].starts_with("/containers") || words[3].starts_with("/exec") || words[3] == "/commit" {
-            wanted.insert(("operation".to_owned(), format!("{} {}", words[1], words[3])));
+            let operation = format!("{} {}", words[1], words[3]);
+            let handler = words[4].trim_matches([',', ' ', ')']);
+            for name in parameters(handler) {
+                wanted.insert(("parameter".to_owned(), format!("{operation}: {name}")));
+            }
+            wanted.insert(("operation".to_owned(), operation));
         }
     }
     let list = read("src/container/list.rs");
@@ -111,6 +135,42 @@ fn wanted() -> BTreeSet<(String, String)> {
         wanted.insert(("filter".to_owned(), filter.to_owned()));
     }
     wanted
+}
+
+/// The parameters that a handler (`containers::list`) reads from the path of its request, by itself and by the functions
+/// that it calls.
+fn parameters(handler: &str) -> BTreeSet<String> {
+    const READ: [&str; 8] = ["flag", "text", "get", "number", "time", "all", "words", "size"];
+    let (module, name) = handler.split_once("::").expect("a module and a function");
+    let file = read(&format!("http/src/api/{module}.rs"));
+    let helpers = if module == "containers" { String::new() } else { read("http/src/api/containers.rs") };
+    let mut names = BTreeSet::new();
+    let (mut open, mut seen) = (vec![name.to_owned()], BTreeSet::new());
+    while let Some(function) = open.pop() {
+        if !seen.insert(function.clone()) {
+            continue;
+        }
+        let head = format!("fn {function}(");
+        let Some(body) = [&file, &helpers].into_iter().find_map(|text| text.split(&head).nth(1)) else { continue };
+        let body = body.split("\n}\n").next().unwrap_or_default();
+        if body.contains("query.filters()") {
+            names.insert("filters".to_owned());
+        }
+        for word in READ {
+            let call = format!("{word}(\"");
+            let calls = body.split(&call).skip(1).filter_map(|rest| rest.split('"').next());
+            names.extend(
+                calls.filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')).map(str::to_owned),
+            );
+        }
+        open.extend(
+            ["grace", "terminal_size", "attached"]
+                .into_iter()
+                .filter(|f| body.contains(&format!("{f}(")))
+                .map(str::to_owned),
+        );
+    }
+    names
 }
 
 /// The names that the fields of a struct have in JSON.
@@ -154,8 +214,14 @@ fn marks() -> Marks {
             let mark = KINDS
                 .iter()
                 .find_map(|(kind, _)| Some((kind.to_string(), line.strip_prefix(&format!("// {kind}: "))?.to_owned())));
-            if let Some(mark) = mark {
-                open.push(mark);
+            if let Some((kind, name)) = mark {
+                match name.rsplit_once(": ") {
+                    // Several parameters of one operation.
+                    Some((operation, names)) => {
+                        open.extend(names.split(' ').map(|name| (kind.clone(), format!("{operation}: {name}"))));
+                    }
+                    None => open.push((kind, name)),
+                }
             } else if let Some(rest) = line.strip_prefix("fn ") {
                 let test = rest.split('(').next().unwrap_or_default();
                 for mark in open.drain(..) {

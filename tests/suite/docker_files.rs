@@ -68,6 +68,9 @@ fn docker_cp_diff_export_commit() {
 }
 
 // operation: POST /containers/{name}/copy
+// parameter: HEAD /containers/{name}/archive: path
+// parameter: GET /containers/{name}/archive: path
+// parameter: PUT /containers/{name}/archive: noOverwriteDirNonDir path
 #[test]
 fn archive_over_http() {
     let served = Served::new();
@@ -97,6 +100,13 @@ fn archive_over_http() {
     assert_eq!((status(&head), body.len()), (404, 0));
     let (_, body) = answer(&served, "GET", "/v1.24/containers/open/changes", b"");
     assert_eq!(body, b"null\n");
+    // A file of a directory's name, which takes its place unless that is forbidden.
+    let tar = crate::support::archive::Tar::new().file("tmp", b"a file").end();
+    let (head, body) = answer(&served, "PUT", &format!("{base}/&noOverwriteDirNonDir=1"), &tar);
+    let refused = String::from_utf8_lossy(&body);
+    assert!(status(&head) == 400 && refused.contains("unable to overwrite existing directory with non-directory"));
+    assert_eq!(status(&answer(&served, "PUT", &format!("{base}/&noOverwriteDirNonDir=0"), &tar).0), 200);
+    assert_eq!(status(&answer(&served, "HEAD", &format!("{base}/tmp/"), b"").0), 400, "a file now");
     let (head, body) = answer(&served, "POST", "/v1.24/commit?container=open&repo=c&tag=t", b"");
     assert_eq!(status(&head), 201, "{}", String::from_utf8_lossy(&body));
     let (head, body) = answer(&served, "POST", "/v1.24/volumes/create", b"{\"Name\":\"v1\"}");

@@ -53,6 +53,7 @@ fn an_init_serves_a_terminal_and_another_user() {
 }
 
 // field: HostConfig.NanoCpus
+// field: Update.NanoCpus
 #[test]
 fn nano_cpus_are_a_quota() {
     let root = Root::new();
@@ -400,6 +401,7 @@ fn what_only_other_systems_can_is_refused_by_name() {
 }
 
 // field: HostConfig.KernelMemory
+// field: Update.KernelMemory
 #[test]
 fn kernel_memory_is_limited_or_the_client_is_told() {
     let root = Root::new();
@@ -416,6 +418,11 @@ fn kernel_memory_is_limited_or_the_client_is_told() {
         assert!(created.warnings[0].starts_with("Your kernel does not support kernel memory limit"), "{created:?}");
         assert_eq!(kept, 0);
     }
+    let change = Resources { kernel_memory: 32 << 20, ..Resources::default() };
+    let update = UpdateContainer { resources: change, ..UpdateContainer::default() };
+    let updated = root.engine.container_update(&created.id, &update).expect("update");
+    let kept = root.inspect(&created.id).host_config.resources.kernel_memory;
+    assert_eq!((updated.warnings.len(), kept > 0), (1, updated.warnings[0].contains("deprecated")), "{updated:?}");
 }
 
 // field: List.before

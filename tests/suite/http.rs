@@ -3,6 +3,7 @@
 
 use crate::docker_cli::Served;
 use crate::support::*;
+use coracle::model::EventQuery;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -123,7 +124,119 @@ fn a_client_that_vanishes_leaves_the_container_running() {
     assert_eq!(frame(&mut again), (1, b"tick\n".to_vec()));
 }
 
+/// The frames of a stream that has ended: kind and content.
+fn frames_of(mut bytes: &[u8]) -> Vec<(u8, String)> {
+    let mut frames = Vec::new();
+    while let [kind, _, _, _, a, b, c, d, rest @ ..] = bytes {
+        let (data, more) = rest.split_at(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+        frames.push((*kind, String::from_utf8_lossy(data).into_owned()));
+        bytes = more;
+    }
+    frames
+}
+
+/// Each parameter reaches what it is for; what that does, other tests look at.
+// parameter: POST /containers/create: name
+// parameter: GET /containers/json: all before filters limit since size
+// parameter: GET /containers/{name}/json: size
+// parameter: GET /containers/{name}/logs: details follow since stderr stdout tail timestamps
+// parameter: GET /containers/{name}/stats: stream
+// parameter: GET /containers/{name}/top: ps_args
+// parameter: POST /containers/{name}/kill: signal
+// parameter: POST /containers/{name}/rename: name
+// parameter: POST /containers/{name}/restart: t
+// parameter: POST /containers/{name}/stop: t
+// parameter: POST /commit: author changes comment container pause repo tag
+// parameter: DELETE /containers/{name}: force v
+#[test]
+fn parameters_of_requests_are_obeyed() {
+    let served = Served::new();
+    let ask = |method: &str, path: &str| {
+        let (status, body) = crate::oracle::call(&served.socket, method, path, None);
+        assert!(status < 300, "{path}: {status} {}", String::from_utf8_lossy(&body));
+        body
+    };
+    let get = |path: &str| -> Value { serde_json::from_slice(&ask("GET", path)).expect("a document") };
+    let script =
+        "trap '' TERM; trap 'echo hup' HUP; echo one; echo two >&2; echo x >/written; while :; do sleep 0.05; done";
+    let log = json!({ "Type": "json-file", "Config": { "labels": "kind" } });
+    let config = json!({ "Labels": { "kind": "asked" }, "HostConfig": { "LogConfig": log, "Binds": ["/anonymous"] } });
+    for (name, script) in [("older", "true"), ("asked", script), ("newer", "true")] {
+        let body = body(&["sh", "-c", script], if name == "asked" { config.clone() } else { json!({}) });
+        let (line, created) = whole(&served, "POST", &format!("/containers/create?name={name}"), &body);
+        assert_eq!(line, "HTTP/1.1 201 Created", "{created}");
+    }
+    ask("POST", "/containers/asked/start");
+    served.root.wait_for("its lines", || served.root.logs("asked").stderr == b"two\n");
+
+    let logs = |query: &str| frames_of(&ask("GET", &format!("/containers/asked/logs?{query}")));
+    let (one, two) = ((1, "one\n".to_owned()), (2, "two\n".to_owned()));
+    assert_eq!((logs("stdout=1"), logs("stderr=1")), (vec![one.clone()], vec![two]));
+    assert_eq!((logs("stdout=1&stderr=1").len(), logs("stdout=1&stderr=1&tail=1").len()), (2, 1));
+    assert_eq!((logs("stdout=1&since=1"), logs("stdout=1&since=4102444800.5")), (vec![one], vec![]));
+    assert_eq!(logs("stdout=1&details=1"), [(1, "kind=asked one\n".to_owned())]);
+    let timed = logs("stdout=1&details=1&timestamps=1").remove(0).1;
+    assert!(timed.starts_with("20") && timed.find("Z kind=asked one\n") == Some(29), "{timed}");
+
+    let top = get("/containers/asked/top?ps_args=-o%20pid,comm");
+    assert_eq!(top["Titles"], json!(["PID", "COMMAND"]));
+    let names = |query: &str| -> Vec<String> {
+        let list = get(&format!("/containers/json?{query}"));
+        let name = |one: &Value| one["Names"][0].as_str().unwrap_or_default().to_owned();
+        list.as_array().expect("a list").iter().map(name).collect()
+    };
+    assert_eq!((names(""), names("all=1").len(), names("limit=2").len()), (vec!["/asked".to_owned()], 3, 2));
+    assert_eq!(
+        (names("all=1&before=asked"), names("all=1&since=asked")),
+        (vec!["/older".into()], vec!["/newer".into()])
+    );
+    assert_eq!(names("all=1&filters=%7B%22name%22:%5B%22old%22%5D%7D"), ["/older"]);
+    for (path, at) in [("/containers/json?size=", "/0/SizeRw"), ("/containers/asked/json?size=", "/SizeRw")] {
+        assert_eq!(get(&format!("{path}1")).pointer(at), Some(&json!(2)), "{path}");
+        assert_eq!(get(&format!("{path}0")).pointer(at), None, "{path}");
+    }
+
+    ask("POST", "/containers/asked/kill?signal=HUP");
+    served.root.wait_for("its word", || served.root.logs("asked").out().ends_with("hup"));
+    let mut events = served.root.engine.events(&EventQuery::default()).expect("events");
+    ask(
+        "POST",
+        "/commit?container=asked&repo=made&tag=so&comment=why&author=who&pause=0&changes=ENV%20A=1&changes=USER%205",
+    );
+    let image = served.root.engine.image_inspect("made:so").expect("the image");
+    let config = image.config.expect("its configuration");
+    assert_eq!((image.comment.as_str(), image.author.as_str(), config.user.as_str()), ("why", "who", "5"));
+    assert!(config.env.expect("its variables").contains(&"A=1".to_owned()));
+    let seen = events_until(&mut events, |event| event.action == "commit");
+    assert_eq!(actions(&seen), ["tag", "commit"], "it was not paused");
+
+    // One sample, and a log that ends with its container, while that is ended by force after a second.
+    std::thread::scope(|scope| {
+        let sample = scope.spawn(|| get("/containers/asked/stats?stream=0"));
+        let begun = std::time::Instant::now();
+        ask("POST", "/containers/asked/restart?t=0");
+        assert!(begun.elapsed() < Duration::from_secs(8), "it was waited for: {:?}", begun.elapsed());
+        assert_eq!(sample.join().expect("one sample")["name"], "/asked");
+        ask("POST", "/containers/asked/rename?name=renamed");
+        let path = "/containers/renamed/logs?stdout=1&stderr=1&follow=1";
+        let follower = scope.spawn(|| frames_of(&ask("GET", path)));
+        let begun = std::time::Instant::now();
+        ask("POST", "/containers/renamed/stop?t=1");
+        assert!((1..8).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        assert!(follower.join().expect("the log").len() >= 3);
+    });
+    assert_eq!(served.root.inspect("renamed").state.exit_code, 137);
+
+    // With its volume, and though it runs.
+    ask("POST", "/containers/renamed/start");
+    let volumes = || get("/volumes")["Volumes"].as_array().map_or(0, Vec::len);
+    assert_eq!((volumes(), whole(&served, "DELETE", "/containers/renamed", &Value::Null).0.contains("409")), (1, true));
+    ask("DELETE", "/containers/renamed?force=1&v=1");
+    assert_eq!(volumes(), 0);
+}
+
 // operation: POST /containers/{name}/resize
+// parameter: POST /containers/{name}/resize: h w
 #[test]
 fn a_terminal_is_resized() {
     let served = Served::new();
@@ -231,21 +344,29 @@ fn docker_py_does_the_main_job() {
 }
 
 // field: ExecConfig.DetachKeys
+// parameter: POST /exec/{name}/resize: h w
 #[test]
 fn an_exec_is_left_by_its_keys() {
     let served = Served::new();
     served.root.sleeper("left");
-    let config = json!({ "Cmd": ["sh", "-c", "echo ready; exec sleep 1000"], "Tty": true, "AttachStdin": true,
-        "AttachStdout": true, "DetachKeys": "ctrl-a,x" });
+    let script = "trap 'stty size' WINCH; echo ready; while :; do sleep 0.02; done";
+    let config = json!({ "Cmd": ["sh", "-c", script], "Tty": true, "AttachStdin": true, "AttachStdout": true,
+        "DetachKeys": "ctrl-a,x" });
     let (_, created) = whole(&served, "POST", "/containers/left/exec", &config);
     let exec = created["Id"].as_str().expect("an id").to_owned();
     let (mut stream, _) = ask(&served, "POST", &format!("/exec/{exec}/start"), UPGRADE, "{\"Tty\":true}");
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"ready\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("output");
-        seen.push(byte[0]);
-    }
+    let read_until = |stream: &mut UnixStream, end: &[u8]| {
+        let mut seen = Vec::new();
+        while !seen.ends_with(end) {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("output");
+            seen.push(byte[0]);
+        }
+    };
+    read_until(&mut stream, b"ready\r\n");
+    let resized = whole(&served, "POST", &format!("/exec/{exec}/resize?h=33&w=77"), &Value::Null).0;
+    assert_eq!(resized, "HTTP/1.1 201 Created");
+    read_until(&mut stream, b"33 77\r\n");
     stream.write_all(b"\x01x").expect("type the keys");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("the end of the conversation");
@@ -254,6 +375,7 @@ fn an_exec_is_left_by_its_keys() {
 }
 
 // operation: POST /containers/{name}/attach
+// parameter: POST /containers/{name}/attach: detachKeys logs stderr stdin stdout stream
 #[test]
 fn an_attach_has_the_log_the_stream_or_both_and_is_left_by_its_keys() {
     let served = Served::new();
@@ -328,6 +450,7 @@ fn heard(stream: &mut UnixStream) -> (u8, Vec<u8>) {
 }
 
 // operation: GET /containers/{name}/attach/ws
+// parameter: GET /containers/{name}/attach/ws: detachKeys logs stderr stdin stdout stream
 #[test]
 fn attached_over_a_websocket() {
     const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -360,6 +483,15 @@ fn attached_over_a_websocket() {
     assert_eq!(heard(&mut stream), (8, vec![3, 232]));
     assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
     assert_eq!(served.root.status("stays"), "running");
+    // Nor does one that types the keys of a terminal.
+    let asked = body(&["sh", "-c", "echo ready; exec sleep 1000"], json!({ "OpenStdin": true, "Tty": true }));
+    whole(&served, "POST", "/containers/create?name=typed", &asked);
+    whole(&served, "POST", "/containers/typed/start", &Value::Null);
+    let path = "/containers/typed/attach/ws?stream=1&stdin=1&detachKeys=ctrl-b,q";
+    let (mut stream, _) = ask(&served, "GET", path, WEBSOCKET, "");
+    stream.write_all(&message(2, b"\x02q")).expect("type the keys");
+    assert_eq!(heard(&mut stream).0, 8, "it closes");
+    assert_eq!(served.root.status("typed"), "running");
     let (status, refused) = whole(&served, "GET", "/containers/stays/attach/ws?stream=1", &Value::Null);
     assert!(status.contains("400") && refused["message"] == "not websocket protocol", "{status} {refused}");
 }

@@ -28,6 +28,16 @@ fn memory_limit(cgroups: &Cgroups) -> String {
 }
 
 // operation: POST /containers/{name}/update
+// field: Update.CpuPeriod
+// field: Update.CpuQuota
+// field: Update.CpuShares
+// field: Update.CpusetCpus
+// field: Update.CpusetMems
+// field: Update.Memory
+// field: Update.MemoryReservation
+// field: Update.MemorySwap
+// field: Update.PidsLimit
+// field: Update.RestartPolicy
 #[test]
 fn an_update_changes_a_running_container_and_is_kept() {
     let root = Root::new();
@@ -88,6 +98,7 @@ fn an_update_that_is_refused_changes_nothing() {
     fails(update(&root, "nobody", json!({})), ErrorKind::NotFound, "No such container: nobody");
 }
 
+// field: Update.RestartPolicy
 #[test]
 fn an_update_reaches_stopped_and_restarted_containers() {
     let root = Root::new();
@@ -180,6 +191,7 @@ fn block_io_by_device() {
 }
 
 // field: HostConfig.BlkioWeight
+// field: Update.BlkioWeight
 #[test]
 fn block_io_weights() {
     let root = Root::new();

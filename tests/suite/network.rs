@@ -321,15 +321,22 @@ fn taken_ports_and_free_ones() {
 }
 
 // field: NetworkingConfig.EndpointsConfig
+// field: NetworkingConfig.EndpointsConfig.Aliases
+// field: NetworkingConfig.EndpointsConfig.IPAMConfig
 // field: NetworkingConfig.EndpointsConfig.IPAMConfig.IPv4Address
+// field: NetworkingConfig.EndpointsConfig.MacAddress
 #[test]
 fn names_on_networks_of_ones_own() {
     let world = World::new();
     world.network(json!({ "Name": "net1", "IPAM": { "Config": [{ "Subnet": "10.55.0.0/24" }] } })).expect("net1");
     world.network(json!({ "Name": "net2" })).expect("net2");
     let on = |network: &str, settings: Value| json!({ "HostConfig": { "NetworkMode": network }, "NetworkingConfig": { "EndpointsConfig": { network: settings } } });
-    let fixed = json!({ "IPAMConfig": { "IPv4Address": "10.55.0.9" }, "Aliases": ["db"] });
+    let card = "02:55:00:00:00:09";
+    let fixed = json!({ "IPAMConfig": { "IPv4Address": "10.55.0.9" }, "Aliases": ["db"], "MacAddress": card });
     let first = world.sleeper("first", on("net1", fixed));
+    let inside =
+        world.root.exec(&first, &["sh", "-c", "cat /sys/class/net/eth0/address; ip -o -4 addr show eth0"]).ok();
+    assert!(inside.starts_with(card) && inside.contains("inet 10.55.0.9/24"), "{inside}");
     world.sleeper("second", on("net1", json!({ "Aliases": ["db"] })));
     world.sleeper("stranger", on("net2", json!({})));
     let asked = |name: &str| {

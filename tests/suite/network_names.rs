@@ -186,6 +186,7 @@ fn links_on_the_default_network() {
     drop(other);
 }
 
+// field: NetworkingConfig.EndpointsConfig.Links
 #[test]
 fn links_on_networks_of_ones_own() {
     let world = World::new();

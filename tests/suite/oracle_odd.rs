@@ -89,6 +89,7 @@ fn differences(socket: &Path, of: &str) -> Vec<String> {
     wrong
 }
 
+// parameter: DELETE /containers/{name}: link
 #[test]
 fn odd_requests_are_answered_as_dockerd_does() {
     let served = Served::new();
