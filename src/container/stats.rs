@@ -1,15 +1,19 @@
 //! What a container uses, one sample a second.
 
 use super::Containers;
+use super::network::{Mode, mode};
 use super::text::format_time;
 use crate::error::{ErrorKind, Result};
 use crate::kernel::file::read_text;
-use crate::kernel::process;
+use crate::kernel::process::ProcDir;
 use crate::kernel::watch::Watch;
 use crate::launch::cgroup::{self, Files, Live};
 use crate::model::*;
 use crate::op::{Op, Ready, wait_fd};
+use crate::store::Kept;
+use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Now;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -24,7 +28,10 @@ pub struct StatsStream {
     id: String,
     live: Live,
     files: Files,
-    on_host_network: bool,
+    process: Option<First>,
+    /// It has interfaces of its own, or another container's: neither the host's nor the loopback alone.
+    has_networks: bool,
+    row: Kept<Option<ContainerRow>>,
     query: StatsQuery,
     /// What the sample before this one said of the CPU, and when.
     before: Option<(String, CpuStats)>,
@@ -41,7 +48,9 @@ impl Containers {
         Ok(StatsStream {
             live: Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?,
             files: if query.stream { Files::kept() } else { Files::default() },
-            on_host_network: found.spec.host_config.network_mode == "host",
+            process: None,
+            has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),
+            row: Kept::default(),
             id: found.row.id.clone(),
             all: Arc::clone(self),
             query,
@@ -98,34 +107,58 @@ impl StatsStream {
         self.due = Some(self.due.map_or(now, |due| due.max(now.checked_sub(PERIOD).unwrap_or(now))) + PERIOD);
         self.watch.drain();
         self.watch.set_pending(false);
-        let found = match self.all.find(&self.id) {
-            Ok(found) if found.row.id == self.id => found,
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some((name, now)) = self.look()? else { return Ok(None) };
         let never = || format_time(0);
         let mut sample = ContainerStats {
-            name: format!("/{}", found.row.name),
+            name: format!("/{name}"),
             id: self.id.clone(),
             read: never(),
             preread: never(),
             ..ContainerStats::default()
         };
-        if found.now.is_live() && found.now.state.pid != 0 {
-            self.fill(&mut sample, &found.now);
+        if now.is_live() && now.state.pid != 0 {
+            self.fill(&mut sample, &now);
         }
         Ok(Some(sample))
     }
 
+    /// The container's name, and what it does now; `None` once it is removed.
+    fn look(&self) -> Result<Option<(String, Now)>> {
+        let row = self.row.read(&self.all.db, |_| true, |tx| table::by_id(tx, &self.id))?;
+        let Some(row) = row.as_ref() else { return Ok(None) };
+        let now = self.all.states.now(row.slot, &row.id)?;
+        if !now.lost {
+            return Ok(Some((row.name.clone(), now)));
+        }
+        match self.all.find(&self.id) {
+            Ok(found) if found.row.id == self.id => Ok(Some((found.row.name.clone(), found.now))),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// After a restart the groups and the process are others.
+    fn follow(&mut self, now: &Now) {
+        if !self.process.as_ref().is_some_and(|process| process.is(now)) {
+            self.files.forget();
+            self.process = First::of(now);
+        }
+    }
+
     fn fill(&mut self, sample: &mut ContainerStats, now: &Now) {
-        let used = self.live.stats(&mut self.files);
+        let host = host();
+        self.follow(now);
+        let mut used = self.live.stats(&mut self.files);
         sample.read = format_time(super::now_ns());
-        sample.cpu_stats = cpu(&used);
-        sample.memory_stats = memory(&used);
+        sample.cpu_stats = cpu(&mut used, &host);
+        sample.memory_stats = memory(&mut used, &host);
         sample.pids_stats = PidsStats { current: used.pids, limit: used.pids_limit };
-        sample.networks = if self.on_host_network { None } else { networks(now) };
+        sample.networks = self.process.as_ref().filter(|_| self.has_networks).and_then(First::networks);
         sample.blkio_stats = blkio(used);
+        if !self.files.keeps() {
+            self.process = None;
+        }
         let this = (sample.read.clone(), sample.cpu_stats.clone());
         if let Some((read, cpu)) = self.before.replace(this) {
             (sample.preread, sample.precpu_stats) = (read, cpu);
@@ -133,17 +166,76 @@ impl StatsStream {
     }
 }
 
-fn cpu(used: &cgroup::CgroupStats) -> CpuStats {
-    let (system_cpu_usage, online_cpus) = host_cpu();
+/// The first process of the container, whose network namespace is the container's.
+struct First {
+    pid: i32,
+    start: u64,
+    dir: ProcDir,
+}
+
+impl First {
+    fn of(now: &Now) -> Option<First> {
+        let (pid, start) = (now.state.pid, now.state.pid_start);
+        Some(First { pid, start, dir: ProcDir::open(pid, start)? })
+    }
+
+    fn is(&self, now: &Now) -> bool {
+        (self.pid, self.start) == (now.state.pid, now.state.pid_start)
+    }
+
+    /// The counters of its network namespace.
+    fn networks(&self) -> Option<BTreeMap<String, NetworkCounters>> {
+        let found: BTreeMap<_, _> = self.dir.text("net/dev")?.lines().filter_map(interface).collect();
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// What all containers of a host share.
+#[derive(Clone, Copy)]
+struct Host {
+    /// The CPU time that it had since its boot in ns, in all states but guests' (which the others hold).
+    cpu_time: u64,
+    /// How many CPUs are on.
+    cpus: u64,
+    /// Bytes.
+    memory: u64,
+}
+
+/// What the host says of itself, at most as old as the unit in which it counts its time: the samples of many containers
+/// that come together ask it once.
+fn host() -> Host {
+    static LAST: Mutex<Option<(Instant, Host)>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    let now = Instant::now();
+    match *last {
+        Some((read, host)) if now.duration_since(read) < Duration::from_nanos(TICK_NS) => host,
+        _ => last.insert((now, Host::read())).1,
+    }
+}
+
+/// The kernel tells times to programs in hundredths of a second, whatever it counts in.
+const TICK_NS: u64 = 10_000_000;
+
+impl Host {
+    fn read() -> Host {
+        let text = read_text("/proc/stat").unwrap_or_default();
+        let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
+        let total = lines.next().unwrap_or_default();
+        let ticks: u64 = total.split_whitespace().skip(1).take(7).filter_map(|word| word.parse::<u64>().ok()).sum();
+        Host { cpu_time: ticks * TICK_NS, cpus: lines.count() as u64, memory: cgroup::host_memory() }
+    }
+}
+
+fn cpu(used: &mut cgroup::CgroupStats, host: &Host) -> CpuStats {
     CpuStats {
         cpu_usage: CpuUsage {
             total_usage: used.cpu_total,
-            percpu_usage: used.cpu_each.clone(),
+            percpu_usage: std::mem::take(&mut used.cpu_each),
             usage_in_kernelmode: used.cpu_kernel,
             usage_in_usermode: used.cpu_user,
         },
-        system_cpu_usage,
-        online_cpus,
+        system_cpu_usage: host.cpu_time,
+        online_cpus: host.cpus,
         throttling_data: ThrottlingData {
             periods: used.cpu_periods,
             throttled_periods: used.cpu_throttled_periods,
@@ -152,26 +244,13 @@ fn cpu(used: &cgroup::CgroupStats) -> CpuStats {
     }
 }
 
-/// The CPU time that the host had since its boot in ns, in all states but guests' (which the others hold), and how many
-/// CPUs are on.
-fn host_cpu() -> (u64, u64) {
-    /// The kernel tells times to programs in hundredths of a second, whatever it counts in.
-    const TICK_NS: u64 = 10_000_000;
-    let text = read_text("/proc/stat").unwrap_or_default();
-    let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
-    let total = lines.next().unwrap_or_default();
-    let ticks: u64 = total.split_whitespace().skip(1).take(7).filter_map(|word| word.parse::<u64>().ok()).sum();
-    (ticks * TICK_NS, lines.count() as u64)
-}
-
-fn memory(used: &cgroup::CgroupStats) -> MemoryStats {
-    let host = cgroup::host_memory();
+fn memory(used: &mut cgroup::CgroupStats, host: &Host) -> MemoryStats {
     MemoryStats {
         usage: Some(used.memory_usage),
         max_usage: Some(used.memory_max_usage).filter(|max| *max > 0),
-        stats: used.memory.clone(),
+        stats: std::mem::take(&mut used.memory),
         failcnt: Some(used.memory_fail_count),
-        limit: Some(if host > 0 { used.memory_limit.min(host) } else { used.memory_limit }),
+        limit: Some(if host.memory > 0 { used.memory_limit.min(host.memory) } else { used.memory_limit }),
     }
 }
 
@@ -187,18 +266,6 @@ fn blkio(used: cgroup::CgroupStats) -> BlkioStats {
         io_time_recursive: none(),
         sectors_recursive: none(),
     }
-}
-
-/// The counters of the network namespace that the first process is in.
-fn networks(now: &Now) -> Option<BTreeMap<String, NetworkCounters>> {
-    let pid = now.state.pid;
-    let text = read_text(format!("/proc/{pid}/net/dev")).ok()?;
-    // The process may have ended, and its number been given away, before the file was opened.
-    if process::start_time(pid) != Some(now.state.pid_start) {
-        return None;
-    }
-    let found: BTreeMap<_, _> = text.lines().filter_map(interface).collect();
-    (!found.is_empty()).then_some(found)
 }
 
 /// `  eth0:  646  7 0 0 0 0 0 0  0 0 ...`: bytes, packets, errs, drop and four more, received; the same sent.
@@ -251,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_host_has_cpus_and_time() {
-        let (time, cpus) = host_cpu();
-        assert!(time > 0 && cpus > 0);
+        let host = host();
+        assert!(host.cpu_time > 0 && host.cpus > 0 && host.memory > 0);
     }
 }

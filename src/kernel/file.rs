@@ -24,6 +24,22 @@ pub(crate) fn read_again(file: &File) -> std::io::Result<String> {
     String::from_utf8(whole(file)?).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
 }
 
+/// Such a file from its beginning into `buffer`, which grows as need be; answers how much there is. One system call where
+/// the buffer is larger than the text: for files that the kernel makes up in one piece (those of control groups), of
+/// which a read that does not fill the buffer has all.
+pub(crate) fn read_piece(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+    const ROOM: usize = 4096;
+    buffer.resize(buffer.len().max(ROOM), 0);
+    loop {
+        match file.read_at(buffer, 0) {
+            Ok(count) if count < buffer.len() => return Ok(count),
+            Ok(count) => buffer.resize(2 * count, 0),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
 fn whole(file: &File) -> std::io::Result<Vec<u8>> {
     const ROOM: usize = 4096;
     let mut bytes = vec![0; ROOM];

@@ -1,7 +1,7 @@
 //! Processes: starting the monitor without the host program noticing, and pidfds.
 
 use super::fd::{cstr, errno};
-use super::file::read_bytes;
+use super::file::{read_again, read_bytes};
 use crate::error::{Error, Result};
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -169,6 +169,25 @@ pub(crate) fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
 pub(crate) fn name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// The directory of one process in /proc: it never becomes that of a later process of the same number.
+#[derive(Debug)]
+pub(crate) struct ProcDir(OwnedFd);
+
+impl ProcDir {
+    /// That of the process that started at `start` (see [`start_time`]); `None` when it is gone.
+    pub(crate) fn open(pid: i32, start: u64) -> Option<ProcDir> {
+        let dir = std::fs::File::open(format!("/proc/{pid}")).ok()?;
+        (start_time(pid) == Some(start)).then(|| ProcDir(dir.into()))
+    }
+
+    /// The text of one of its files; `None` when the process is gone.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let flags = nix::fcntl::OFlag::O_RDONLY | nix::fcntl::OFlag::O_CLOEXEC;
+        let file = nix::fcntl::openat(&self.0, name, flags, nix::sys::stat::Mode::empty()).ok()?;
+        read_again(&file.into()).ok()
+    }
 }
 
 /// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); `None` when it is gone.

@@ -301,7 +301,19 @@ fn stats_of_a_running_container() {
     assert!(second.cpu_stats.cpu_usage.total_usage > first.cpu_stats.cpu_usage.total_usage);
     assert!(second.cpu_stats.system_cpu_usage > first.cpu_stats.system_cpu_usage);
     assert!(second.cpu_stats.online_cpus >= 1);
-    // Once it is removed there is no other.
+    // Another name, other limits, another process in groups of the same names.
+    root.engine.container_rename(&id, "renamed").expect("rename");
+    let resources = Resources { memory: 48 << 20, memory_swap: -1, ..Resources::default() };
+    root.engine.container_update(&id, &UpdateContainer { resources, ..UpdateContainer::default() }).expect("update");
+    root.engine.container_restart(&id, Some(0), Some(&soon())).expect("restart");
+    let third = stream.next(Some(&soon())).expect("a sample").expect("a sample");
+    assert_eq!((third.name.as_str(), third.memory_stats.limit), ("/renamed", Some(48 << 20)));
+    assert!(third.memory_stats.usage.is_some_and(|usage| usage > 0 && usage < 48 << 20));
+    assert!(third.pids_stats.current >= 1 && third.cpu_stats.cpu_usage.total_usage > 0);
+    // One that has ended has zeroes, and once it is removed there is no other.
+    root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
+    let last = stream.next(Some(&soon())).expect("a sample").expect("a sample");
+    assert_eq!(last, ContainerStats { name: "/renamed".into(), id: id.clone(), ..zero() });
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
     root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
     assert!(stream.next(Some(&soon())).expect("the end").is_none());

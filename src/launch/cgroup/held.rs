@@ -1,24 +1,25 @@
-//! Files that are read again and again: kept open as long as the program has descriptors to spare.
+//! Files of one container's groups that are read again and again: kept open as long as the program has descriptors to spare.
 
-use crate::kernel::file::{read_again, read_text};
-use std::collections::HashMap;
+use crate::kernel::file::read_piece;
 use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many descriptors all [`Files`] of the program hold.
 static HELD: AtomicU64 = AtomicU64::new(0);
 /// Of the descriptors that the program may have, this part at most is held: the rest is the program's own.
 const SHARE: u64 = 4;
-/// The most files that one reader keeps.
-const FILES: u64 = 16;
+/// The most files that one reader keeps; with one more descriptor of its owner's.
+const FILES: u64 = 15;
 
 /// Reads files by their names; opening costs more than reading, so they stay open where there is room.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// `None`: nothing is kept.
-    open: Option<HashMap<PathBuf, File>>,
+    /// By their names, which tell them apart whichever group they are in; without a file: the kernel has none. `None`:
+    /// nothing is kept.
+    open: Option<Vec<(&'static str, Option<File>)>>,
+    buffer: Vec<u8>,
 }
 
 impl Files {
@@ -26,36 +27,73 @@ impl Files {
     pub(crate) fn kept() -> Files {
         let most =
             nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-        let taken = HELD.fetch_add(FILES, Ordering::Relaxed);
-        if taken + FILES <= most / SHARE {
-            return Files { open: Some(HashMap::new()) };
+        let taken = HELD.fetch_add(FILES + 1, Ordering::Relaxed);
+        if taken + FILES < most / SHARE {
+            return Files { open: Some(Vec::new()), buffer: Vec::new() };
         }
-        HELD.fetch_sub(FILES, Ordering::Relaxed);
+        HELD.fetch_sub(FILES + 1, Ordering::Relaxed);
         Files::default()
     }
 
-    pub(super) fn text(&mut self, path: &Path) -> io::Result<String> {
-        let Some(open) = &mut self.open else { return read_text(path) };
-        if let Some(file) = open.get(path) {
-            match read_again(file) {
-                // The group is gone; there may be a new one of the same name.
-                Err(_) => open.remove(path),
-                done => return done,
-            };
+    /// Whether there is room for files that stay open.
+    pub(crate) fn keeps(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Closes what is open: the groups are others now.
+    pub(crate) fn forget(&mut self) {
+        self.open.iter_mut().for_each(Vec::clear);
+    }
+
+    pub(super) fn text(&mut self, dir: &Path, name: &'static str) -> io::Result<&str> {
+        let filled = match self.again(name) {
+            Some(done) => done?,
+            None => self.anew(dir, name)?,
+        };
+        let text = self.buffer.get(..filled).unwrap_or_default();
+        std::str::from_utf8(text).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
+    }
+
+    /// From the file that is open, if one is.
+    fn again(&mut self, name: &str) -> Option<io::Result<usize>> {
+        let open = self.open.as_mut()?;
+        let at = open.iter().position(|(known, _)| *known == name)?;
+        let Some(file) = &open[at].1 else { return Some(Err(ErrorKind::NotFound.into())) };
+        match read_piece(file, &mut self.buffer) {
+            // The group is gone; there may be a new one of the same name.
+            Err(_) => {
+                open.swap_remove(at);
+                None
+            }
+            done => Some(done),
         }
-        let file = File::open(path)?;
-        let text = read_again(&file)?;
-        if (open.len() as u64) < FILES {
-            open.insert(path.to_owned(), file);
+    }
+
+    fn anew(&mut self, dir: &Path, name: &'static str) -> io::Result<usize> {
+        let opened = File::open(dir.join(name));
+        let keep = self.open.as_mut().filter(|open| (open.len() as u64) < FILES);
+        match opened {
+            Ok(file) => {
+                let filled = read_piece(&file, &mut self.buffer)?;
+                if let Some(open) = keep {
+                    open.push((name, Some(file)));
+                }
+                Ok(filled)
+            }
+            Err(error) => {
+                if let Some(open) = keep.filter(|_| error.kind() == ErrorKind::NotFound) {
+                    open.push((name, None));
+                }
+                Err(error)
+            }
         }
-        Ok(text)
     }
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
         if self.open.is_some() {
-            HELD.fetch_sub(FILES, Ordering::Relaxed);
+            HELD.fetch_sub(FILES + 1, Ordering::Relaxed);
         }
     }
 }
@@ -65,25 +103,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_anew_each_time_and_found_again_when_it_is_another() {
+    fn a_file_is_read_anew_each_time_and_another_is_found_once_the_first_is_forgotten() {
         let dir = std::env::temp_dir().join(format!("coracle-held-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("file");
         for mut files in [Files::default(), Files::kept()] {
-            for text in ["1\n", "23\n", ""] {
-                std::fs::write(&path, text).unwrap();
-                assert_eq!(files.text(&path).unwrap(), text);
+            for text in ["1\n".to_owned(), "23\n".repeat(4096), String::new()] {
+                std::fs::write(&path, &text).unwrap();
+                assert_eq!(files.text(&dir, "file").unwrap(), text);
             }
+            assert!(files.text(&dir, "other").is_err());
+            std::fs::write(dir.join("other"), "4").unwrap();
+            files.forget();
+            assert_eq!(files.text(&dir, "other").unwrap(), "4");
+            std::fs::remove_file(dir.join("other")).unwrap();
         }
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(Files::kept().text(&path).is_err());
+        assert!(Files::kept().text(&dir, "file").is_err());
     }
 
     #[test]
     fn a_part_of_the_descriptors_is_held_at_most() {
         let many: Vec<Files> = (0..100_000).map(|_| Files::kept()).collect();
-        assert!(many.iter().any(|files| files.open.is_none()) && many[0].open.is_some());
+        assert!(many.iter().any(|files| !files.keeps()) && many[0].keeps());
         drop(many);
-        assert!(Files::kept().open.is_some());
+        assert!(Files::kept().keeps());
     }
 }

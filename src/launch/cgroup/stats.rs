@@ -46,14 +46,18 @@ pub(super) fn read<'a>(
         (None, None) => {}
     }
     if let Some((version, dir)) = place("cpu") {
-        let found = pairs(files, &dir.join("cpu.stat"));
-        let of = |word| found.get(word).copied().unwrap_or(0);
-        stats.cpu_periods = of("nr_periods");
-        stats.cpu_throttled_periods = of("nr_throttled");
-        stats.cpu_throttled = match version {
-            Version::V1 => of("throttled_time"),
-            Version::V2 => of("throttled_usec") * 1000,
+        let (throttled, unit) = match version {
+            Version::V1 => ("throttled_time", 1),
+            Version::V2 => ("throttled_usec", 1000),
         };
+        for (word, value) in pairs(files.text(dir, "cpu.stat").unwrap_or_default()) {
+            match word {
+                "nr_periods" => stats.cpu_periods = value,
+                "nr_throttled" => stats.cpu_throttled_periods = value,
+                word if word == throttled => stats.cpu_throttled = value * unit,
+                _ => {}
+            }
+        }
     }
     match place("memory") {
         Some((Version::V1, dir)) => memory_v1(files, dir, &mut stats),
@@ -63,23 +67,23 @@ pub(super) fn read<'a>(
     if let Some((Version::V1, dir)) = place("blkio") {
         io_v1(files, dir, &mut stats);
     } else if let Some((_, dir)) = place("io") {
-        let text = files.text(&dir.join("io.stat")).unwrap_or_default();
-        stats.io_bytes = io_v2(&text, [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")]);
-        stats.io_operations = io_v2(&text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
+        let text = files.text(dir, "io.stat").unwrap_or_default();
+        stats.io_bytes = io_v2(text, [("rbytes", "Read"), ("wbytes", "Write"), ("dbytes", "Discard")]);
+        stats.io_operations = io_v2(text, [("rios", "Read"), ("wios", "Write"), ("dios", "Discard")]);
     }
     if let Some((_, dir)) = place("pids") {
-        stats.pids = number(files, &dir.join("pids.current"));
-        stats.pids_limit = number(files, &dir.join("pids.max"));
+        stats.pids = number(files, dir, "pids.current");
+        stats.pids_limit = number(files, dir, "pids.max");
     }
     stats
 }
 
 fn cpu_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    let each = files.text(&dir.join("cpuacct.usage_percpu")).unwrap_or_default();
+    let each = files.text(dir, "cpuacct.usage_percpu").unwrap_or_default();
     stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     stats.cpu_total = stats.cpu_each.iter().sum();
     // A line of titles, then one a CPU: its number, user's and kernel's time.
-    let all = files.text(&dir.join("cpuacct.usage_all")).unwrap_or_default();
+    let all = files.text(dir, "cpuacct.usage_all").unwrap_or_default();
     for line in all.lines() {
         let mut numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
         stats.cpu_user += numbers.next().unwrap_or(0);
@@ -88,42 +92,56 @@ fn cpu_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
 }
 
 fn cpu_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    let found = pairs(files, &dir.join("cpu.stat"));
-    let nanoseconds = |word| found.get(word).copied().unwrap_or(0) * 1000;
-    stats.cpu_total = nanoseconds("usage_usec");
-    stats.cpu_user = nanoseconds("user_usec");
-    stats.cpu_kernel = nanoseconds("system_usec");
+    for (word, value) in pairs(files.text(dir, "cpu.stat").unwrap_or_default()) {
+        match word {
+            "usage_usec" => stats.cpu_total = value * 1000,
+            "user_usec" => stats.cpu_user = value * 1000,
+            "system_usec" => stats.cpu_kernel = value * 1000,
+            _ => {}
+        }
+    }
 }
 
 fn memory_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number(files, &dir.join("memory.usage_in_bytes"));
-    stats.memory_max_usage = number(files, &dir.join("memory.max_usage_in_bytes"));
-    stats.memory_fail_count = number(files, &dir.join("memory.failcnt"));
-    stats.memory_limit = number(files, &dir.join("memory.limit_in_bytes"));
-    stats.memory = pairs(files, &dir.join("memory.stat"));
+    /// What the kernel calls no limit is a page or so less than this.
+    const HALF_OF_NO_LIMIT: u64 = i64::MAX as u64 / 2;
+    stats.memory_usage = number(files, dir, "memory.usage_in_bytes");
+    stats.memory_max_usage = number(files, dir, "memory.max_usage_in_bytes");
+    stats.memory_fail_count = number(files, dir, "memory.failcnt");
+    stats.memory = owned(files.text(dir, "memory.stat").unwrap_or_default());
+    // The least of its own limit and those above it: where there is none, it has none of its own.
+    stats.memory_limit = match stats.memory.get("hierarchical_memory_limit") {
+        Some(none) if *none > HALF_OF_NO_LIMIT => *none,
+        _ => number(files, dir, "memory.limit_in_bytes"),
+    };
 }
 
 fn memory_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    stats.memory_usage = number(files, &dir.join("memory.current"));
-    stats.memory_max_usage = number(files, &dir.join("memory.peak"));
-    stats.memory_fail_count = pairs(files, &dir.join("memory.events")).get("max").copied().unwrap_or(0);
-    stats.memory_limit = match files.text(&dir.join("memory.max")) {
+    stats.memory_usage = number(files, dir, "memory.current");
+    stats.memory_max_usage = number(files, dir, "memory.peak");
+    let events = files.text(dir, "memory.events").unwrap_or_default();
+    stats.memory_fail_count = pairs(events).find_map(|(word, value)| (word == "max").then_some(value)).unwrap_or(0);
+    stats.memory_limit = match files.text(dir, "memory.max") {
         Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
         Err(_) => 0,
     };
-    stats.memory = pairs(files, &dir.join("memory.stat"));
+    stats.memory = owned(files.text(dir, "memory.stat").unwrap_or_default());
 }
 
 /// The scheduler that a device has decides which file counts: BFQ has its own.
 fn io_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    let mut read = |prefix: &str, what: &str| -> Vec<BlkioEntry> {
-        let text = files.text(&dir.join(format!("{prefix}.{what}_recursive"))).unwrap_or_default();
-        text.lines().filter_map(entry_v1).collect()
+    const BYTES_AND_OPERATIONS: [(&str, &str); 3] = [
+        ("blkio.bfq.io_service_bytes_recursive", "blkio.bfq.io_serviced_recursive"),
+        ("blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_serviced_recursive"),
+        ("blkio.io_service_bytes_recursive", "blkio.io_serviced_recursive"),
+    ];
+    let mut read = |name: &'static str| -> Vec<BlkioEntry> {
+        files.text(dir, name).unwrap_or_default().lines().filter_map(entry_v1).collect()
     };
-    for prefix in ["blkio.bfq", "blkio.throttle", "blkio"] {
-        stats.io_bytes = read(prefix, "io_service_bytes");
+    for (bytes, operations) in BYTES_AND_OPERATIONS {
+        stats.io_bytes = read(bytes);
         if !stats.io_bytes.is_empty() {
-            stats.io_operations = read(prefix, "io_serviced");
+            stats.io_operations = read(operations);
             return;
         }
     }
@@ -156,17 +174,17 @@ fn device(word: &str) -> Option<(u64, u64)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn number(files: &mut Files, file: &Path) -> u64 {
-    files.text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+fn number(files: &mut Files, dir: &Path, name: &'static str) -> u64 {
+    files.text(dir, name).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The lines `word number` of a file.
-fn pairs(files: &mut Files, file: &Path) -> BTreeMap<String, u64> {
-    let text = files.text(file).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(word, value)| Some((word.to_owned(), value.parse().ok()?)))
-        .collect()
+fn pairs(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| line.split_once(' ')).filter_map(|(word, value)| Some((word, value.parse().ok()?)))
+}
+
+fn owned(text: &str) -> BTreeMap<String, u64> {
+    pairs(text).map(|(word, value)| (word.to_owned(), value)).collect()
 }
 
 #[cfg(test)]
