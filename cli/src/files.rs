@@ -1,12 +1,14 @@
 //! Commands on a container's files.
 
 use crate::args::{Command, Flag, Parsed};
+use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
 use coracle::{Engine, ErrorKind};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread::Builder;
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
@@ -126,7 +128,8 @@ fn take_out(engine: &Engine, id: &str, path: &str, to: &Path) -> Result<(), Fail
 fn unpack(archive: coracle::Archive, into: &Path) -> Result<(), Failure> {
     let (reader, mut writer) = std::io::pipe().map_err(here(into))?;
     std::thread::scope(|scope| {
-        let write = scope.spawn(move || archive.write_to(&mut writer, None));
+        let work = move || archive.write_to(&mut writer, None);
+        let write = Builder::new().spawn_scoped(scope, work).map_err(no_thread)?;
         let mut tar = tar::Archive::new(reader);
         tar.set_preserve_permissions(true);
         tar.set_preserve_ownerships(true);
@@ -177,7 +180,7 @@ fn put_in(engine: &Engine, from: &Path, id: &str, path: &str) -> Result<(), Fail
     };
     let (mut reader, writer) = std::io::pipe().map_err(here(from))?;
     std::thread::scope(|scope| {
-        let write = scope.spawn(move || -> std::io::Result<()> {
+        let work = move || -> std::io::Result<()> {
             let mut tar = tar::Builder::new(std::io::BufWriter::with_capacity(256 << 10, writer));
             tar.follow_symlinks(false);
             match meta.is_dir() {
@@ -185,7 +188,8 @@ fn put_in(engine: &Engine, from: &Path, id: &str, path: &str) -> Result<(), Fail
                 false => tar.append_file(&name, &mut File::open(from)?)?,
             }
             tar.into_inner()?.flush()
-        });
+        };
+        let write = Builder::new().spawn_scoped(scope, work).map_err(no_thread)?;
         let how = PutArchive { no_overwrite_dir_non_dir: true };
         let put = engine.container_archive_put(id, &target, &mut reader, how, None);
         // The writer waits for a reader as long as one is there.

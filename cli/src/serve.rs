@@ -1,6 +1,7 @@
 //! `serve`: the HTTP API on a socket.
 
 use crate::args::{Command, Flag, Parsed};
+use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
 use coracle::{Durability, Engine};
 use coracle_http::{Address, Router, RouterOptions, Server, ServerOptions};
@@ -59,11 +60,12 @@ fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
         complain!("coracle: serving on {address}");
     }
     let handle = server.handle();
-    let waiter = std::thread::spawn(move || {
+    let end = move || {
         // An error here is one of the set itself: it was taken above.
         let _ = ends.wait();
         handle.shutdown(GRACE);
-    });
+    };
+    let waiter = std::thread::Builder::new().spawn(end).map_err(no_thread)?;
     server.run();
     let _ = waiter.join();
     Ok(0)

@@ -168,7 +168,8 @@ fn feed(session: Arc<Session>, mut keys: Option<DetachKeys>, op: Op, detached: A
     std::thread::Builder::new().spawn(work).map(|_| ()).map_err(no_thread)
 }
 
-fn no_thread(error: std::io::Error) -> Failure {
+/// Why there is no thread for something.
+pub fn no_thread(error: std::io::Error) -> Failure {
     Failure::Here(format!("make a thread: {error}"))
 }
 
