@@ -138,25 +138,26 @@ impl Files {
         }
     }
 
-    /// Each file takes the next number; the oldest goes. Errors: the newest cannot have one.
+    /// Each file takes the next number; the oldest goes. Errors: one cannot have it. It and all newer ones stay as they are
+    /// then, and the number that is free is filled the next time.
     #[inline(never)]
     fn move_up(&self) -> Result<()> {
-        let mut moved = Ok(());
         let (mut older, mut newer) = ([0; NAME], [0; NAME]);
         for number in (1..=self.in_use().saturating_add(1).min(self.max_files - 1)).rev() {
-            for form in FORMS {
+            // The newest, which has no other form, is the last.
+            for form in FORMS.into_iter().rev() {
                 self.named(&mut older, number, form);
                 if number + 1 == self.max_files {
                     let _ = sys::unlinkat(self.dir, &older, 0);
                 }
                 self.named(&mut newer, number - 1, form);
-                let renamed = sys::renameat(self.dir, &newer, &older);
-                if number == 1 && form.is_empty() {
-                    moved = renamed;
+                match sys::renameat(self.dir, &newer, &older) {
+                    Err(ENOENT) if number > 1 || !form.is_empty() => {}
+                    renamed => renamed?,
                 }
             }
         }
-        moved
+        Ok(())
     }
 
     /// How many older files there are. A number that is free is where a monitor was killed while it rotated; one that

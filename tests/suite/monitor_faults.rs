@@ -1,5 +1,8 @@
 //! Monitors that are told that a system call failed: their container ends as it would have, what is lost is counted, and
 //! nothing is left. Whoever asked for something gets an error with a reason.
+//!
+//! With `CORACLE_TORTURE` in the environment the calls of a monitor from its container's first line to its end
+//! are refused, each with every error.
 
 use crate::many::monitor_of;
 use crate::support::*;
@@ -105,6 +108,8 @@ fn rotation_that_fails_loses_nothing() {
         "openat:error=EMFILE:when=2+3",
         "renameat:error=EIO:when=1",
         "renameat:error=EIO:when=2",
+        // That of an older file: those above it have moved.
+        "renameat:error=EIO:when=4",
         "renameat:error=EROFS:when=1+",
         "renameat:error=ENOSPC:when=1+2",
         "unlinkat:error=EIO:when=1+",
@@ -117,6 +122,32 @@ fn rotation_that_fails_loses_nothing() {
         gone(strace);
         writer.again(inject);
     }
+}
+
+/// Any one of a monitor's calls between the first line and the end. (A read that fails is a terminal's way to end.)
+#[test]
+fn whatever_is_refused_the_end_is_told() {
+    let root = Root::new();
+    let all = std::env::var_os("CORACLE_TORTURE").is_some();
+    let errors = ["EIO", "ENOSPC", "EROFS", "EMFILE", "ENOMEM"];
+    let log = json!({ "Type": "json-file", "Config": { "max-size": "4k", "max-file": "40" } });
+    let mut tried = 0;
+    for call in ["write", "pwrite64", "openat", "renameat", "unlinkat", "fsetxattr", "epoll_pwait"] {
+        for (error, when) in errors.iter().flat_map(|error| (1..=6).map(move |when| (error, when))) {
+            if !all && (*error, when) != ("EIO", 1) {
+                continue;
+            }
+            let inject = format!("{call}:error={error}:when={when}");
+            tried += 1;
+            let writer = Writer::start(&root, &format!("a{tried}"), log.clone());
+            let strace = writer.hinder(None, &inject);
+            let (lines, lost) = writer.end(&inject);
+            assert_eq!(lines + lost, LINES, "{inject}: {lines} lines and {lost} lost");
+            gone(strace);
+            writer.again(&inject);
+        }
+    }
+    println!("{tried} calls of monitors refused");
 }
 
 #[test]
