@@ -7,8 +7,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// An empty JSON object, the value of the set-like maps `Volumes` and `ExposedPorts`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Empty {}
+
+impl<'de> Deserialize<'de> for Empty {
+    /// `null` stands for it, too.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Empty, D::Error> {
+        #[derive(Deserialize)]
+        struct Object {}
+        Option::<Object>::deserialize(deserializer).map(|_| Empty {})
+    }
+}
 
 /// A list that clients also write as one string (`Cmd`, `Entrypoint`): the string is one element, never split.
 fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
@@ -94,13 +103,13 @@ pub struct ContainerConfig {
 pub struct Healthcheck {
     #[serde(deserialize_with = "null_default")]
     pub test: Vec<String>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub interval: i64,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub timeout: i64,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub retries: i64,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub start_period: i64,
 }
 
@@ -172,8 +181,11 @@ pub struct EndpointIpamConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceMapping {
+    #[serde(deserialize_with = "null_default")]
     pub path_on_host: String,
+    #[serde(deserialize_with = "null_default")]
     pub path_in_container: String,
+    #[serde(deserialize_with = "null_default")]
     pub cgroup_permissions: String,
 }
 
@@ -181,7 +193,9 @@ pub struct DeviceMapping {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct WeightDevice {
+    #[serde(deserialize_with = "null_default")]
     pub path: String,
+    #[serde(deserialize_with = "null_default")]
     pub weight: u16,
 }
 
@@ -189,7 +203,9 @@ pub struct WeightDevice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ThrottleDevice {
+    #[serde(deserialize_with = "null_default")]
     pub path: String,
+    #[serde(deserialize_with = "null_default")]
     pub rate: u64,
 }
 
@@ -197,8 +213,11 @@ pub struct ThrottleDevice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Ulimit {
+    #[serde(deserialize_with = "null_default")]
     pub name: String,
+    #[serde(deserialize_with = "null_default")]
     pub hard: i64,
+    #[serde(deserialize_with = "null_default")]
     pub soft: i64,
 }
 

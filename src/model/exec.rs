@@ -2,19 +2,28 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
+use super::null_default;
 use serde::{Deserialize, Serialize};
 
 /// Body of exec create.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ExecConfig {
+    #[serde(deserialize_with = "null_default")]
     pub user: String,
+    #[serde(deserialize_with = "null_default")]
     pub privileged: bool,
+    #[serde(deserialize_with = "null_default")]
     pub tty: bool,
+    #[serde(deserialize_with = "null_default")]
     pub attach_stdin: bool,
+    #[serde(deserialize_with = "null_default")]
     pub attach_stdout: bool,
+    #[serde(deserialize_with = "null_default")]
     pub attach_stderr: bool,
+    #[serde(deserialize_with = "null_default")]
     pub detach: bool,
+    #[serde(deserialize_with = "null_default")]
     pub detach_keys: String,
     pub env: Option<Vec<String>>,
     pub cmd: Option<Vec<String>>,

@@ -62,3 +62,56 @@ where
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Serialize, de::DeserializeOwned};
+    use serde_json::{Value, json};
+
+    /// Clients of many languages send `null` for what they leave out, at any depth: it is the default everywhere.
+    fn takes_null<T: Serialize + DeserializeOwned + PartialEq + Default>(whole: &Value) {
+        fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+            let Value::Object(fields) = value else { return };
+            for (name, value) in fields {
+                let place = format!("{at}/{}", name.replace('/', "~1"));
+                places(value, &place, all);
+                if let Some(list) = value.as_array() {
+                    list.iter().enumerate().for_each(|(n, value)| places(value, &format!("{place}/{n}"), all));
+                }
+                all.push(place);
+            }
+        }
+        let mut all = Vec::new();
+        places(whole, "", &mut all);
+        assert!(!all.is_empty());
+        for place in all {
+            let mut body = whole.clone();
+            *body.pointer_mut(&place).unwrap() = Value::Null;
+            let read: Result<T, _> = serde_json::from_value(body);
+            assert!(read.is_ok(), "{place}: {:?}", read.err());
+        }
+    }
+
+    #[test]
+    fn null_is_what_was_left_out() {
+        let mut body = serde_json::to_value(CreateBody::default()).unwrap();
+        body["ExposedPorts"] = json!({ "80/tcp": {} });
+        body["Volumes"] = json!({ "/v": {} });
+        body["Healthcheck"] = json!({ "Test": ["NONE"], "Interval": 0, "Timeout": 0, "Retries": 0, "StartPeriod": 0 });
+        let host = &mut body["HostConfig"];
+        host["Devices"] = json!([DeviceMapping::default()]);
+        host["Ulimits"] = json!([Ulimit::default()]);
+        host["BlkioWeightDevice"] = json!([WeightDevice::default()]);
+        host["BlkioDeviceReadBps"] = json!([ThrottleDevice::default()]);
+        host["PortBindings"] = json!({ "80/tcp": [PortBinding::default()] });
+        host["Mounts"] = json!([{ "Type": "", "Source": "", "Target": "", "ReadOnly": false, "Consistency": "",
+            "BindOptions": { "Propagation": "", "NonRecursive": false }, "TmpfsOptions": { "SizeBytes": 0, "Mode": 0 },
+            "VolumeOptions": { "NoCopy": false, "Labels": {}, "DriverConfig": { "Name": "", "Options": {} } } }]);
+        let end = EndpointSettings { ipam_config: Some(EndpointIpamConfig::default()), ..EndpointSettings::default() };
+        body["NetworkingConfig"]["EndpointsConfig"] = json!({ "net": end });
+        takes_null::<CreateBody>(&body);
+        takes_null::<ExecConfig>(&serde_json::to_value(ExecConfig::default()).unwrap());
+        takes_null::<UpdateContainer>(&serde_json::to_value(UpdateContainer::default()).unwrap());
+    }
+}

@@ -2,17 +2,9 @@
 // The fields are the specification's own names; their meaning stands there.
 #![allow(missing_docs)]
 
-use super::{EndpointSettings, Filters, StringMap};
-use serde::{Deserialize, Deserializer, Serialize};
+use super::{EndpointSettings, Filters, StringMap, null_default};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
 
 /// One pool of addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{Resources, RestartPolicy};
+use super::{Resources, RestartPolicy, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 pub struct UpdateContainer {
     #[serde(flatten)]
     pub resources: Resources,
+    #[serde(deserialize_with = "null_default")]
     pub restart_policy: RestartPolicy,
 }
 

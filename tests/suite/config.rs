@@ -29,12 +29,17 @@ fn mount_at(text: &str, point: &str) -> (String, String, String) {
 #[test]
 fn hostname_and_domainname() {
     let root = Root::new();
-    let script = "hostname; cat /etc/hostname; cat /proc/sys/kernel/domainname; grep boat /etc/hosts; echo $HOSTNAME";
-    let more = json!({ "Hostname": "boat", "Domainname": "sea.example" });
-    let output = root.sh_with(script, more).ok();
+    let script =
+        "hostname; cat /etc/hostname; cat /proc/sys/kernel/domainname; echo $HOSTNAME; grep -c boat /etc/hosts";
+    // As long as they may be.
+    let (name, domain) = (format!("boat{}", "b".repeat(59)), format!("{}.example", "s".repeat(56)));
+    let output = root.sh_with(script, json!({ "Hostname": name, "Domainname": domain })).out();
     let lines: Vec<&str> = output.lines().collect();
-    assert_eq!((lines[0], lines[2]), ("boat", "sea.example"));
-    assert_eq!((lines[1], lines[3]), ("boat", "boat"), "without a network it is not in /etc/hosts: {output}");
+    assert_eq!(lines, [&name, &name, &domain, &name, "0"], "without a network it is not in /etc/hosts");
+    for (field, value) in [("Hostname", format!("{name}b")), ("Domainname", format!("{domain}s"))] {
+        let refused = root.try_create("", body(&["true"], json!({ field: value })));
+        fails(refused, ErrorKind::Invalid, "name format");
+    }
     let id = root.sleeper("default-name");
     assert_eq!(root.exec(&id, &["hostname"]).ok(), id[..12]);
 }

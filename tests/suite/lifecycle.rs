@@ -756,6 +756,10 @@ fn exec_runs_inside() {
     let config = json!({ "Cmd": ["sh", "-c", "cat; id -u; echo $A"], "User": "root", "Env": ["A=exec"],
         "AttachStdin": true, "AttachStdout": true, "AttachStderr": true });
     assert_eq!(root.exec_with(&id, config, b"from stdin\n").ok(), "from stdin\n0\nexec");
+    for (user, ids) in [("games", "5:60"), ("games:audio", "5:29"), ("1234", "1234:0"), ("1234:5678", "1234:5678")] {
+        let config = json!({ "Cmd": ["sh", "-c", "echo $(id -u):$(id -g)"], "User": user, "AttachStdout": true });
+        assert_eq!(root.exec_with(&id, config, b"").ok(), ids, "{user}");
+    }
     // Streams that nobody asked for: none is heard, and the input is at its end.
     let script = "cat; echo out; echo err >&2";
     for (stdout, stderr) in [(true, false), (false, true), (false, false)] {

@@ -65,6 +65,17 @@ fn an_update_changes_a_running_container_and_is_kept() {
     let seen = events_until(&mut events, |_| true);
     assert_eq!(actions(&seen), ["update"]);
     assert_eq!(seen[0].actor.attributes["name"], "updated");
+    // The least and the most of each.
+    for (body, v1, v2, value, value_v2) in [
+        (json!({ "CpuShares": 2 }), "cpu.shares", "cpu.weight", "2", "1"),
+        (json!({ "CpuShares": 262_144 }), "cpu.shares", "cpu.weight", "262144", "10000"),
+        (json!({ "CpuPeriod": 1000, "CpuQuota": 1000 }), "cpu.cfs_period_us", "cpu.max", "1000", "1000 1000"),
+        (json!({ "CpuPeriod": 1_000_000, "CpuQuota": -1 }), "cpu.cfs_quota_us", "cpu.max", "-1", "max 1000000"),
+        (json!({ "CpuPeriod": 1_000_000 }), "cpu.cfs_period_us", "cpu.max", "1000000", "max 1000000"),
+    ] {
+        update(&root, &id, body.clone()).unwrap_or_else(|e| panic!("{body}: {e}"));
+        assert_eq!(cgroups.read("cpu", v1, v2), if Cgroups::unified() { value_v2 } else { value }, "{body}");
+    }
 }
 
 #[test]
@@ -210,6 +221,13 @@ fn block_io_weights() {
     assert!(weights(&cgroups).contains("300") || weights(&cgroups).contains("2930"), "{}", weights(&cgroups));
     update(&root, &created.id, json!({ "BlkioWeight": 500 })).expect("update");
     assert!(weights(&cgroups).contains("500") || weights(&cgroups).contains("4950"), "{}", weights(&cgroups));
+    // The least and the most, which the general file of v2 counts in a range of its own.
+    for (weight, general) in [(10, 1), (1000, 10_000)] {
+        update(&root, &created.id, json!({ "BlkioWeight": weight })).expect("update");
+        let text = weights(&cgroups);
+        let is = |number: i32| text.lines().any(|line| line.trim_start_matches("default ") == number.to_string());
+        assert!(is(weight) || is(general), "{weight}: {text}");
+    }
 }
 
 fn weights(cgroups: &Cgroups) -> String {
