@@ -793,8 +793,9 @@ coracle_status coracle_container_stats(coracle *c,
  * Reads a container's log.
  *
  * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
- * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow". *out: records for coracle_stream_next, which
- * have channel and time apart; end it with coracle_stream_free.
+ * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
+ * attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
+ * channel and time apart, too; end it with coracle_stream_free.
  *
  * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
  *

@@ -10,7 +10,7 @@ use crate::session::{SessionObject, io};
 use crate::stream::Stream;
 use crate::types::*;
 use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery};
-use engine::{AttachOptions, Changed};
+use engine::{AttachOptions, Changed, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -442,8 +442,9 @@ pub unsafe extern "C" fn coracle_container_stats(
 /// Reads a container's log.
 ///
 /// query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
-/// 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow". *out: records for coracle_stream_next, which
-/// have channel and time apart; end it with coracle_stream_free.
+/// 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
+/// attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
+/// channel and time apart, too; end it with coracle_stream_free.
 ///
 /// Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
 ///
@@ -460,23 +461,24 @@ pub unsafe extern "C" fn coracle_container_logs(
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out, "out")?;
         let id = arg::text(id, "id")?;
-        let query = Query::new(query_json, "query_json")?;
-        let both = !query.has("stdout") && !query.has("stderr");
-        let tail = match query.text("tail").as_deref() {
+        let asked = Query::new(query_json, "query_json")?;
+        let both = !asked.has("stdout") && !asked.has("stderr");
+        let tail = match asked.text("tail").as_deref() {
             Ok("all") => None,
-            _ => query.number("tail")?,
+            _ => asked.number("tail")?,
         };
         let query = LogQuery {
-            follow: query.flag("follow", false)?,
-            stdout: query.flag("stdout", both)?,
-            stderr: query.flag("stderr", both)?,
-            since_ns: query.time_ns("since")?.unwrap_or(0),
+            follow: asked.flag("follow", false)?,
+            stdout: asked.flag("stdout", both)?,
+            stderr: asked.flag("stderr", both)?,
+            since_ns: asked.time_ns("since")?.unwrap_or(0),
             // As in the field: a negative number means all.
             tail: tail.and_then(|n| u64::try_from(n).ok()),
         };
+        let form = LogFormat { timestamps: asked.flag("timestamps", false)?, details: asked.flag("details", false)? };
         let using = Using::new(op)?;
         let log = using.done(root.engine().container_logs(id, &query, using.op()))?;
-        out.set(handle::give(Stream::log(log)));
+        out.set(handle::give(Stream::log(log, form)));
         Ok(CORACLE_OK)
     })
 }

@@ -6,7 +6,7 @@ use crate::handle::{self, Object};
 use crate::op::Using;
 use crate::types::*;
 use coracle_http::StreamEnd;
-use engine::{Channel, ErrorKind, LogStream, Op, StatsStream};
+use engine::{Channel, ErrorKind, LogFormat, LogStream, Op, StatsStream};
 use libc::c_void;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -42,7 +42,7 @@ struct Record {
 }
 
 enum Source {
-    Log(Box<LogStream>),
+    Log(Box<LogStream>, LogFormat),
     Stats(Box<StatsStream>),
     Bytes(OwnedFd, Ending),
     /// Bytes that are all here, and a descriptor that is always readable.
@@ -92,10 +92,10 @@ struct Piece<'a> {
 }
 
 impl Stream {
-    /// The records of a log.
-    pub(crate) fn log(log: LogStream) -> Stream {
+    /// The records of a log, with what is to stand before each.
+    pub(crate) fn log(log: LogStream, form: LogFormat) -> Stream {
         let fd = log.fd().map(|fd| fd.as_raw_fd());
-        Stream::new(fd, Source::Log(Box::new(log)))
+        Stream::new(fd, Source::Log(Box::new(log), form))
     }
 
     /// Samples of what a container uses, as documents.
@@ -182,8 +182,8 @@ impl Reader {
         data.clear();
         records.clear();
         (*given, *next) = (0, 0);
-        let log = match source {
-            Source::Log(log) => log,
+        let (log, form) = match source {
+            Source::Log(log, form) => (log, *form),
             Source::Stats(stats) => {
                 if let Some(sample) = stats.next(op)? {
                     serde_json::to_writer(&mut *data, &sample)
@@ -201,7 +201,7 @@ impl Reader {
         };
         loop {
             log.next_batch(None, op, &mut |line| {
-                data.extend_from_slice(line.data);
+                form.append(line, data);
                 records.push(Record { end: data.len(), channel: line.channel, time_ns: line.time_ns });
                 Ok(())
             })?;
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn coracle_stream_lost(s: *mut coracle_stream) -> i64 {
         let stream = handle::get::<Stream>(s, "stream")?;
         let reader = stream.reader()?;
         Ok(match &reader.source {
-            Source::Log(log) => usize::try_from(log.lost()).unwrap_or(usize::MAX),
+            Source::Log(log, _) => usize::try_from(log.lost()).unwrap_or(usize::MAX),
             _ => 0,
         })
     })

@@ -184,6 +184,14 @@ static void logs(coracle *engine, const char *id) {
     CHECK(!memcmp(text, "err again\n", 10), "the last line of stderr");
     STATUS(0, coracle_stream_read(stream, text, sizeof text, NULL, &err));
     coracle_stream_free(stream);
+
+    /* What stands before a line where that is asked for; this log has no attributes. */
+    const char *query = "{\"stderr\":1,\"tail\":1,\"timestamps\":1,\"details\":true}";
+    OK(coracle_container_logs(engine, id, query, NULL, &stream, &err));
+    OK(coracle_stream_next(stream, &frame, NULL, &err));
+    CHECK(frame.len == 42 && frame.data[29] == 'Z' && !memcmp(frame.data + 30, "  err again\n", 12), "its time");
+    CHECK(frame.time_ns > 0, "and apart");
+    coracle_stream_free(stream);
 }
 
 static void life(coracle *engine, const char *id) {
