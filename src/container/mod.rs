@@ -45,6 +45,7 @@ pub use stats::StatsStream;
 use crate::error::{Error, Result};
 use crate::event::Journal;
 use crate::image::{ImageUser, Images};
+use crate::kernel::process;
 use crate::launch::cgroup::{self, Hierarchies};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
@@ -57,10 +58,12 @@ use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush, Kept};
 use crate::time::now_ns;
 use crate::volume::Volumes;
+use coracle_monitor::wire::STATUS_STARTING;
 use spec::Spec;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// All containers of a root.
 pub(crate) struct Containers {
@@ -184,11 +187,28 @@ impl Containers {
         let again = self.db.read(|tx| table::by_id(tx, &row.id))?;
         let row = again.ok_or_else(|| Error::not_found(format!("No such container: {reference}")))?;
         let mut found = self.found(row)?;
+        let until = Instant::now() + start::HANDOVER;
+        while self.is_arriving(&found)? && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            found = self.found(found.row)?;
+        }
         if found.now.lost {
             self.bury(&found)?;
             found = self.found(found.row)?;
         }
         Ok((busy, found))
+    }
+
+    /// Whether a start is under way whose program was killed: a monitor holds the container, and has not told how it went,
+    /// or not written its record yet. (The record of one that is on its way out is its own.)
+    fn is_arriving(&self, found: &Found) -> Result<bool> {
+        let state = &found.now.state;
+        if state.status == STATUS_STARTING {
+            return Ok(!found.now.lost);
+        }
+        Ok(!found.now.is_live()
+            && self.states.has_monitor(found.row.slot)?
+            && process::name(state.monitor_pid).is_none_or(|name| name != "coracle-monitor"))
     }
 
     /// The containers made from an image, by its id.

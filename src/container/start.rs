@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
-const HANDOVER: Duration = Duration::from_secs(5);
+pub(super) const HANDOVER: Duration = Duration::from_secs(5);
 
 /// The init's file in the container's directory, and where the container has it.
 const INIT: &str = "init";

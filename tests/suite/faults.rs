@@ -323,6 +323,25 @@ fn told_nothing_of_its_start() {
     }
 }
 
+/// A start whose program was killed while it waited goes on. Who starts or removes the container meanwhile, when its
+/// monitor may not have written a record yet, finds it started.
+#[test]
+fn started_by_a_program_that_was_killed() {
+    let root = Root::new();
+    let all = points(&root, &START);
+    let wait = all.iter().rev().find(|point| point.call == "poll").expect("it waits for its monitor");
+    for round in 0..12 {
+        run(&root, &START, "poll", &format!("inject=poll:signal=KILL:when={}", wait.count));
+        if round % 2 == 0 {
+            root.start("target");
+            assert_eq!(root.status("target"), "running");
+        }
+        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+        root.engine.container_remove("target", force, Some(&soon())).expect("remove");
+        wait_for("its monitor to go", || monitors(&root).is_empty());
+    }
+}
+
 #[test]
 fn told_of_a_full_disk() {
     let writes = [
