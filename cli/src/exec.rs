@@ -42,7 +42,8 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         detach: detached,
         detach_keys: parsed.last("detach-keys").unwrap_or_default().to_owned(),
         env: parsed.some("env"),
-        cmd: Some(in_directory(parsed.last("workdir"), command)),
+        working_dir: parsed.last("workdir").unwrap_or_default().to_owned(),
+        cmd: Some(command.to_vec()),
     };
     let signals = if detached { None } else { Some(Signals::block(false)?) };
     let engine = globals.engine()?;
@@ -70,12 +71,4 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         }
         None => Ok(0),
     }
-}
-
-/// The exec body of this API version has no working directory: a shell in the container changes to it.
-fn in_directory(directory: Option<&str>, command: &[String]) -> Vec<String> {
-    let Some(directory) = directory else { return command.to_vec() };
-    let mut words: Vec<String> = ["sh", "-c", r#"cd "$0" && exec "$@""#, directory].map(str::to_owned).to_vec();
-    words.extend(command.iter().cloned());
-    words
 }

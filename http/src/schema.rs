@@ -87,6 +87,7 @@ pub(crate) static EXEC_CONFIG: Table = Table {
         ("Detach", Flag),
         ("DetachKeys", Text),
         ("Env", TEXTS),
+        ("WorkingDir", Text),
         ("Cmd", Words),
     ]],
 };

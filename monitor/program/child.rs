@@ -186,6 +186,7 @@ impl<'a> Child<'a> {
             OP_KEYRING => keyring(),
             OP_STDIO => self.stdio(),
             OP_WORKDIR => self.workdir(p.cstr()),
+            OP_CHDIR => self.chdir(p.cstr()),
             OP_IDENTITY => self.identity(p),
             OP_EXEC => self.exec(p),
             OP_JOIN_NS => self.join(p),
@@ -690,6 +691,13 @@ impl<'a> Child<'a> {
 
     fn workdir(&mut self, path: &[u8]) -> Step {
         let at = self.make_dirs(self.root, path, 0o755, IN_ROOT)?;
+        ok(sys::fchdir(at))?;
+        sys::close(at);
+        Ok(())
+    }
+
+    fn chdir(&mut self, path: &[u8]) -> Step {
+        let at = os(sys::openat2(self.root, path, O_PATH | O_DIRECTORY, 0, IN_ROOT))?;
         ok(sys::fchdir(at))?;
         sys::close(at);
         Ok(())

@@ -164,6 +164,9 @@ pub const OTHERS_CONSOLE: u32 = 2;
 /// A terminal is mounted on `/dev/console`, which is made if it is not there.
 pub const OTHERS_NOT_CONSOLE: u32 = 4;
 
+/// str path: the working directory, which is there.
+pub const OP_CHDIR: u16 = 34;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;

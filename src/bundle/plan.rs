@@ -168,6 +168,7 @@ impl Made<'_> {
             argv: [STARTER.to_owned()].into_iter().chain(process.into_iter().flat_map(|p| p.args.clone())).collect(),
             env: process.map_or_else(Vec::new, |process| process.env.clone()),
             cwd: process.map_or_else(|| "/".into(), |process| process.cwd.clone()),
+            cwd_is_there: false,
         }
     }
 

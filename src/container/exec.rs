@@ -38,6 +38,11 @@ impl Containers {
             return Err(Error::invalid("No exec command specified"));
         }
         detach_keys(&config.detach_keys)?;
+        let dir = &config.working_dir;
+        if !dir.is_empty() && !dir.starts_with('/') {
+            let text = format!("the working directory '{dir}' is invalid, it needs to be an absolute path");
+            return Err(Error::invalid(text));
+        }
         self.can_exec(&found)?;
         let id = new_id()?;
         let kept = Kept { container: found.row.id.clone(), config: config.clone() };
@@ -167,6 +172,7 @@ impl Containers {
         if users.is_some() {
             enter |= libc::CLONE_NEWUSER;
         }
+        let own_cwd = !config.working_dir.is_empty();
         Ok(plan::Exec {
             users,
             tty: config.tty,
@@ -179,7 +185,8 @@ impl Containers {
             program: Program {
                 argv: config.cmd.clone().unwrap_or_default(),
                 env: exec_environment(found, config, &self.link_variables(found)?),
-                cwd: spec.config.working_dir.clone(),
+                cwd: if own_cwd { &config.working_dir } else { &spec.config.working_dir }.clone(),
+                cwd_is_there: own_cwd,
             },
         })
     }

@@ -505,6 +505,7 @@ impl Containers {
                 argv: self.words(spec),
                 env: spec::environment(spec, &hostname, &self.link_variables(found)?),
                 cwd: spec.config.working_dir.clone(),
+                cwd_is_there: false,
             },
             hostname,
             log: log(found)?,

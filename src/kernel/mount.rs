@@ -192,6 +192,12 @@ pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: boo
     set_attributes(mount, &how, recursive).map_err(|number| Error::os("set the attributes of a mount", number))
 }
 
+/// Lets a mount, but none below it, be written again.
+pub(crate) fn set_writable(mount: BorrowedFd<'_>) -> Result<()> {
+    let how = libc::mount_attr { attr_set: 0, attr_clr: libc::MOUNT_ATTR_RDONLY, propagation: 0, userns_fd: 0 };
+    set_attributes(mount, &how, false).map_err(|number| Error::os("set the attributes of a mount", number))
+}
+
 /// Shows a detached mount, and those below it, with the owners that a user namespace gives them.
 pub(crate) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<()> {
     let userns_fd = namespace.as_raw_fd() as u64;
@@ -240,6 +246,14 @@ pub(crate) fn root_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
     in_thread(|| {
         enter(namespace)?;
         copy_of(None, Path::new("/"), false)
+    })
+}
+
+/// The same with all that is mounted below it.
+pub(crate) fn tree_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
+    in_thread(|| {
+        enter(namespace)?;
+        copy_of(None, Path::new("/"), true)
     })
 }
 

@@ -127,6 +127,8 @@ pub(crate) struct Program {
     pub argv: Vec<String>,
     pub env: Vec<String>,
     pub cwd: String,
+    /// It is not made where it is missing.
+    pub cwd_is_there: bool,
 }
 
 /// A json-file log.
@@ -840,7 +842,8 @@ fn limits(plan: &mut PlanWriter, rlimits: &[Rlimit]) {
 fn process(plan: &mut PlanWriter, rights: &Rights, program: &Program) {
     plan.op(OP_KEYRING, "make a session keyring");
     let cwd = if program.cwd.is_empty() { "/" } else { &program.cwd };
-    plan.op(OP_WORKDIR, format!("change to directory {cwd}")).str(cwd);
+    let step = if program.cwd_is_there { OP_CHDIR } else { OP_WORKDIR };
+    plan.op(step, format!("change to directory {cwd}")).str(cwd);
     identity(plan, rights);
     let name = program.argv.first().map_or("", String::as_str);
     plan.op(OP_EXEC, format!("exec: {name:?}")).u32(program.argv.len() as u32).u32(program.env.len() as u32);

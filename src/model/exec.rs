@@ -26,6 +26,9 @@ pub struct ExecConfig {
     #[serde(deserialize_with = "null_default")]
     pub detach_keys: String,
     pub env: Option<Vec<String>>,
+    /// Absolute; empty is the container's own. It has to be there.
+    #[serde(deserialize_with = "null_default")]
+    pub working_dir: String,
     pub cmd: Option<Vec<String>>,
 }
 

@@ -578,3 +578,40 @@ fn events_of_archives() {
     let expected = ["mount", "archive-path", "unmount", "mount", "extract-to-dir", "unmount", "export"];
     assert_eq!(actions(&seen), expected);
 }
+
+/// hosts, hostname and resolv.conf are mounts: a copy has what the container sees, and none is replaced under it.
+#[test]
+fn the_engine_s_files_in_etc() {
+    let root = Root::new();
+    let more = json!({ "Hostname": "box", "HostConfig": { "NetworkMode": "none", "ExtraHosts": ["far:10.9.8.7"] } });
+    let id = root.sleeper_with("shown", more);
+    let tail = json!({ "HostConfig": { "NetworkMode": "container:shown" } });
+    let other = root.sleeper_with("beside", tail);
+    let content = |id: &str, path: &str| {
+        let name = path.rsplit('/').next().expect("a name");
+        String::from_utf8(get(&root, id, path)[name].4.clone()).expect("text")
+    };
+    for file in ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"] {
+        let seen = root.exec(&id, &["cat", file]).stdout;
+        assert_eq!(content(&id, file).as_bytes(), seen, "{file}");
+        assert_eq!(stat(&root, &id, file).size, seen.len() as i64, "{file}");
+        assert_eq!(content(&other, file).as_bytes(), seen, "{file} of who shares the network");
+    }
+    assert!(content(&id, "/etc/hosts").contains("10.9.8.7\tfar"));
+    let error = put(&root, &id, "/etc", tar_of(&[("hosts", File, "1.2.3.4 x\n")])).expect_err("it is a mount");
+    assert!(error.message().contains("busy"), "{error}");
+    put(&root, &id, "/etc", tar_of(&[("other", File, "x")])).expect("what is beside them is the container's");
+    root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
+    root.engine.container_wait(&id, Some(&soon())).expect("wait");
+    assert_eq!(content(&id, "/etc/hostname"), "box\n");
+    assert!(names(&get(&root, &id, "/etc")).contains(&"etc/hosts"));
+
+    // A bind of the caller's stands in for one; one that was never started has none yet.
+    let own = root.dir.join("own-hosts");
+    std::fs::write(&own, "10.0.0.1 mine\n").expect("write");
+    let bind = format!("{}:/etc/hosts", own.display());
+    let bound = root.sleeper_with("bound", json!({ "HostConfig": { "NetworkMode": "none", "Binds": [bind] } }));
+    assert_eq!(content(&bound, "/etc/hosts"), "10.0.0.1 mine\n");
+    let created = root.create("new", body(&["true"], json!({})));
+    assert_eq!(content(&created, "/etc/hosts"), "");
+}

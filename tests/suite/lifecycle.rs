@@ -741,6 +741,7 @@ fn driver_none_keeps_no_log() {
 // field: ExecConfig.Cmd
 // field: ExecConfig.Env
 // field: ExecConfig.User
+// field: ExecConfig.WorkingDir
 // field: ExecConfig.AttachStdin
 // field: ExecConfig.AttachStdout
 // field: ExecConfig.AttachStderr
@@ -768,6 +769,21 @@ fn exec_runs_inside() {
         let heard = |asked: bool, text: &'static str| if asked { text } else { "" };
         assert_eq!((output.out().as_str(), output.err().as_str()), (heard(stdout, "out"), heard(stderr, "err")));
     }
+    let there = |dir: &str| {
+        let body = json!({ "Cmd": ["pwd"], "WorkingDir": dir, "AttachStdout": true });
+        root.engine.exec_create(&id, &serde_json::from_value(body).expect("an exec body"))
+    };
+    assert_eq!(
+        root.exec_with(&id, json!({ "Cmd": ["pwd"], "WorkingDir": "/etc", "AttachStdout": true }), b"").ok(),
+        "/etc"
+    );
+    fails(there("rel"), ErrorKind::Invalid, "the working directory 'rel' is invalid, it needs to be an absolute path");
+    for missing in ["/nope", "/etc/passwd"] {
+        let exec = there(missing).expect("exec create");
+        let error = root.engine.exec_start(&exec, None, Some(&soon())).map(drop).expect_err("it is not there");
+        assert!(error.message().contains(&format!("change to directory {missing}")), "{error}");
+    }
+    assert_eq!(root.exec(&id, &["ls", "-d", "/nope"]).code, 1, "and is not made");
 }
 
 #[test]

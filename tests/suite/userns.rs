@@ -168,20 +168,25 @@ fn volumes_terminals_users_and_tmpfs_work_in_it() {
     assert!(root.sh_with(script, joined).out().starts_with(&theirs), "who shares a network shares its user namespace");
 }
 
-// field: HostConfig.UsernsMode
-#[test]
-fn archives_of_running_ones_have_the_container_s_owners() {
-    let root = remapped();
-    let id = root.sleeper_with("copied", host(json!({ "Binds": ["vol:/vol"] })));
-    root.exec(&id, &["sh", "-c", "echo a > /a; chown 7:8 /a; mkdir /d"]).ok();
+/// A tar of one file, of user 12 and group 34.
+fn owned_file(name: &str) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(2);
     header.set_mode(0o644);
     header.set_uid(12);
     header.set_gid(34);
-    tar.append_data(&mut header, "put", &b"x\n"[..]).expect("an entry");
-    let bytes = tar.into_inner().expect("an archive");
+    tar.append_data(&mut header, name, &b"x\n"[..]).expect("an entry");
+    tar.into_inner().expect("an archive")
+}
+
+// field: HostConfig.UsernsMode
+#[test]
+fn archives_of_running_ones_have_the_container_s_owners() {
+    let root = remapped();
+    let id = root.sleeper_with("copied", host(json!({ "Binds": ["vol:/vol"] })));
+    root.exec(&id, &["sh", "-c", "echo a > /a; chown 7:8 /a; mkdir /d"]).ok();
+    let bytes = owned_file("put");
     for place in ["/d", "/vol"] {
         let how = PutArchive::default();
         root.engine.container_archive_put(&id, place, &mut &bytes[..], how, Some(&soon())).expect("put");
@@ -202,9 +207,51 @@ fn who_may_mount_mounts_in_it() {
     let script = "mkdir /m && mount -t tmpfs tmpfs /m && stat -f -c %T /m; umount /proc 2>&1 | grep -c .";
     assert_eq!(root.sh_with(script, may.clone()).out(), "tmpfs\n1", "it mounts its own, and takes away none of ours");
     let id = root.sleeper_with("mounts", may);
-    let put = root.engine.container_archive_put(&id, "/", &mut &[0u8; 1024][..], PutArchive::default(), Some(&soon()));
-    fails(put, ErrorKind::Unsupported, "CAP_SYS_ADMIN");
     root.engine.container_archive_get(&id, "/etc", Some(&soon())).expect("reading works");
+}
+
+/// Its mounts are locked together: nothing but the root's own files and its volumes can be written from outside.
+// field: HostConfig.UsernsMode
+#[test]
+fn archives_into_running_ones_that_may_mount() {
+    let root = remapped();
+    let may = json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined"], "Binds": ["vol:/vol"],
+        "Tmpfs": { "/memory": "" } });
+    let id = root.sleeper_with("mounts", host(may));
+    root.exec(&id, &["sh", "-c", "mkdir /d /own && mount -t tmpfs tmpfs /own && ln -s /proc /d/link"]).ok();
+    let into = |id: &str, place: &str, name: &str| {
+        let bytes = owned_file(name);
+        root.engine.container_archive_put(id, place, &mut &bytes[..], PutArchive::default(), Some(&soon()))
+    };
+    let put = |place: &str, name: &str| into(&id, place, name);
+    for (place, name) in [("/", "put"), ("/", "d/put"), ("/d", "put"), ("/etc", "put"), ("/vol", "put")] {
+        put(place, name).unwrap_or_else(|error| panic!("{place} {name}: {error}"));
+        assert_eq!(
+            root.exec(&id, &["stat", "-c", "%u:%g", &format!("{place}/{name}")]).ok(),
+            "12:34",
+            "{place} {name}"
+        );
+    }
+    for place in ["/proc", "/dev", "/dev/shm", "/sys", "/own", "/memory", "/d/link"] {
+        fails(put(place, "put"), ErrorKind::Forbidden, "mounted volume is marked read-only");
+    }
+    fails(put("/", "dev/put"), ErrorKind::Forbidden, "read-only");
+    assert!(put("/etc", "hosts").is_err(), "a mount is not replaced");
+    assert_eq!(
+        root.exec(&id, &["sh", "-c", "ls /own /memory; grep -c localhost /etc/hosts"]).out(),
+        "/memory:\n\n/own:\n2"
+    );
+    assert_eq!(
+        root.exec(&id, &["sh", "-c", "echo more > /d/put && cat /d/put"]).ok(),
+        "more",
+        "it can write as before"
+    );
+
+    let more = json!({ "CapAdd": ["SYS_ADMIN"], "ReadonlyRootfs": true, "Binds": ["vol:/vol"] });
+    let closed = root.sleeper_with("closed", host(more));
+    into(&closed, "/vol", "closed").expect("put into a volume");
+    assert_eq!(root.exec(&id, &["stat", "-c", "%u:%g", "/vol/closed"]).ok(), "12:34");
+    fails(into(&closed, "/", "put"), ErrorKind::Forbidden, "container rootfs is marked read-only");
 }
 
 // field: HostConfig.UsernsMode

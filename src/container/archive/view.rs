@@ -1,9 +1,10 @@
 //! A container's file system, put together for one call.
 //!
 //! Of a running container it is a copy of its root mount; of a stopped one the overlay that it would have. Binds and
-//! volumes are mounted in it. All that happens in a mount namespace that only this call has, so nothing of it shows on
+//! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace that only this call has, so nothing of it shows on
 //! the host and nothing stays. The mounts live as long as [`View`].
 
+use super::super::network::{Mode, mode};
 use super::super::spec::MountKind;
 use super::super::volumes::READ_ATTRIBUTES;
 use super::super::{Containers, Found};
@@ -53,6 +54,8 @@ struct Part {
     own_ids: bool,
     /// A copy of the mount that others have of it already.
     shared: Option<OwnedFd>,
+    /// The engine's own file: nothing is made for it, neither in the view nor on the host.
+    is_file: bool,
 }
 
 /// How often, and after what pause, a container is looked at again that is just being started again.
@@ -84,9 +87,10 @@ impl Containers {
             }
         }
         let parts = self.parts(&found, access)?;
-        if access != Access::Write && parts.is_empty() {
+        if access != Access::Write && parts.iter().all(|part| part.is_file) {
             let root = self.overlay(&found, Access::Read)?;
-            return Ok((found, View { root, owner: None, _namespace: None, _held: None, _busy: None }));
+            let view = self.assemble(&found, root, parts, access, None)?;
+            return Ok((found, view));
         }
         let (busy, found) = self.take(reference, op)?;
         if is_running(&found) {
@@ -109,23 +113,16 @@ impl Containers {
         let root = match (users, mapped) {
             (Some(_), None) => self.overlay(found, Access::Read)?,
             (None, _) => root_of(found)?,
-            (Some(_), Some(_)) => root_of(found).map_err(|error| match error.raw_os_error() {
+            (Some(_), Some(_)) => match root_of(found) {
                 // Its mounts are locked together, so that one alone cannot be had.
-                Some(libc::EINVAL) => Error::unsupported(
-                    "extracting into a running container that is in a user namespace and has CAP_SYS_ADMIN is not supported",
-                ),
-                _ => error,
-            })?,
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tree_of(found)?,
+                other => other?,
+            },
         };
         let parts = self.parts(found, access)?;
-        let owner = mapped.map(|users| (users.uid, users.gid));
-        if access == Access::ReadOwn || parts.is_empty() {
-            mount::set_private(root.as_fd(), attributes(found, access), false)?;
-            return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
-        }
         let namespace = mapped.map(|_| namespace_of(found, "user")).transpose()?;
         let view = self.assemble(found, root, parts, access, namespace.as_ref())?;
-        Ok(View { owner, ..view })
+        Ok(View { owner: mapped.map(|users| (users.uid, users.gid)), ..view })
     }
 
     /// The overlay of a container that does not run.
@@ -187,9 +184,30 @@ impl Containers {
                 true => self.mounted_volume(&mount.name)?.map(|volume| mount::root_of(volume.as_fd())).transpose()?,
                 false => None,
             };
-            parts.push(Part { source, target: mount.target.clone(), read_only: mount.read_only, own_ids, shared });
+            let (target, read_only) = (mount.target.clone(), mount.read_only);
+            parts.push(Part { source, target, read_only, own_ids, shared, is_file: false });
+        }
+        let dir = self.dir_of_files(found)?;
+        for name in ["resolv.conf", "hostname", "hosts"] {
+            let target = format!("/etc/{name}");
+            if parts.iter().all(|part| part.target != target) {
+                let (path, recursive) = (dir.join(name), false);
+                let source = Source::Directory { path, recursive, attributes: 0, own: true };
+                parts.push(Part { source, target, read_only: false, own_ids: true, shared: None, is_file: true });
+            }
         }
         Ok(parts)
+    }
+
+    /// Where hosts, hostname and resolv.conf are: they are another container's where the network is.
+    fn dir_of_files(&self, found: &Found) -> Result<PathBuf> {
+        match mode(&found.spec) {
+            Mode::Container(other) => match self.find(other) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.dir(&found.row.id)),
+                other => Ok(self.dir(&other?.row.id)),
+            },
+            _ => Ok(self.dir(&found.row.id)),
+        }
     }
 
     /// Mounts the parts in a root, in a namespace of their own.
@@ -202,6 +220,10 @@ impl Containers {
         users: Option<&OwnedFd>,
     ) -> Result<View> {
         let owner = None;
+        if parts.is_empty() {
+            mount::set_private(root.as_fd(), attributes(found, access), false)?;
+            return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
+        }
         // Any directory that is there for certain: nobody else sees what is mounted on it.
         let place = self.run.join("c");
         let work = || -> Result<View> {
@@ -215,7 +237,11 @@ impl Containers {
                     mount::map_owners(mounted.as_fd(), users.as_fd())?;
                 }
                 if let Some(at) = place_for(&root, part, &mounted)? {
-                    mount::attach(mounted.as_fd(), at.as_fd())?;
+                    match mount::attach(mounted.as_fd(), at.as_fd()) {
+                        // A removal took the file meanwhile: it is one that is not there, as above.
+                        Err(error) if part.is_file && error.raw_os_error() == Some(libc::ENOENT) => {}
+                        other => other?,
+                    }
                 }
             }
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
@@ -257,6 +283,7 @@ fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<Ow
     match openat2(root.as_fd(), &part.target, libc::O_PATH, 0, IN_ROOT) {
         Ok(at) if tree::stat_fd(at.as_fd())?.is_dir() == is_dir => Ok(Some(at)),
         Ok(_) => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) && part.is_file => Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
             super::walk::make_place(root, &part.target, is_dir).map(Some)
         }
@@ -292,4 +319,15 @@ fn namespace_of(found: &Found, kind: &str) -> Result<OwnedFd> {
 /// A copy of a running container's root mount, detached. Errors: as [`namespace_of`].
 fn root_of(found: &Found) -> Result<OwnedFd> {
     mount::root_of(namespace_of(found, "mnt")?.as_fd())
+}
+
+/// The same with all that is mounted below it: only the root mount itself can be written. What the container mounted
+/// itself is among it, and a copy keeps that from being taken away: nothing can be done below but read.
+fn tree_of(found: &Found) -> Result<OwnedFd> {
+    let root = mount::tree_of(namespace_of(found, "mnt")?.as_fd())?;
+    mount::set_private(root.as_fd(), READ_ATTRIBUTES, true)?;
+    if !found.spec.host_config.readonly_rootfs {
+        mount::set_writable(root.as_fd())?;
+    }
+    Ok(root)
 }
