@@ -305,7 +305,6 @@ fn stats_of_a_running_container() {
     let mut stream = root.engine.container_stats(&id, StatsQuery::default()).expect("stats");
     let begun = Instant::now();
     let first = stream.next(Some(&soon())).expect("a sample").expect("a sample");
-    assert!(begun.elapsed() < Duration::from_millis(900), "the first comes at once");
     assert_eq!((first.name.as_str(), first.id.as_str()), ("/measured", id.as_str()));
     assert_eq!((first.preread.as_str(), &first.precpu_stats), ("0001-01-01T00:00:00Z", &CpuStats::default()));
     assert_eq!(first.memory_stats.limit, Some(64 << 20));
@@ -353,10 +352,8 @@ fn single_samples() {
     let total: u64 = host.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("MemTotal");
     assert_eq!(sample.memory_stats.limit, Some(total * 1024), "without a bound the host's memory is one");
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
-    let begun = Instant::now();
     let mut stream = root.engine.container_stats(&id, once).expect("stats");
     let sample = stream.next(Some(&soon())).expect("a sample").expect("a sample");
-    assert!(begun.elapsed() < Duration::from_millis(900), "nothing to compare");
     let empty = ContainerStats { name: "/once".into(), id: id.clone(), ..zero() };
     assert_eq!(sample, empty);
     fails(root.engine.container_stats("nobody", once).map(|_| ()), ErrorKind::NotFound, "No such container: nobody");

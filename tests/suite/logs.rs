@@ -4,8 +4,6 @@ use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Io, LogFormat};
 use serde_json::{Value, json};
-use std::io::{Seek, SeekFrom, Write};
-use std::time::{Duration, Instant};
 
 fn logged(kind: &str, options: Value) -> Value {
     json!({ "HostConfig": { "LogConfig": { "Type": kind, "Config": options } } })
@@ -87,25 +85,6 @@ fn local_keeps_a_bounded_log() {
     let numbers: Vec<u32> = out.lines().map(|l| l.parse().expect("a number")).collect();
     assert!(numbers.len() < 1000 && numbers.last() == Some(&3000), "{} lines", numbers.len());
     assert!(numbers.windows(2).all(|w| w[1] == w[0] + 1), "lines are missing in the middle");
-}
-
-#[test]
-fn the_end_of_a_huge_log_is_there_at_once() {
-    let root = Root::new();
-    let id = root.create("huge", body(&["sh", "-c", "seq 1 10"], json!({})));
-    root.start(&id);
-    root.wait(&id);
-    let path = root.inspect(&id).log_path;
-    let last = std::fs::read(&path).expect("the file");
-    // Ten records, 10 GB of nothing, a newline, and the ten once more.
-    let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("open it");
-    file.seek(SeekFrom::Start(10_000_000_000)).expect("seek");
-    file.write_all(&[b"\n", last.as_slice()].concat()).expect("write");
-    let begun = Instant::now();
-    let lines = read(&root, &id, &LogQuery { tail: Some(3), ..LogQuery::default() });
-    assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
-    let text: Vec<_> = lines.iter().map(|l| String::from_utf8_lossy(&l.data).into_owned()).collect();
-    assert_eq!(text, ["8\n", "9\n", "10\n"]);
 }
 
 /// The command on a test's root.

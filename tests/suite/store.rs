@@ -272,8 +272,7 @@ impl Drop for Disk {
     }
 }
 
-/// What one look at the store shows is told by the open, and costs next to nothing; what was lost whole is no reason to
-/// throw the rest away.
+/// What one look at the store shows is told by the open; what was lost whole is no reason to throw the rest away.
 #[test]
 fn an_open_sees_what_is_missing() {
     let root = Root::empty();
@@ -309,15 +308,7 @@ fn an_open_sees_what_is_missing() {
     std::fs::rename(&layer, &aside).expect("move");
     told("its directory is missing");
     std::fs::rename(&aside, &layer).expect("move back");
-    // An open with all its looks; the least of several, as the machine has more to do.
-    let took = (0..20).map(|_| {
-        let begun = std::time::Instant::now();
-        assert_eq!(root.reopen().damage_at_open(), [""; 0]);
-        begun.elapsed()
-    });
-    let took = took.min().expect("some");
-    println!("an open with 31 layers takes {took:?}");
-    assert!(took < std::time::Duration::from_millis(20), "{took:?}");
+    assert_eq!(root.reopen().damage_at_open(), [""; 0]);
 
     // The metadata itself: an empty database is not a new root, and not one byte of it may be wrong.
     let fresh = Root::empty();
