@@ -1480,6 +1480,26 @@ coracle_status coracle_network_disconnect(coracle *c,
                                           coracle_error **err);
 
 /**
+ * Takes away what the kernel has of networks that no running container is on: bridges, and the firewall's rules and the
+ * settings of the host where no network is left. The next start makes them again. For who ends using a root.
+ *
+ * Errors: EIO (the kernel refused).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_release(coracle *c, coracle_error **err);
+
+/**
+ * Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
+ * ruleset` takes all), bridges. The next start and the next coracle_open do the same.
+ *
+ * Errors: EIO (the kernel refused).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_repair(coracle *c, coracle_error **err);
+
+/**
  * Lists volumes by name.
  *
  * query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with

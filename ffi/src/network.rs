@@ -138,3 +138,31 @@ pub unsafe extern "C" fn coracle_network_disconnect(
         Ok(CORACLE_OK)
     })
 }
+
+/// Takes away what the kernel has of networks that no running container is on: bridges, and the firewall's rules and the
+/// settings of the host where no network is left. The next start makes them again. For who ends using a root.
+///
+/// Errors: EIO (the kernel refused).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_network_release(c: *mut coracle, err: *mut *mut coracle_error) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().network_release()?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
+/// ruleset` takes all), bridges. The next start and the next coracle_open do the same.
+///
+/// Errors: EIO (the kernel refused).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_network_repair(c: *mut coracle, err: *mut *mut coracle_error) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        root.engine().network_repair()?;
+        Ok(CORACLE_OK)
+    })
+}

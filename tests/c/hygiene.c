@@ -587,6 +587,8 @@ static void networks(coracle *engine, const char *image) {
     OK(coracle_container_remove(engine, id, 0, NULL, &err));
     LEAVES(OK(coracle_network_remove(engine, "other", &err)));
     LEAVES(OK(coracle_network_remove(engine, "clean", &err)));
+    LEAVES(OK(coracle_network_repair(engine, &err)));
+    LEAVES(OK(coracle_network_release(engine, &err)));
 }
 
 static void http(coracle *engine) {

@@ -65,6 +65,8 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_network_inspect(c, "x", &s, &err));
     STATUS(code, coracle_network_create(c, "{}", &s, &err));
     STATUS(code, coracle_network_remove(c, "x", &err));
+    STATUS(code, coracle_network_release(c, &err));
+    STATUS(code, coracle_network_repair(c, &err));
     STATUS(code, coracle_network_connect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_network_disconnect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));

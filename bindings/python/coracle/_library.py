@@ -159,6 +159,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "network_inspect": (c_int32, [_h, _s, _out_s, _err]),
     "network_create": (c_int32, [_h, _s, _out_s, _err]),
     "network_remove": (c_int32, [_h, _s, _err]),
+    "network_release": (c_int32, [_h, _err]),
+    "network_repair": (c_int32, [_h, _err]),
     "network_connect": (c_int32, [_h, _s, _s, _h, _err]),
     "network_disconnect": (c_int32, [_h, _s, _s, _h, _err]),
 }
