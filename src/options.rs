@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::model::{RegistryOptions, StringMap};
 use crate::store::Durability;
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,9 @@ const LEAST_IDS: u32 = 65_535;
 /// Since this release an overlay's layers may be idmapped mounts.
 const MAPS_LAYERS: (u32, u32) = (5, 19);
 
+/// Since this release the owners of a tmpfs can be mapped; those of the disks' usual file systems could be before.
+const MAPS_TMPFS: (u32, u32) = (6, 3);
+
 impl UsernsRemap {
     /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges stand in `/etc/subuid` and
     /// `/etc/subgid`; `default` is the user `dockremap`.
@@ -135,6 +139,18 @@ impl UsernsRemap {
             }
         }
     }
+
+    /// Checks whether a kernel of this release can map the owners of images on the file system of `root`.
+    pub(crate) fn check_root(root: &Path, release: (u32, u32)) -> Result<()> {
+        let tmpfs = statfs(root).is_ok_and(|facts| facts.filesystem_type() == TMPFS_MAGIC);
+        match tmpfs && release < MAPS_TMPFS {
+            false => Ok(()),
+            true => Err(Error::unsupported(format!(
+                "userns_remap: {} is on a tmpfs, which needs Linux 6.3: older ones cannot map its owners",
+                root.display()
+            ))),
+        }
+    }
 }
 
 /// The first range of a name in a file of lines `NAME:FIRST:COUNT`.
@@ -161,6 +177,11 @@ mod tests {
         for bad in [UsernsRemap { uid: 0, ..remap }, UsernsRemap { gid: u32::MAX - 9, ..remap }] {
             assert!(bad.check((6, 1)).unwrap_err().message().starts_with("userns_remap: "), "{bad:?}");
         }
+        let (tmpfs, other) = (Path::new("/dev/shm"), Path::new("/proc"));
+        UsernsRemap::check_root(tmpfs, (6, 3)).unwrap();
+        UsernsRemap::check_root(other, (6, 2)).unwrap();
+        let old = UsernsRemap::check_root(tmpfs, (6, 2)).unwrap_err();
+        assert!(old.message().contains("/dev/shm is on a tmpfs, which needs Linux 6.3"), "{old}");
     }
 
     #[test]

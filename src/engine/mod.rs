@@ -57,9 +57,11 @@ impl Engine {
     /// Opens a root with options: see [`Engine::open`].
     pub fn open_with(options: Options) -> Result<Engine> {
         crate::kernel::probe::check()?;
-        options.userns_remap.map_or(Ok(()), |remap| remap.check(crate::kernel::probe::release()))?;
+        let release = crate::kernel::probe::release();
+        options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
+        options.userns_remap.map_or(Ok(()), |_| UsernsRemap::check_root(&root, release))?;
         let run = dirs::run(&options, &root)?;
         let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
