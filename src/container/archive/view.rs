@@ -1,14 +1,15 @@
 //! A container's file system, put together for one call.
 //!
 //! Of a running container it is a copy of its root mount; of a stopped one the overlay that it would have. Binds and
-//! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace that only this call has, so nothing of it shows on
-//! the host and nothing stays. The mounts live as long as [`View`].
+//! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace
+//! that only this call has, so nothing of it shows on the host and nothing stays. The mounts live as long as [`View`].
 
 use super::super::network::{Mode, mode};
 use super::super::spec::MountKind;
 use super::super::volumes::READ_ATTRIBUTES;
 use super::super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::file::read_text;
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, process, tree};
 use crate::launch::monitor::{Control, request};
@@ -322,12 +323,37 @@ fn root_of(found: &Found) -> Result<OwnedFd> {
 }
 
 /// The same with all that is mounted below it: only the root mount itself can be written. What the container mounted
-/// itself is among it, and a copy keeps that from being taken away: nothing can be done below but read.
+/// itself is among it, and a copy keeps that from being taken away: nothing can be done below but read. A file system
+/// that a process of the container serves could hold up whoever looks at it.
 fn tree_of(found: &Found) -> Result<OwnedFd> {
     let root = mount::tree_of(namespace_of(found, "mnt")?.as_fd())?;
+    let mounts = read_text(format!("/proc/{}/mountinfo", found.now.state.pid));
+    if mounts.map_err(|_| super::super::not_running(&found.row.id))?.lines().any(is_served) {
+        return Err(Error::unsupported(
+            "archives into a running container in a user namespace that has CAP_SYS_ADMIN and mounted a FUSE file system",
+        ));
+    }
     mount::set_private(root.as_fd(), READ_ATTRIBUTES, true)?;
     if !found.spec.host_config.readonly_rootfs {
         mount::set_writable(root.as_fd())?;
     }
     Ok(root)
+}
+
+/// Whether a line of mountinfo is of a file system that a process serves: `36 35 98:0 / /mnt rw - fuse.sshfs ...`.
+fn is_served(line: &str) -> bool {
+    let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default();
+    ["fuse", "fuseblk"].contains(&kind) || kind.starts_with("fuse.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_served;
+
+    #[test]
+    fn file_systems_that_processes_serve() {
+        let line = |kind: &str| format!("36 35 98:0 / /a\\040-\\040b rw,noatime master:1 - {kind} /dev/root rw");
+        assert!(is_served(&line("fuse")) && is_served(&line("fuse.sshfs")));
+        assert!(!is_served(&line("ext4")) && !is_served(&line("fusectl")) && !is_served(""));
+    }
 }
