@@ -54,13 +54,8 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         Ok(session) => session,
         Err(error) => {
             complain!("coracle: {error}");
-            let code = engine.exec_inspect(&id).ok().and_then(|detail| detail.exit_code);
-            let missing = error.message().contains("not found") || error.message().contains("no such file");
-            return Err(Failure::Exit(match code {
-                Some(126 | 127) if missing => 127,
-                Some(126 | 127) => 126,
-                _ => 1,
-            }));
+            let tried = engine.exec_inspect(&id).ok().and_then(|detail| detail.exit_code);
+            return Err(Failure::Exit(if tried.is_some() { 126 } else { 1 }));
         }
     };
     match session.zip(signals) {

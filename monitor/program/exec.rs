@@ -3,10 +3,13 @@
 use crate::boot::{MAX_EXECS, Monitor};
 use crate::child::{self, Launch};
 use crate::health::CHECK;
-use crate::life::{REPORT, exit_code_of, failure_of, replace, token, word};
+use crate::life::{REPORT, failure_of, replace, token, word};
 use crate::record::Value;
 use crate::sys::{self, *};
 use crate::wire::*;
+
+/// Exit code of an exec whose program could not be started, whatever the reason, as with dockerd.
+const NOT_STARTED: i32 = 126;
 
 pub struct Exec {
     used: bool,
@@ -302,7 +305,7 @@ impl Monitor {
             }
         } else {
             // Before the answer: who is told of the failure finds the code, though the child may not be reaped yet.
-            self.write_exec(index, 2, exit_code_of(failure));
+            self.write_exec(index, 2, NOT_STARTED);
             if let Some(client) = client {
                 self.answer(client, failure.errno.max(1), 0, failure);
             }
@@ -328,7 +331,7 @@ impl Monitor {
         let exec = &mut self.execs[index];
         let (Some(code), true) = (exec.code, exec.report < 0) else { return };
         let failed = exec.failure != Failure::default();
-        let code = if failed { exit_code_of(exec.failure) } else { code };
+        let code = if failed { NOT_STARTED } else { code };
         let (client, failure) = (exec.client, exec.failure);
         let id = exec.id;
         self.write_exec(index, 2, code);

@@ -220,7 +220,8 @@ impl Containers {
             open_stdin: config.attach_stdin,
             open_stderr: config.attach_stderr,
             open_stdout: config.attach_stdout,
-            can_remove: !running && state.is_some(),
+            // Set only by the sweep that takes ended ones away, minutes later.
+            can_remove: false,
             container_id: container,
             detach_keys: detach_keys(&config.detach_keys)?,
             pid: if running { state.map_or(0, |state| state.pid) } else { 0 },
@@ -250,7 +251,7 @@ impl Containers {
         let ids = self.exec_ids()?;
         let active = |id: &String| {
             self.kept(id).is_ok_and(|kept| kept.container == container)
-                && self.exec_inspect(id).is_ok_and(|detail| !detail.can_remove)
+                && self.exec_inspect(id).is_ok_and(|detail| detail.exit_code.is_none())
         };
         Ok(ids.into_iter().filter(active).collect())
     }

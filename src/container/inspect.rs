@@ -73,8 +73,9 @@ impl Containers {
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
             ports: network::port_list(found, networks),
-            size_rw: sizes.map(|(rw, _)| rw),
-            size_root_fs: sizes.map(|(_, all)| all),
+            // A list leaves out sizes of nothing.
+            size_rw: sizes.map(|(rw, _)| rw).filter(|size| *size != 0),
+            size_root_fs: sizes.map(|(_, all)| all).filter(|size| *size != 0),
             labels: spec.config.labels.clone(),
             state: state_text(&view.state).into(),
             status: status_text(&view.state, now),
@@ -210,6 +211,7 @@ fn view(place: usize, found: &Found, view: &network::View, query: &ListContainer
         image_id: found.row.image_id.clone(),
         labels: if asks("label") { found.spec.config.labels.clone() } else { StringMap::new() },
         mounts: if asks("volume") { spec::mount_points(&found.spec) } else { Vec::new() },
+        ports: if asks("publish") || asks("expose") { network::port_list(found, view) } else { Vec::new() },
         networks: networks.into_iter().map(|(name, end)| (name, end.network_id)).collect(),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::text::{Health, StateView, state_text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{ListContainers, MountPoint, StringMap};
+use crate::model::{ListContainers, MountPoint, PortSummary, StringMap};
 use regex_lite::Regex;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// A container as far as a list chooses by it.
 #[derive(Clone, Debug, Default)]
@@ -23,21 +24,25 @@ pub(crate) struct ContainerView {
     pub mounts: Vec<MountPoint>,
     /// Name and id of each of its networks.
     pub networks: Vec<(String, String)>,
+    pub ports: Vec<PortSummary>,
 }
 
 /// The ids of the image that a client named and of all images made from it; none where there is no such image.
 pub(crate) type Descendants<'a> = &'a dyn Fn(&str) -> Result<BTreeSet<String>>;
 
-const FILTERS: [&str; 12] = [
+const FILTERS: [&str; 15] = [
     "ancestor",
     "before",
     "exited",
+    "expose",
     "health",
     "id",
+    "is-task",
     "isolation",
     "label",
     "name",
     "network",
+    "publish",
     "since",
     "status",
     "volume",
@@ -76,7 +81,46 @@ struct Filter<'a> {
     images: Option<BTreeSet<String>>,
     names: Option<Patterns<'a>>,
     ids: Option<Patterns<'a>>,
+    /// Ports of the host, and ports of the container: one of either is enough.
+    ports: Option<(Vec<PortRange>, Vec<PortRange>)>,
     query: &'a ListContainers,
+}
+
+/// Ports from one to another, and their protocol.
+struct PortRange {
+    ports: RangeInclusive<u16>,
+    kind: String,
+}
+
+impl PortRange {
+    /// `80`, `80/udp` or `8000-8080/tcp`.
+    fn parse(key: &str, value: &str) -> Result<PortRange> {
+        let wrong = |text: String| Error::new(ErrorKind::Internal, text).in_area("container");
+        if value.contains(':') {
+            return Err(wrong(format!("filter for '{key}' should not contain ':': {value}")));
+        }
+        let bad = |reason: String| wrong(format!("error while looking up for {key} {value}: {reason}"));
+        let (ports, kind) = value.split_once('/').unwrap_or((value, "tcp"));
+        if ports.is_empty() {
+            return Err(bad("Empty string specified for ports.".into()));
+        }
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let reason = if digits { "value out of range" } else { "invalid syntax" };
+            let error = || bad(format!("strconv.ParseUint: parsing {text:?}: {reason}"));
+            text.parse::<u16>().ok().filter(|_| digits).ok_or_else(error)
+        };
+        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+        let range = number(first)?..=number(last)?;
+        if range.is_empty() {
+            return Err(bad(format!("Invalid range specified for the Port: {ports}")));
+        }
+        Ok(PortRange { ports: range, kind: if kind.is_empty() { "tcp".into() } else { kind.into() } })
+    }
+
+    fn has(&self, port: u16, kind: &str) -> bool {
+        self.ports.contains(&port) && self.kind == kind
+    }
 }
 
 impl<'a> Filter<'a> {
@@ -91,6 +135,15 @@ impl<'a> Filter<'a> {
         if let Some(bad) = values("health").into_iter().flatten().find(|text| health(text).is_none()) {
             return Err(Error::invalid(format!("Unrecognised filter value for health: {bad}")));
         }
+        if let Some(given) = query.filters.get("is-task")
+            && given.iter().any(|value| !["true", "false"].contains(&value.as_str()))
+        {
+            return Err(Error::invalid(format!("Invalid filter 'is-task=[{}]'", given.join(" "))));
+        }
+        let ranges = |key: &str| -> Result<Vec<PortRange>> {
+            values(key).into_iter().flatten().map(|value| PortRange::parse(key, value)).collect()
+        };
+        let ports = (ranges("publish")?, ranges("expose")?);
         let bound = |given: &str, key: &str| -> Result<Option<String>> {
             let mut found = None;
             for name in Some(given)
@@ -121,6 +174,7 @@ impl<'a> Filter<'a> {
             images: values("ancestor").map(images).transpose()?,
             names: values("name").map(|values| Patterns::new(values)),
             ids: values("id").map(|values| Patterns::new(values)),
+            ports: Some(ports).filter(|(host, own)| !host.is_empty() || !own.is_empty()),
             query,
         })
     }
@@ -144,6 +198,17 @@ impl<'a> Filter<'a> {
             && any("health", &|text| health(text) == Some(view.state.health))
             && any("volume", &|volume| view.mounts.iter().any(|mount| mounted(mount, volume)))
             && self.images.as_ref().is_none_or(|images| images.contains(&view.image_id))
+            // No container is a task of a swarm.
+            && self.query.filters.get("is-task").is_none_or(|values| values.iter().all(|value| value == "false"))
+            && self.ports.as_ref().is_none_or(|(host, own)| {
+                let published = |port: &PortSummary, range: &PortRange| {
+                    port.public_port.is_some_and(|public| range.has(public, &port.kind))
+                };
+                view.ports.iter().any(|port| {
+                    host.iter().any(|range| published(port, range))
+                        || own.iter().any(|range| range.has(port.private_port, &port.kind))
+                })
+            })
             && any("network", &|network| view.networks.iter().any(|(name, id)| network == name || network == id))
     }
 }
@@ -219,6 +284,12 @@ mod tests {
             destination: destination.into(),
             ..MountPoint::default()
         };
+        let port = |private_port, public_port, kind: &str| PortSummary {
+            private_port,
+            public_port,
+            kind: kind.into(),
+            ..PortSummary::default()
+        };
         let base = |id: &str, name: &str, created_ns, state| ContainerView {
             id: id.repeat(64 / id.len()),
             name: name.into(),
@@ -232,6 +303,7 @@ mod tests {
                 labels: [("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())].into(),
                 mounts: vec![mount("", "/src", "/b")],
                 networks: vec![("none".into(), "n".repeat(64))],
+                ports: vec![port(80, Some(8080), "tcp"), port(53, None, "udp")],
                 ..base("a", "one", 10, running)
             },
             ContainerView { mounts: vec![mount("vol", "/x", "/v")], ..base("ab", "two", 30, ended) },
@@ -295,6 +367,16 @@ mod tests {
             (filtered("network", json!(["nnn"])), vec![]),
             (filtered("isolation", json!(["zz"])), vec!["five", "four", "two", "three", "one"]),
             (filtered("health", json!(["healthy"])), vec!["four"]),
+            (filtered("publish", json!(["8080"])), vec!["one"]),
+            (filtered("publish", json!(["8000-8100/tcp"])), vec!["one"]),
+            (filtered("publish", json!(["80"])), vec![]),
+            (filtered("publish", json!(["8080/udp"])), vec![]),
+            (filtered("expose", json!(["80/"])), vec!["one"]),
+            (filtered("expose", json!(["53"])), vec![]),
+            (filtered("expose", json!(["1", "53/udp"])), vec!["one"]),
+            (json!({"filters": {"publish": ["80"], "expose": ["80"]}}), vec!["one"]),
+            (filtered("is-task", json!(["true"])), vec![]),
+            (filtered("is-task", json!(["false"])), vec!["five", "four", "two", "three", "one"]),
             (filtered("name", json!([])), vec!["five", "four", "two", "three", "one"]),
             (json!({"filters": {"before": ["two"]}}), vec!["one"]),
             (filtered("before", json!(["/two"])), vec!["three", "one"]),
@@ -312,7 +394,27 @@ mod tests {
     fn mistakes() {
         let rows = [
             ("zz", "1", 400, "Invalid filter 'zz'"),
-            ("publish", "80", 400, "Invalid filter 'publish'"),
+            ("publish", "1:2", 500, "filter for 'publish' should not contain ':': 1:2"),
+            ("publish", "", 500, "error while looking up for publish : Empty string specified for ports."),
+            (
+                "publish",
+                "9-8",
+                500,
+                "error while looking up for publish 9-8: Invalid range specified for the Port: 9-8",
+            ),
+            (
+                "expose",
+                "80-x",
+                500,
+                "error while looking up for expose 80-x: strconv.ParseUint: parsing \"x\": invalid syntax",
+            ),
+            (
+                "publish",
+                "70000",
+                500,
+                "error while looking up for publish 70000: strconv.ParseUint: parsing \"70000\": value out of range",
+            ),
+            ("is-task", "x", 400, "Invalid filter 'is-task=[x]'"),
             ("status", "run", 400, "Invalid filter 'status=run'"),
             ("health", "zz", 400, "Unrecognised filter value for health: zz"),
             ("exited", "a", 500, "strconv.Atoi: parsing \"a\": invalid syntax"),

@@ -1,16 +1,18 @@
 //! The processes of a container as `ps` shows them, read from the host's /proc; no program is run.
 //!
-//! Arguments, columns, headings and values follow procps. Of the options that choose processes those are taken that
-//! mean "all": the container's own are shown always. Times are in UTC.
+//! Arguments, columns, headings and values follow procps. Of the processes that the options choose the container's own
+//! are shown; options that mean "all" mean all of those. Times are in UTC.
 
 mod args;
 mod columns;
 mod process;
+mod select;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Top;
-use args::Forest;
+use args::{Forest, Format};
 use process::{Host, Process};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What `ps` is run with where the client says nothing.
@@ -20,22 +22,76 @@ const DEFAULT_ARGS: &str = "-ef";
 ///
 /// Errors: options that ps does not have, no column of process ids.
 pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
-    let format = args::parse(if ps_args.trim().is_empty() { DEFAULT_ARGS } else { ps_args })?;
+    let mut format = args::parse(if ps_args.trim().is_empty() { DEFAULT_ARGS } else { ps_args })?;
     if !format.columns.iter().any(|column| column.title == "PID") {
-        return Err(failed("Couldn't find PID field in ps output"));
+        return Err(no_pid_field());
     }
     let host = Host::read()?;
-    let mut processes: Vec<Process> = pids.iter().filter_map(|pid| Process::read(*pid)).collect();
-    processes.sort_by_key(|process| process.pid);
-    processes.dedup_by_key(|process| process.pid);
+    format.select.resolve(&host)?;
+    let pids: BTreeSet<i32> = pids.iter().copied().collect();
+    let mut processes: Vec<Process> = match format.threads {
+        true => pids.iter().flat_map(|pid| Process::threads(*pid)).collect(),
+        false => pids.iter().filter_map(|pid| Process::read(*pid)).collect(),
+    };
+    if format.select.chooses() {
+        let any = !processes.is_empty();
+        processes.retain(|process| format.select.takes(process));
+        // ps looks at all of the machine's, and fails where it shows none.
+        if any && processes.is_empty() && !host_processes().any(|process| format.select.takes(&process)) {
+            return Err(failed("ps: exit status 1"));
+        }
+    }
+    sort(&mut processes, &format, &host);
     if format.forest != Forest::None {
         processes = grow(processes, format.forest);
     }
-    let row = |process: &Process| format.columns.iter().map(|column| column.value(process, &host)).collect();
+    if format.environment {
+        processes.iter_mut().for_each(Process::add_environment);
+    }
+    let row = |process: &Process| {
+        let mut row: Vec<String> = format.columns.iter().map(|column| column.value(process, &host)).collect();
+        // The last one is what is left of a line, its words a space apart.
+        if let Some(last) = row.last_mut() {
+            *last = last.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+        row
+    };
     Ok(Top {
         titles: format.columns.iter().map(|column| column.title.clone()).collect(),
         processes: processes.iter().map(row).collect(),
     })
+}
+
+/// What becomes of rows without a heading, too.
+fn no_pid_field() -> Error {
+    failed("Couldn't find PID field in ps output")
+}
+
+/// All that can be read now, one after the other.
+fn host_processes() -> impl Iterator<Item = Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// By the keys that were asked for; what is equal stays in the order of process ids.
+fn sort(processes: &mut Vec<Process>, format: &Format, host: &Host) {
+    if format.sort.is_empty() {
+        return;
+    }
+    let keyed = processes.drain(..).map(|process| {
+        let keys: Vec<_> = format.sort.iter().map(|(column, _)| column.key(&process, host)).collect();
+        (keys, process)
+    });
+    let mut keyed: Vec<_> = keyed.collect();
+    keyed.sort_by(|(a, _), (b, _)| {
+        let pairs = a.iter().zip(b).zip(&format.sort);
+        let orders = pairs.map(|((a, b), (_, down))| {
+            let order = a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1));
+            if *down { order.reverse() } else { order }
+        });
+        orders.fold(Ordering::Equal, Ordering::then)
+    });
+    processes.extend(keyed.into_iter().map(|(_, process)| process));
 }
 
 fn failed(message: impl Into<String>) -> Error {
@@ -45,7 +101,8 @@ fn failed(message: impl Into<String>) -> Error {
 /// So deep is a process drawn at most: a container may nest its own as deep as it likes.
 const DEEPEST: usize = 64;
 
-/// Puts children behind their parents and draws the lines between them before their commands.
+/// Puts children behind their parents and draws the lines between them before their commands. Those whose parent is not
+/// shown have one all the same, the container's monitor.
 fn grow(processes: Vec<Process>, forest: Forest) -> Vec<Process> {
     let here: BTreeSet<i32> = processes.iter().map(|process| process.pid).collect();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
@@ -53,8 +110,11 @@ fn grow(processes: Vec<Process>, forest: Forest) -> Vec<Process> {
     for process in processes {
         match here.contains(&process.ppid) {
             true => children.entry(process.ppid).or_default().push(process),
-            false => waiting.push((process, Vec::new())),
+            false => waiting.push((process, vec![true])),
         }
+    }
+    if let Some((_, levels)) = waiting.last_mut() {
+        *levels = vec![false];
     }
     waiting.reverse();
     let mut grown = Vec::new();

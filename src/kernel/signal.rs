@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 /// The first and last real-time signal that a program may use; the two below belong to the C library.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
+/// So far from the first and from the last go the names of the real-time signals, as `kill -l` and dockerd have them.
+const UP: i32 = 15;
+const DOWN: i32 = 14;
 
 /// A signal by number or by name: any case, `SIG` optional, `RTMIN+n` and `RTMAX-n` too.
 ///
@@ -18,9 +21,9 @@ pub(crate) fn parse_signal(text: &str) -> Result<i32> {
     named(upper.strip_prefix("SIG").unwrap_or(&upper)).ok_or_else(invalid)
 }
 
-/// Whether Linux has a signal of that number.
+/// Whether Linux has a signal of that number, and leaves it to programs.
 pub(crate) fn signal_exists(number: i32) -> bool {
-    (1..=RTMAX).contains(&number)
+    (1..=RTMAX).contains(&number) && !(32..RTMIN).contains(&number)
 }
 
 fn named(name: &str) -> Option<i32> {
@@ -64,11 +67,14 @@ fn named(name: &str) -> Option<i32> {
 }
 
 fn real_time(name: &str) -> Option<i32> {
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<i32>().ok()).flatten();
-    let number = match (name.strip_prefix("RTMIN+"), name.strip_prefix("RTMAX-")) {
-        (Some(up), _) => RTMIN.checked_add(digits(up)?)?,
-        (_, Some(down)) => RTMAX.checked_sub(digits(down)?)?,
-        _ => return None,
+    // A number from 1 on, as it is written without need: no sign, no zero in front.
+    let far = |text: &str, most: i32| {
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        text.parse().ok().filter(|number| plain && (1..=most).contains(number))
     };
-    (RTMIN..=RTMAX).contains(&number).then_some(number)
+    match (name.strip_prefix("RTMIN+"), name.strip_prefix("RTMAX-")) {
+        (Some(up), _) => Some(RTMIN + far(up, UP)?),
+        (_, Some(down)) => Some(RTMAX - far(down, DOWN)?),
+        _ => None,
+    }
 }

@@ -519,6 +519,7 @@ pub struct ContainerSummary {
     /// Unix seconds.
     pub created: i64,
     pub ports: Vec<PortSummary>,
+    /// Bytes that it wrote; absent where it wrote none, or where sizes were not asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_rw: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

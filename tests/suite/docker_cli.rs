@@ -244,6 +244,7 @@ fn run_ends_with_the_code_and_removes() {
     let filter =
         |filter: &str| served.ok(&["ps", "-a", "--filter", filter, "--format", "{{.Command}}"]).lines().count();
     assert_eq!((filter("status=created"), filter("status=exited")), (3, 0));
+    assert_eq!((filter("is-task=false"), filter("is-task=true"), filter("publish=80")), (3, 0, 0));
 }
 
 #[test]
@@ -318,7 +319,7 @@ fn exec_with_input_code_user_and_terminal() {
     assert_eq!(served.ok(&["exec", "-d", "host", "sh", "-c", "echo there > /tmp/mark"]), "");
     wait_for("the detached exec", || served.docker(&["exec", "host", "cat", "/tmp/mark"]).out() == "there");
     let missing = served.docker(&["exec", "host", "nosuch"]);
-    assert_eq!((missing.out().trim(), missing.code), ("exec: \"nosuch\": executable file not found in $PATH", 127));
+    assert_eq!((missing.out().trim(), missing.code), ("exec: \"nosuch\": executable file not found in $PATH", 126));
     for _ in 0..5 {
         let (shown, code) = served.on_terminal("exec host true");
         assert_eq!((shown.as_str(), code), ("", 0));

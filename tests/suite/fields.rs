@@ -431,6 +431,9 @@ fn kernel_memory_is_limited_or_the_client_is_told() {
 // filter: network
 // filter: volume
 // filter: isolation
+// filter: publish
+// filter: expose
+// filter: is-task
 #[test]
 fn lists_by_place_and_by_what_they_use() {
     let root = Root::new();
@@ -447,6 +450,11 @@ fn lists_by_place_and_by_what_they_use() {
     };
     for (key, value, want) in [
         ("network", "bridge", &["first"][..]),
+        // The one with the port does not run.
+        ("publish", "48080", &[]),
+        ("expose", "80", &[]),
+        ("is-task", "true", &[]),
+        ("is-task", "false", &["third", "second", "first"]),
         ("network", "none", &["third", "second"]),
         ("network", &root.engine.network_inspect("bridge").expect("inspect").id, &["first"]),
         ("volume", "vol", &["first"]),
@@ -465,6 +473,7 @@ fn lists_by_place_and_by_what_they_use() {
     let sized = root.engine.container_list(&sized).expect("list");
     assert_eq!(sized[2].size_rw, Some(6), "what it wrote");
     assert!(sized[2].size_root_fs > Some(1000));
+    assert_eq!(sized[0].size_rw, None, "nothing is left out");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn frames_of(mut bytes: &[u8]) -> Vec<(u8, String)> {
 // parameter: POST /containers/create: name
 // parameter: GET /containers/json: all before filters limit since size
 // parameter: GET /containers/{name}/json: size
-// parameter: GET /containers/{name}/logs: details follow since stderr stdout tail timestamps
+// parameter: GET /containers/{name}/logs: details follow since stderr stdout tail timestamps until
 // parameter: GET /containers/{name}/stats: stream
 // parameter: GET /containers/{name}/top: ps_args
 // parameter: POST /containers/{name}/kill: signal
@@ -174,12 +174,16 @@ fn parameters_of_requests_are_obeyed() {
     assert_eq!((logs("stdout=1"), logs("stderr=1")), (vec![one.clone()], vec![two]));
     assert_eq!((logs("stdout=1&stderr=1").len(), logs("stdout=1&stderr=1&tail=1").len()), (2, 1));
     assert_eq!((logs("stdout=1&since=1"), logs("stdout=1&since=4102444800.5")), (vec![one], vec![]));
+    assert_eq!((logs("stdout=1&until=1"), logs("stdout=1&until=4102444800&follow=0").len()), (vec![], 1));
+    assert_eq!(logs("stdout=1&until=0").len(), 1, "no bound");
     assert_eq!(logs("stdout=1&details=1"), [(1, "kind=asked one\n".to_owned())]);
     let timed = logs("stdout=1&details=1&timestamps=1").remove(0).1;
     assert!(timed.starts_with("20") && timed.find("Z kind=asked one\n") == Some(29), "{timed}");
 
     let top = get("/containers/asked/top?ps_args=-o%20pid,comm");
     assert_eq!(top["Titles"], json!(["PID", "COMMAND"]));
+    let threads = get("/containers/asked/top?ps_args=-eLf%20--sort%3D-pid");
+    assert_eq!((&threads["Titles"][3], &threads["Titles"][9]), (&json!("LWP"), &json!("CMD")), "{threads}");
     let names = |query: &str| -> Vec<String> {
         let list = get(&format!("/containers/json?{query}"));
         let name = |one: &Value| one["Names"][0].as_str().unwrap_or_default().to_owned();

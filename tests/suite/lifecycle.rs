@@ -847,12 +847,26 @@ fn exec_on_a_terminal() {
 fn exec_that_cannot_run_says_so() {
     let root = Root::new();
     let id = root.sleeper("tries");
-    let config = ExecConfig { cmd: Some(vec!["no-such".into()]), attach_stdout: true, ..ExecConfig::default() };
-    let exec = root.engine.exec_create(&id, &config).expect("exec create");
-    let error = root.engine.exec_start(&exec, Some(Io::default()), Some(&soon())).expect_err("must fail");
-    assert!(error.message().contains("executable file not found in $PATH"), "{error}");
-    let detail = root.engine.exec_inspect(&exec).expect("inspect");
-    assert!(!detail.running && matches!(detail.exit_code, Some(126 | 127)), "{detail:?}");
+    for (program, dir, text) in [
+        ("no-such", "", "executable file not found in $PATH"),
+        ("/no-such", "", "stat /no-such: no such file or directory"),
+        ("/etc/passwd", "", "permission denied"),
+        ("true", "/no-such", "/no-such"),
+    ] {
+        let config = ExecConfig {
+            cmd: Some(vec![program.into()]),
+            working_dir: dir.into(),
+            attach_stdout: true,
+            ..ExecConfig::default()
+        };
+        let exec = root.engine.exec_create(&id, &config).expect("exec create");
+        assert_eq!(root.engine.exec_inspect(&exec).expect("inspect").exit_code, None);
+        let error = root.engine.exec_start(&exec, Some(Io::default()), Some(&soon())).expect_err("must fail");
+        assert!(error.message().contains(text), "{error}");
+        let detail = root.engine.exec_inspect(&exec).expect("inspect");
+        assert_eq!((detail.running, detail.exit_code, detail.can_remove), (false, Some(126), false), "{program} {dir}");
+    }
+    assert_eq!(root.engine.container_inspect(&id, false).expect("inspect").exec_ids, None);
     assert_eq!(root.status(&id), "running");
 }
 

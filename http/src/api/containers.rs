@@ -244,6 +244,8 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
         since_ns: call.query.time("since")?.map_or(0, nanoseconds),
         tail: tail(call.query.text("tail")),
     };
+    // 0 is no bound, as for `since`.
+    let until_ns = call.query.time("until")?.map(nanoseconds).filter(|until| *until != 0).unwrap_or(i64::MAX);
     let form = LogFormat { timestamps: flag("timestamps"), details: flag("details") };
     let frames = frames(call.engine(), &call.name)?;
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
@@ -253,8 +255,13 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
         let op = client.op()?;
         let mut bytes = Vec::new();
         while !log.ended() {
-            match next_frames(&mut log, i64::MAX, form, frames, op.as_ref(), &mut bytes) {
-                Ok(_) => sink.write_all(&bytes).map_err(gone)?,
+            match next_frames(&mut log, until_ns, form, frames, op.as_ref(), &mut bytes) {
+                Ok(over) => {
+                    sink.write_all(&bytes).map_err(gone)?;
+                    if over {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                 Err(error) => {
                     let text = format!("Error grabbing logs: {}\n", error.message());

@@ -575,10 +575,15 @@ fn signals() {
         ("-9", None),
         ("SIG", None),
         ("SIGSIGKILL", None),
-        ("RTMIN+31", None),
+        ("RTMIN+15", Some(49)),
+        ("RTMAX-14", Some(50)),
+        ("RTMIN+16", None),
+        ("RTMIN+0", None),
+        ("RTMIN+01", None),
         ("RTMIN+-1", None),
         ("RTMIN+", None),
-        ("RTMAX-31", None),
+        ("RTMAX-15", None),
+        ("RTMAX-30", None),
         ("FOO", None),
         ("9 ", None),
         ("99999999999", None),
@@ -593,7 +598,15 @@ fn signals() {
             );
         }
     }
-    assert!(signal_exists(64) && !signal_exists(65) && !signal_exists(0));
+    assert!(
+        signal_exists(64)
+            && !signal_exists(65)
+            && !signal_exists(32)
+            && !signal_exists(33)
+            && signal_exists(31)
+            && signal_exists(34)
+            && !signal_exists(0)
+    );
     assert_eq!(stop_signal(&ContainerConfig::default()), libc::SIGTERM);
     assert_eq!(stop_signal(&ContainerConfig { stop_signal: "70".into(), ..Default::default() }), libc::SIGTERM);
 }

@@ -3,8 +3,26 @@
 use super::process::{HERTZ, Host, Process};
 use crate::container::text::Civil;
 
+/// What a name stands for.
+pub(super) enum Known {
+    Column(Column),
+    /// A column of ps that is not here.
+    NotBuilt,
+    No,
+}
+
+pub(super) fn known(name: &str, width: Option<usize>) -> Known {
+    match Column::named(name, width) {
+        Some(column) => Known::Column(column),
+        None if NOT_BUILT.split(' ').any(|known| known == name) => Known::NotBuilt,
+        None => Known::No,
+    }
+}
+
 /// A column as it is shown.
+#[derive(Clone)]
 pub(super) struct Column {
+    names: &'static str,
     pub(super) title: String,
     width: usize,
     make: Make,
@@ -21,10 +39,33 @@ const DAY: u64 = 86_400;
 impl Column {
     /// The column of that name; `None`: there is none.
     pub(super) fn named(name: &str, width: Option<usize>) -> Option<Column> {
-        let (_, title, default_width, make) =
+        let (names, title, default_width, make) =
             TABLE.iter().find(|(names, ..)| names.split(' ').any(|known| known == name))?;
         let width = width.unwrap_or(*default_width);
-        Some(Column { title: title.to_string(), width, make: *make })
+        Some(Column { names, title: title.to_string(), width, make: *make })
+    }
+
+    /// Shows the program's name in place of the command line.
+    pub(super) fn name_only(&mut self) {
+        if ["args command", "cmd"].contains(&self.names) {
+            self.make = |p, _, _| command(p, false);
+        }
+    }
+
+    /// What rows are ordered by: a number, or else a text.
+    pub(super) fn key(&self, process: &Process, host: &Host) -> (f64, String) {
+        let text = || self.value(process, host);
+        match self.names.split(' ').next() {
+            Some("time" | "times" | "bsdtime") => (process.cpu_ticks as f64, String::new()),
+            Some("etime" | "etimes") => (-(process.start_ticks as f64), String::new()),
+            Some("start" | "lstart" | "stime" | "start_time" | "bsdstart") => {
+                (process.start_ticks as f64, String::new())
+            }
+            Some("pcpu" | "c" | "cp") => (cpu_per_mille(process, host) as f64, String::new()),
+            Some("tname" | "tty") => (f64::from(process.tty_number), String::new()),
+            Some("comm" | "ucmd" | "args" | "cmd" | "exe" | "cgroup") => (0.0, text()),
+            _ => text().parse().map_or_else(|_| (0.0, text()), |number: f64| (number, String::new())),
+        }
     }
 
     pub(super) fn value(&self, process: &Process, host: &Host) -> String {
@@ -34,11 +75,12 @@ impl Column {
 
 /// Names, heading, width of values that are cut, value.
 const TABLE: &[(&str, &str, usize, Make)] = &[
-    ("pid tgid", "PID", 0, |p, _, _| p.pid.to_string()),
+    ("tgid", "TGID", 0, |p, _, _| p.pid.to_string()),
+    ("pid", "PID", 0, |p, _, _| p.pid.to_string()),
     ("ppid", "PPID", 0, |p, _, _| p.ppid.to_string()),
-    ("lwp", "LWP", 0, |p, _, _| p.pid.to_string()),
-    ("tid", "TID", 0, |p, _, _| p.pid.to_string()),
-    ("spid", "SPID", 0, |p, _, _| p.pid.to_string()),
+    ("lwp", "LWP", 0, |p, _, _| p.tid.to_string()),
+    ("tid", "TID", 0, |p, _, _| p.tid.to_string()),
+    ("spid", "SPID", 0, |p, _, _| p.tid.to_string()),
     ("pgid", "PGID", 0, |p, _, _| p.pgrp.to_string()),
     ("pgrp", "PGRP", 0, |p, _, _| p.pgrp.to_string()),
     ("sid", "SID", 0, |p, _, _| p.session.to_string()),
@@ -54,10 +96,26 @@ const TABLE: &[(&str, &str, usize, Make)] = &[
     ("uid", "UID", 0, |p, _, _| p.uids[1].to_string()),
     ("euid", "EUID", 0, |p, _, _| p.uids[1].to_string()),
     ("ruid", "RUID", 0, |p, _, _| p.uids[0].to_string()),
-    ("suid svuid", "SUID", 0, |p, _, _| p.uids[2].to_string()),
+    ("suid", "SUID", 0, |p, _, _| p.uids[2].to_string()),
     ("gid", "GID", 0, |p, _, _| p.gids[1].to_string()),
     ("egid", "EGID", 0, |p, _, _| p.gids[1].to_string()),
     ("rgid", "RGID", 0, |p, _, _| p.gids[0].to_string()),
+    ("sgid", "SGID", 0, |p, _, _| p.gids[2].to_string()),
+    ("svgid", "SVGID", 0, |p, _, _| p.gids[2].to_string()),
+    ("fgid", "FGID", 0, |p, _, _| p.gids[3].to_string()),
+    ("fsgid", "FSGID", 0, |p, _, _| p.gids[3].to_string()),
+    ("svuid", "SVUID", 0, |p, _, _| p.uids[2].to_string()),
+    ("fuid", "FUID", 0, |p, _, _| p.uids[3].to_string()),
+    ("fsuid", "FSUID", 0, |p, _, _| p.uids[3].to_string()),
+    ("suser", "SUSER", USER_WIDTH, |p, host, width| cut(host.user(p.uids[2]), width)),
+    ("svuser", "SVUSER", USER_WIDTH, |p, host, width| cut(host.user(p.uids[2]), width)),
+    ("fuser", "FUSER", USER_WIDTH, |p, host, width| cut(host.user(p.uids[3]), width)),
+    ("fsuser", "FSUSER", USER_WIDTH, |p, host, width| cut(host.user(p.uids[3]), width)),
+    ("sgroup", "SGROUP", USER_WIDTH, |p, host, width| cut(host.group(p.gids[2]), width)),
+    ("svgroup", "SVGROUP", USER_WIDTH, |p, host, width| cut(host.group(p.gids[2]), width)),
+    ("fgroup", "FGROUP", USER_WIDTH, |p, host, width| cut(host.group(p.gids[3]), width)),
+    ("fsgroup", "FSGROUP", USER_WIDTH, |p, host, width| cut(host.group(p.gids[3]), width)),
+    ("supgid", "SUPGID", 0, |p, _, _| if p.more_groups.is_empty() { "-".into() } else { p.more_groups.join(",") }),
     ("comm ucomm", "COMMAND", 0, |p, _, _| command(p, false)),
     ("ucmd", "CMD", 0, |p, _, _| command(p, false)),
     ("args command", "COMMAND", 0, |p, _, _| command(p, true)),
@@ -90,16 +148,54 @@ const TABLE: &[(&str, &str, usize, Make)] = &[
     ("bsdstart", "START", 0, |p, host, _| bsd_start(p, host)),
     ("nlwp", "NLWP", 0, |p, _, _| p.threads.to_string()),
     ("thcount", "THCNT", 0, |p, _, _| p.threads.to_string()),
-    ("wchan", "WCHAN", WCHAN_WIDTH, |p, _, width| p.wchan().chars().take(width).collect()),
+    ("wchan wname", "WCHAN", WCHAN_WIDTH, |p, _, width| p.wchan().chars().take(width).collect()),
     ("psr", "PSR", 0, |p, _, _| p.processor.to_string()),
+    ("cpuid", "CPUID", 0, |p, _, _| p.processor.to_string()),
+    ("sched", "SCH", 0, |p, _, _| p.policy.to_string()),
     ("cls class", "CLS", 0, |p, _, _| class(p).into()),
     ("policy", "POL", 0, |p, _, _| class(p).into()),
     ("rtprio", "RTPRIO", 0, |p, _, _| if p.rt_priority == 0 { "-".into() } else { p.rt_priority.to_string() }),
     ("f flag flags", "F", 0, |p, _, _| format!("{:o}", p.flags >> 6 & 7)),
     ("addr", "ADDR", 0, |_, _, _| "-".into()),
-    ("maj_flt majflt", "MAJFL", 0, |p, _, _| p.maj_flt.to_string()),
-    ("min_flt minflt", "MINFL", 0, |p, _, _| p.min_flt.to_string()),
+    ("maj_flt", "MAJFL", 0, |p, _, _| p.maj_flt.to_string()),
+    ("majflt", "MAJFLT", 0, |p, _, _| p.maj_flt.to_string()),
+    ("pagein", "PAGEIN", 0, |p, _, _| p.maj_flt.to_string()),
+    ("min_flt", "MINFL", 0, |p, _, _| p.min_flt.to_string()),
+    ("minflt", "MINFLT", 0, |p, _, _| p.min_flt.to_string()),
+    ("trs", "TRS", 0, |p, _, _| (p.code_size >> 10).to_string()),
+    ("drs", "DRS", 0, |p, _, _| (p.vsize.saturating_sub(p.code_size) >> 10).to_string()),
+    ("stackp start_stack", "STACKP", 0, |p, _, _| format!("{:016x}", p.stack)),
+    ("esp", "ESP", 0, |p, _, _| format!("{:016x}", p.esp)),
+    ("eip", "EIP", 0, |p, _, _| format!("{:016x}", p.eip)),
+    // The kernel does not tell these any more.
+    ("tmout", "TMOUT", 0, |_, _, _| "-".into()),
+    ("alarm", "ALARM", 0, |_, _, _| "-".into()),
+    ("pending sig tsig", "PENDING", 0, |p, _, _| p.signals[0].clone()),
+    ("blocked sigmask", "BLOCKED", 0, |p, _, _| p.signals[1].clone()),
+    ("ignored sigignore", "IGNORED", 0, |p, _, _| p.signals[2].clone()),
+    ("caught sigcatch", "CAUGHT", 0, |p, _, _| p.signals[3].clone()),
+    ("label", "LABEL", 0, |p, _, _| p.word("attr/current")),
+    ("context", "CONTEXT", 0, |p, _, _| p.word("attr/current")),
+    ("cgroup", "CGROUP", 0, |p, _, _| p.cgroups()),
+    ("exe", "EXE", 0, |p, _, _| p.link("exe")),
+    ("fname", "COMMAND", 0, |p, _, _| printable(&p.comm).chars().take(8).collect()),
+    ("oom", "OOM", 0, |p, _, _| p.word("oom_score")),
+    ("oomadj", "OOMADJ", 0, |p, _, _| p.word("oom_score_adj")),
+    ("cgroupns", "CGROUPNS", 0, |p, _, _| p.namespace("cgroup")),
+    ("ipcns", "IPCNS", 0, |p, _, _| p.namespace("ipc")),
+    ("mntns", "MNTNS", 0, |p, _, _| p.namespace("mnt")),
+    ("netns", "NETNS", 0, |p, _, _| p.namespace("net")),
+    ("pidns", "PIDNS", 0, |p, _, _| p.namespace("pid")),
+    ("timens", "TIMENS", 0, |p, _, _| p.namespace("time")),
+    ("userns", "USERNS", 0, |p, _, _| p.namespace("user")),
+    ("utsns", "UTSNS", 0, |p, _, _| p.namespace("uts")),
 ];
+
+/// Columns that ps has, too.
+const NOT_BUILT: &str = "_left _left2 _right _right2 _unlimited _unlimited2 ag_id ag_nice atime cgname cuc cuu dsiz \
+    intpri lastcpu lim longtname lsession luid lxc m_drs m_size m_trs machine numa ouid pri_api pri_bar pri_baz pri_foo \
+    pss rbytes rchars rops seat sgi_p sgi_rss sig_block sig_catch sig_ignore sig_pend size slice supgrp trss tsiz tty4 \
+    tty8 uid_hack unit uss util uunit wbytes wcbytes wchars wops zone";
 
 /// A name that is too wide ends in a plus sign.
 fn cut(name: String, width: usize) -> String {
@@ -113,6 +209,9 @@ fn command(process: &Process, args: bool) -> String {
     let mut text = if args { process.args() } else { printable(&process.comm) };
     if process.state == 'Z' {
         text += " <defunct>";
+    }
+    if args && let Some(environment) = &process.environment {
+        text += environment;
     }
     format!("{}{text}", process.branch).trim_start().to_owned()
 }

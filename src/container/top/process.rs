@@ -19,6 +19,8 @@ const NAMES_LIMIT: u64 = 10 << 20;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Process {
     pub(super) pid: i32,
+    /// The thread's number; the process's own where no threads are shown.
+    pub(super) tid: i32,
     pub(super) ppid: i32,
     pub(super) pgrp: i32,
     pub(super) session: i32,
@@ -44,6 +46,16 @@ pub(super) struct Process {
     /// Real, effective, saved, file system.
     pub(super) uids: [u32; 4],
     pub(super) gids: [u32; 4],
+    /// Its further groups.
+    pub(super) more_groups: Vec<String>,
+    /// Pending, blocked, ignored, caught.
+    pub(super) signals: [String; 4],
+    pub(super) code_size: u64,
+    pub(super) stack: u64,
+    pub(super) esp: u64,
+    pub(super) eip: u64,
+    /// Its environment, a space before each word, where it is shown.
+    pub(super) environment: Option<String>,
     /// What is drawn before its command where parents and children are shown.
     pub(super) branch: String,
 }
@@ -51,9 +63,60 @@ pub(super) struct Process {
 impl Process {
     /// Reads one process; `None`: it is gone.
     pub(super) fn read(pid: i32) -> Option<Process> {
-        let mut process = Process::parse(pid, &read(&format!("/proc/{pid}/stat"), LIMIT)?)?;
-        process.add_status(&read(&format!("/proc/{pid}/status"), LIMIT)?);
+        Process::read_at(pid, pid, &format!("/proc/{pid}"))
+    }
+
+    /// Reads the threads of one process; none: it is gone.
+    pub(super) fn threads(pid: i32) -> Vec<Process> {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+        let mut threads: Vec<i32> =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        threads.sort_unstable();
+        let read = |tid: i32| Process::read_at(pid, tid, &format!("/proc/{pid}/task/{tid}"));
+        threads.into_iter().filter_map(read).collect()
+    }
+
+    fn read_at(pid: i32, tid: i32, dir: &str) -> Option<Process> {
+        let mut process = Process::parse(pid, &read(&format!("{dir}/stat"), LIMIT)?)?;
+        process.add_status(&read(&format!("{dir}/status"), LIMIT)?);
+        process.tid = tid;
         Some(process)
+    }
+
+    /// Reads its environment, to be shown behind its command.
+    pub(super) fn add_environment(&mut self) {
+        let text = read(&format!("/proc/{}/environ", self.pid), LIMIT).unwrap_or_default();
+        let words = text.split('\0').filter(|word| !word.is_empty());
+        self.environment = Some(words.map(|word| format!(" {}", printable(word))).collect());
+    }
+
+    /// Its control groups but those at the root, by commas.
+    pub(super) fn cgroups(&self) -> String {
+        let text = read(&format!("/proc/{}/cgroup", self.pid), LIMIT).unwrap_or_default();
+        let lines: Vec<String> = text.lines().filter(|line| !line.ends_with(":/")).map(printable).collect();
+        if lines.is_empty() { "-".into() } else { lines.join(",") }
+    }
+
+    /// A file of one word.
+    pub(super) fn word(&self, file: &str) -> String {
+        let text = read(&format!("/proc/{}/{file}", self.pid), LIMIT).unwrap_or_default();
+        match text.trim_end_matches(['\n', '\0']) {
+            "" => "-".into(),
+            word => printable(word),
+        }
+    }
+
+    /// Where a link leads.
+    pub(super) fn link(&self, name: &str) -> String {
+        let target = std::fs::read_link(format!("/proc/{}/{name}", self.pid));
+        target.map_or_else(|_| "-".into(), |path| printable(&path.to_string_lossy()))
+    }
+
+    /// The number of a namespace.
+    pub(super) fn namespace(&self, kind: &str) -> String {
+        let link = self.link(&format!("ns/{kind}"));
+        let number = link.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+        number.map_or_else(|| "-".into(), str::to_owned)
     }
 
     /// The name stands in brackets and may hold brackets itself; fields are numbered as in proc(5).
@@ -67,6 +130,7 @@ impl Process {
         let id = |number| i32::try_from(signed(number)).unwrap_or(0);
         Some(Process {
             pid,
+            tid: pid,
             comm,
             state: fields.first()?.chars().next()?,
             ppid: id(4),
@@ -83,6 +147,10 @@ impl Process {
             threads: unsigned(20),
             start_ticks: unsigned(22),
             vsize: unsigned(23),
+            code_size: unsigned(27).saturating_sub(unsigned(26)),
+            stack: unsigned(28),
+            esp: unsigned(29),
+            eip: unsigned(30),
             processor: unsigned(39),
             rt_priority: unsigned(40),
             policy: unsigned(41),
@@ -98,6 +166,11 @@ impl Process {
                 "Gid" => self.gids = four(value),
                 "VmLck" => self.locked = first() > 0,
                 "VmRSS" => self.rss_kib = first(),
+                "Groups" => self.more_groups = value.split_ascii_whitespace().map(str::to_owned).collect(),
+                "ShdPnd" => self.signals[0] = value.trim().to_owned(),
+                "SigBlk" => self.signals[1] = value.trim().to_owned(),
+                "SigIgn" => self.signals[2] = value.trim().to_owned(),
+                "SigCgt" => self.signals[3] = value.trim().to_owned(),
                 _ => {}
             }
         }
@@ -182,6 +255,15 @@ impl Host {
     /// A user's name, or the number of one without.
     pub(super) fn user(&self, id: u32) -> String {
         self.users.get(&id).cloned().unwrap_or_else(|| id.to_string())
+    }
+
+    /// The number of a user's name.
+    pub(super) fn user_id(&self, name: &str) -> Option<u32> {
+        self.users.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+    }
+
+    pub(super) fn group_id(&self, name: &str) -> Option<u32> {
+        self.groups.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
     }
 
     pub(super) fn group(&self, id: u32) -> String {

@@ -35,16 +35,23 @@ fn ps(pids: &[i32], args: &str) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let mut command = Command::new("ps");
     command.args(args.split_whitespace()).arg(format!("-q{}", list.join(","))).env("TZ", "UTC");
-    let output = command.output().ok()?;
-    let text = String::from_utf8(output.stdout).unwrap();
+    let mut output = command.output().ok()?;
+    if !output.status.success() {
+        // As dockerd does: some options do not go together with it.
+        output = Command::new("ps").args(args.split_whitespace()).env("TZ", "UTC").output().ok()?;
+    }
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
     let mut lines = text.lines();
-    let titles: Vec<String> = lines.next()?.split_whitespace().map(str::to_owned).collect();
-    let row = |line: &str| {
+    let titles: Vec<String> =
+        lines.next().unwrap_or_else(|| panic!("{args}: {output:?}")).split_whitespace().map(str::to_owned).collect();
+    let row = |line: &str| -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (own, last) = words.split_at(titles.len() - 1);
         own.iter().map(|word| word.to_string()).chain([last.join(" ")]).collect()
     };
-    Some((titles.clone(), lines.map(row).collect()))
+    let pid = titles.iter().position(|title| title == "PID").unwrap();
+    let rows = lines.map(row).filter(|row: &Vec<String>| list.contains(&row[pid])).collect();
+    Some((titles, rows))
 }
 
 #[test]
@@ -66,16 +73,55 @@ fn as_the_real_ps() {
         "-fj",
         "-e",
         "-O ppid",
-        "-ef -o pid",
         "-o pid,user,uid,gid,group,comm,stat,state,tty,nice,pri,nlwp,args",
         "-eopid,ppid,pgid,sid,tpgid,euser,ruser,egroup,rgroup,vsz,sz,psr,cls,rtprio,f,cmd=HEAD",
         "-o pid,wchan:30,user:3,start,stime,start_time,bsdstart,cputime,bsdtime,times -o ucmd",
         "axo pid,lstart",
         "-o pid,opri,priority,pri,policy,euid,egid,rgid,ruid,suid,lwp,tid,thcount,maj_flt,pmem",
+        "-ef ww",
+        "-F w",
+        "-l w",
+        "-j w",
+        "-fl w",
+        "-fj w",
+        "-ef c",
+        "axc",
+        "-L",
+        "-eLf",
+        "-Lj",
+        "-Ll",
+        "-LF",
+        "-Lfl",
+        "-fL w",
+        "-eT",
+        "-jT",
+        "-fT",
+        "u -L",
+        "l -L",
+        "j -L",
+        "ax -T",
+        "uH",
+        "-eo pid,lwp,nlwp,comm -L",
+        "-fc",
+        "-lc",
+        "-c",
+        "-fP",
+        "-jP",
+        "-eM",
+        "-fZ",
+        "u Z",
+        "axs",
+        "axv",
+        "axX",
+        "-o pid,pidns,netns,mntns,ipcns,utsns,userns,cgroupns,cgroup",
+        "-o pid,svuid,sgid,fuid,fgid,suser,fgroup,supgid,label,exe,fname,sched,cpuid,oomadj",
+        "-o pid,majflt,pagein,minflt,trs,drs,tgid,blocked,ignored,caught",
     ];
     // What changes from one moment to the next.
-    let moving =
-        ["C", "%CPU", "TIME", "PSR", "RSS", "VSZ", "SZ", "STAT", "S", "WCHAN", "%MEM", "NLWP", "THCNT", "MAJFL"];
+    let moving = [
+        "C", "%CPU", "TIME", "PSR", "RSS", "VSZ", "SZ", "STAT", "S", "WCHAN", "%MEM", "NLWP", "THCNT", "MAJFL",
+        "MAJFLT", "PAGEIN", "MINFLT", "TRS", "DRS", "ESP", "EIP",
+    ];
     for format in formats {
         let Some((titles, rows)) = ps(&pids, format) else { return };
         let ours = top(&pids, format).unwrap();
@@ -103,6 +149,8 @@ fn the_default_is_full() {
     assert_eq!(shown.processes.len(), 1);
     assert_eq!(shown.processes[0][1], me.to_string());
     assert_eq!(top(&[i32::MAX], "").unwrap().processes, Vec::<Vec<String>>::new());
+    // procps 4.0.2 shows a heading alone.
+    assert_eq!(top(&[me], "-ef -o pid").unwrap().processes, [[me.to_string()]]);
     assert_eq!(top(&[me], "-eo pid,comm=HH,x").unwrap().titles, ["PID", "HH,x"]);
 }
 
@@ -113,23 +161,84 @@ fn parents_before_children() {
     let drawn = |forest| -> Vec<(i32, String)> {
         grow(all(), forest).into_iter().map(|process| (process.pid, process.branch)).collect()
     };
-    let expected = [(2, ""), (3, " \\_ "), (4, " |   \\_ "), (5, " \\_ "), (6, "     \\_ "), (7, "")];
+    let expected =
+        [(2, " \\_ "), (3, " |   \\_ "), (4, " |   |   \\_ "), (5, " |   \\_ "), (6, " |       \\_ "), (7, " \\_ ")];
     assert_eq!(drawn(Forest::Lines), expected.map(|(pid, branch)| (pid, branch.to_owned())));
-    assert_eq!(drawn(Forest::Indent)[2], (4, "    ".to_owned()));
+    assert_eq!(drawn(Forest::Indent)[2], (4, "      ".to_owned()));
     let circle = grow(vec![process(2, 3), process(3, 2)], Forest::Lines);
     assert_eq!(circle.len(), 2);
     let me = std::process::id() as i32;
     assert_eq!(top(&[me], "axf").unwrap().processes.len(), 1);
 }
 
+/// The commands of what is shown.
+fn shown(pids: &[i32], args: &str) -> Vec<String> {
+    let shown = top(pids, args).unwrap_or_else(|error| panic!("{args}: {error}"));
+    shown.processes.into_iter().map(|mut row| row.pop().unwrap()).collect()
+}
+
+#[test]
+fn chosen_and_sorted() {
+    let sleepers = [Sleeper::start(&["sleep", "302"]), Sleeper::start(&["nice", "-n", "5", "sleep", "303"])];
+    let (one, two) = (sleepers[0].pid(), sleepers[1].pid());
+    let pids = [one, two];
+    let me = std::process::id();
+    for (args, want) in [
+        (format!("-f -p {one}"), &["sleep 302"][..]),
+        (format!("u -p {one},{two}"), &["sleep 302", "sleep 303"]),
+        (format!("{two}"), &["sleep 303"]),
+        (format!("p{two}"), &["sleep 303"]),
+        (format!("-f -N -p {two}"), &["sleep 302"]),
+        (format!("-ef -p {two}"), &["sleep 302", "sleep 303"]),
+        ("-f -p 1".to_owned(), &[]),
+        ("-f -C sleep".to_owned(), &["sleep 302", "sleep 303"]),
+        ("-f -u root,0".to_owned(), &["sleep 302", "sleep 303"]),
+        ("u U root".to_owned(), &["sleep 302", "sleep 303"]),
+        ("-f -U 4242 -G root".to_owned(), &["sleep 302", "sleep 303"]),
+        (format!("-f --ppid {me}"), &["sleep 302", "sleep 303"]),
+        ("-ef --sort=-nice".to_owned(), &["sleep 303", "sleep 302"]),
+        ("aux --sort -args".to_owned(), &["sleep 303", "sleep 302"]),
+        ("axk+comm,-pid".to_owned(), if one < two { &["sleep 303", "sleep 302"] } else { &["sleep 302", "sleep 303"] }),
+    ] {
+        assert_eq!(shown(&pids, &args), want, "{args}");
+    }
+    assert_eq!(shown(&[one], "-efH --forest"), ["\\_ sleep 302"]);
+    let environment = shown(&[one], "axe").remove(0);
+    assert!(environment.starts_with("sleep 302 ") && environment.contains("PATH="), "{environment}");
+    // A row a thread.
+    let (send, receive) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || receive.recv());
+    let threads = top(&[me as i32], "-eLf").unwrap();
+    let (pid, lwp) = (&threads.titles[1], &threads.titles[3]);
+    assert_eq!((pid.as_str(), lwp.as_str()), ("PID", "LWP"));
+    assert!(threads.processes.len() > 1 && threads.processes.iter().all(|row| row[1] == me.to_string()));
+    assert!(threads.processes.iter().any(|row| row[3] != row[1]), "{threads:?}");
+    drop(send);
+    thread.join().unwrap().unwrap_err();
+}
+
 #[test]
 fn mistakes() {
     let rows = [
+        ("-ef --no-headers", "Couldn't find PID field in ps output"),
+        ("axh", "Couldn't find PID field in ps output"),
+        ("-o tid", "Couldn't find PID field in ps output"),
         ("-o comm", "Couldn't find PID field in ps output"),
         ("-o pid=X", "Couldn't find PID field in ps output"),
         ("-o pid=", "Couldn't find PID field in ps output"),
         ("-o zz", "ps: error: unknown user-defined format specifier \"zz\""),
         ("-o \"pid comm\"", "ps: error: unknown user-defined format specifier \"\"pid\""),
+        ("-p x", "ps: error: process ID list syntax error"),
+        ("-p 1,,2", "ps: error: improper list"),
+        ("-p", "ps: error: list of process IDs must follow -p"),
+        ("-C", "ps: error: list of command names must follow -C"),
+        ("-u no-such-user", "ps: error: user name does not exist"),
+        ("-G no-such-group", "ps: error: group name does not exist"),
+        ("-C no-such-program", "ps: exit status 1"),
+        ("--sort=zz", "ps: error: unknown sort specifier"),
+        ("--sort", "ps: error: long sort specification must follow --sort"),
+        ("-L -T", "ps: error: thread flags conflict; can't use both -L and -T"),
+        ("-L --forest", "ps: error: thread display conflicts with forest display"),
         ("-zz", "ps: error: unsupported SysV option"),
         ("zz", "ps: error: unsupported option (BSD syntax)"),
         ("--zz", "ps: error: unknown gnu long option"),
@@ -139,6 +248,9 @@ fn mistakes() {
         ("-o", "ps: error: format specification must follow -o"),
         ("-o pid:x", "ps: error: column widths must be unsigned decimal numbers"),
         ("u -o pid", "ps: error: conflicting format options"),
+        ("-eF -o pid", "ps: error: conflicting format options"),
+        ("-el -o pid", "ps: error: conflicting format options"),
+        ("-ej -o pid", "ps: error: can not use output modifiers with user-defined output"),
         ("-f u", "ps: error: conflicting format options"),
         ("u l", "ps: error: conflicting format options"),
         ("-y", "ps: error: modifier -y without format -l makes no sense"),
@@ -147,7 +259,7 @@ fn mistakes() {
         let error = top(&[1], args).expect_err(args);
         assert_eq!((error.http_status(), error.message()), (500, text), "{args}");
     }
-    for args in ["-C sleep", "-p 1", "1", "-L", "v", "s", "--sort=pid", "-u root", "-eZ"] {
+    for args in ["-m", "axm", "-t ?", "-q 1", "T", "r", "-o pid,unit", "--sort=pss", "--headers", "-V", "--help"] {
         let error = top(&[1], args).expect_err(args);
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{args}: {error}");
     }
