@@ -15,6 +15,10 @@ function sink() {
   stream.on('data', (piece) => { stream.text += piece; });
   return stream;
 }
+// What a container wrote may come a moment after its end was told: they travel apart.
+async function until(come) {
+  for (let turns = 0; turns < 1000 && !come(); turns++) await new Promise((ok) => setTimeout(ok, 10));
+}
 const ended = (stream) => new Promise((ok, failed) => stream.on('end', ok).on('error', failed));
 
 async function main() {
@@ -24,6 +28,7 @@ async function main() {
   const err = sink();
   const [code, ran] = await docker.run('busybox', ['sh', '-c', 'echo out; echo err >&2; exit 3'], [out, err],
     { Tty: false, HostConfig: none });
+  await until(() => out.text && err.text);
   say('run', code, out.text, err.text);
   await ran.remove();
 
@@ -35,7 +40,9 @@ async function main() {
   await reader.start();
   session.write('a\n');
   session.end('b\n');
-  say('attach', await reader.wait(), got.text);
+  const status = await reader.wait();
+  await until(() => got.text.endsWith('b\n'));
+  say('attach', status, got.text);
   say('logs', docker.modem.demuxStream ? (await reader.logs({ stdout: true })).length : 0);
   await reader.remove();
 
