@@ -41,7 +41,7 @@ fn by_steps(mut layers: Layers, volatile: bool) -> Result<i32> {
     let mut made = || {
         if layers.userns >= 0 {
             for _ in 0..layers.count {
-                let dir = open.mapped(layers.lower.cstr(), layers.userns)?;
+                let dir = open.layer(layers.lower.cstr(), layers.userns)?;
                 set(fs, b"lowerdir+\0", dir)?;
             }
             let [upper, work] = open.own(&layers)?;
@@ -61,17 +61,20 @@ fn by_steps(mut layers: Layers, volatile: bool) -> Result<i32> {
         sys::fsmount(fs, 0)
     };
     let mount = made();
-    open.close();
     sys::close(fs);
+    open.close()?;
     mount
 }
 
 /// A directory by its descriptor.
 fn set(fs: i32, key: &[u8], dir: i32) -> Result<()> {
-    let mut buffer = [0u8; 40];
-    let mut text = Writer::new(&mut buffer);
+    sys::fsconfig(fs, key, by_descriptor(dir, &mut [0; 40]))
+}
+
+fn by_descriptor(dir: i32, buffer: &mut [u8; 40]) -> &[u8] {
+    let mut text = Writer::new(buffer);
     text.bytes(b"/proc/self/fd/").number(i64::from(dir)).bytes(b"\0");
-    sys::fsconfig(fs, key, text.done())
+    text.done()
 }
 
 /// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
@@ -95,22 +98,26 @@ fn by_one_string(mut layers: Layers, volatile: bool) -> Result<i32> {
     // mount(2) wants a place, which is to be no other's: /proc of this mount namespace serves for a moment, and a clone of
     // the mount goes on.
     let mounted = sys::mount(b"overlay\0", b"/proc\0", b"overlay\0", 0, options);
-    open.close();
-    mounted?;
-    let mount = sys::open_tree(AT_FDCWD, b"/proc\0", 1);
-    sys::umount_detach(b"/proc\0")?;
+    let mount = mounted.and_then(|()| {
+        let mount = sys::open_tree(AT_FDCWD, b"/proc\0", 1);
+        sys::umount_detach(b"/proc\0")?;
+        mount
+    });
+    open.close()?;
     mount
 }
 
 /// Directories that are open while the kernel looks them up.
 struct Open {
     fds: [i32; 160],
+    /// Mounts among them that are in the namespace for now.
+    placed: [bool; 160],
     count: usize,
 }
 
 impl Open {
     fn new() -> Open {
-        Open { fds: [-1; 160], count: 0 }
+        Open { fds: [-1; 160], placed: [false; 160], count: 0 }
     }
 
     fn keep(&mut self, fd: i32) -> Result<i32> {
@@ -130,14 +137,21 @@ impl Open {
     fn layer(&mut self, path: &[u8], userns: i32) -> Result<i32> {
         match userns {
             -1 => self.keep(sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?),
-            _ => self.mapped(path, userns),
+            _ => self.mapped(path, path, userns),
         }
     }
 
-    /// A directory by a mount of its own that shows the owners of a user namespace.
-    fn mapped(&mut self, path: &[u8], userns: i32) -> Result<i32> {
+    /// A directory by a mount of its own that shows the owners of a user namespace. Kernels before 6.15 make no overlay of
+    /// mounts that are in no namespace: for them it is put at `place` meanwhile.
+    fn mapped(&mut self, path: &[u8], place: &[u8], userns: i32) -> Result<i32> {
         let tree = self.keep(sys::open_tree(AT_FDCWD, path, 1)?)?;
         sys::mount_idmap(tree, false, userns)?;
+        if sys::release() < (6, 15) {
+            sys::move_mount_at(tree, AT_FDCWD, place)?;
+            if let Some(placed) = self.placed.get_mut(self.count - 1) {
+                *placed = true;
+            }
+        }
         Ok(tree)
     }
 
@@ -150,14 +164,23 @@ impl Open {
         let (at, work_at) = (split(layers.upper), split(layers.work));
         let mut above = [0u8; 4096];
         above.get_mut(..at).filter(|_| at < 4096).ok_or(ENAMETOOLONG)?.copy_from_slice(&layers.upper[..at]);
-        let dir = self.mapped(&above[..=at], layers.userns)?;
+        // Over the first, which is not looked at by its name.
+        let dir = self.mapped(&above[..=at], layers.upper, layers.userns)?;
         let upper = sys::openat(dir, &layers.upper[at..], O_PATH | O_DIRECTORY, 0)?;
         let upper = self.keep(upper)?;
         let work = sys::openat(dir, &layers.work[work_at..], O_PATH | O_DIRECTORY, 0)?;
         Ok([upper, self.keep(work)?])
     }
 
-    fn close(&self) {
-        self.fds[..self.count].iter().for_each(|fd| sys::close(*fd));
+    /// Nothing of it stays: a bind of the host's files would show a mount that was left, with owners that are not theirs.
+    fn close(&self) -> Result<()> {
+        let mut done = Ok(());
+        for (fd, placed) in self.fds.iter().zip(self.placed).take(self.count) {
+            if placed {
+                done = done.and(sys::umount_detach(by_descriptor(*fd, &mut [0; 40])));
+            }
+            sys::close(*fd);
+        }
+        done
     }
 }
