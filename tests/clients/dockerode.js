@@ -16,7 +16,7 @@ function sink() {
   return stream;
 }
 // What a container wrote may come a moment after its end was told: they travel apart.
-async function until(come) {
+async function arrives(come) {
   for (let turns = 0; turns < 1000 && !come(); turns++) await new Promise((ok) => setTimeout(ok, 10));
 }
 const ended = (stream) => new Promise((ok, failed) => stream.on('end', ok).on('error', failed));
@@ -28,7 +28,7 @@ async function main() {
   const err = sink();
   const [code, ran] = await docker.run('busybox', ['sh', '-c', 'echo out; echo err >&2; exit 3'], [out, err],
     { Tty: false, HostConfig: none });
-  await until(() => out.text && err.text);
+  await arrives(() => out.text && err.text);
   say('run', code, out.text, err.text);
   await ran.remove();
 
@@ -41,7 +41,7 @@ async function main() {
   session.write('a\n');
   session.end('b\n');
   const status = await reader.wait();
-  await until(() => got.text.endsWith('b\n'));
+  await arrives(() => got.text.endsWith('b\n'));
   say('attach', status, got.text);
   say('logs', docker.modem.demuxStream ? (await reader.logs({ stdout: true })).length : 0);
   await reader.remove();
