@@ -1,9 +1,9 @@
 //! How an engine root is opened.
 
 use crate::error::{Error, Result};
+use crate::kernel::probe::on_tmpfs;
 use crate::model::{RegistryOptions, StringMap};
 use crate::store::Durability;
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -142,8 +142,7 @@ impl UsernsRemap {
 
     /// Checks whether a kernel of this release can map the owners of images on the file system of `root`.
     pub(crate) fn check_root(root: &Path, release: (u32, u32)) -> Result<()> {
-        let tmpfs = statfs(root).is_ok_and(|facts| facts.filesystem_type() == TMPFS_MAGIC);
-        match tmpfs && release < MAPS_TMPFS {
+        match release < MAPS_TMPFS && on_tmpfs(root) {
             false => Ok(()),
             true => Err(Error::unsupported(format!(
                 "userns_remap: {} is on a tmpfs, which needs Linux 6.3: older ones cannot map its owners",

@@ -690,17 +690,11 @@ impl<'a> Child<'a> {
     }
 
     fn workdir(&mut self, path: &[u8]) -> Step {
-        let at = self.make_dirs(self.root, path, 0o755, IN_ROOT)?;
-        ok(sys::fchdir(at))?;
-        sys::close(at);
-        Ok(())
+        enter(self.make_dirs(self.root, path, 0o755, IN_ROOT)?)
     }
 
     fn chdir(&mut self, path: &[u8]) -> Step {
-        let at = os(sys::openat2(self.root, path, O_PATH | O_DIRECTORY, 0, IN_ROOT))?;
-        ok(sys::fchdir(at))?;
-        sys::close(at);
-        Ok(())
+        enter(os(sys::openat2(self.root, path, O_PATH | O_DIRECTORY, 0, IN_ROOT))?)
     }
 
     fn identity(&mut self, mut p: Payload<'a>) -> Step {
@@ -1052,6 +1046,13 @@ fn oom_score(mut p: Payload) -> Step {
     let written = sys::write_all(file, text);
     sys::close(file);
     if required { ok(written) } else { Ok(()) }
+}
+
+/// Makes a directory the working directory, and closes it.
+fn enter(at: i32) -> Step {
+    ok(sys::fchdir(at))?;
+    sys::close(at);
+    Ok(())
 }
 
 /// A new anonymous session keyring; a kernel without keyrings has none to leak.

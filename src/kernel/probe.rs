@@ -5,7 +5,9 @@
 
 use super::fd::errno;
 use crate::error::{Error, ErrorKind, Result};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 /// Capabilities that creating and running containers takes, by their kernel numbers.
 const CAPABILITIES: [(u32, &str); 13] = [
@@ -131,6 +133,11 @@ fn check_overlay() -> Result<()> {
         libc::ENODEV => Err(Error::unsupported("this kernel has no overlay file system (module overlay)")),
         errno => Err(Error::os("open the overlay file system", errno)),
     }
+}
+
+/// Whether a path lies on a tmpfs; no where that cannot be told.
+pub(crate) fn on_tmpfs(path: &Path) -> bool {
+    statfs(path).is_ok_and(|facts| facts.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// The host's memory in bytes; 0 where it cannot be told. A hundredth of what /proc/meminfo costs.

@@ -87,14 +87,14 @@ fn needed<'a>(value: Option<&'a str>, what: &str, option: &str) -> Result<&'a st
 }
 
 impl Asked {
-    fn long<'a>(&mut self, name: &str, words: &mut (impl Iterator<Item = &'a str> + Clone)) -> Result<()> {
+    fn long<'a>(&mut self, name: &'a str, words: &mut impl Iterator<Item = &'a str>) -> Result<()> {
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         let option = format!("--{name}");
         match (name, value) {
             ("format", list) => self.list(list.or_else(|| words.next()), "--format"),
             ("sort", keys) => {
-                let keys = keys.map(str::to_owned).or_else(|| words.next().map(str::to_owned));
-                self.sort(needed(keys.as_deref(), "long sort specification", &option)?)
+                let keys = keys.or_else(|| words.next());
+                self.sort(needed(keys, "long sort specification", &option)?)
             }
             ("pid" | "ppid" | "user" | "User" | "group" | "Group" | "sid", list) => {
                 let group = match name {
@@ -106,8 +106,7 @@ impl Asked {
                     "Group" => Group::RealGroups,
                     _ => Group::Sessions,
                 };
-                let list = list.map(str::to_owned).or_else(|| words.next().map(str::to_owned));
-                let list = needed(list.as_deref(), group.what(), &option)?;
+                let list = needed(list.or_else(|| words.next()), group.what(), &option)?;
                 self.select.add(group, list)
             }
             ("forest", None) => self.no(|asked| asked.forest = Forest::Lines),

@@ -1,6 +1,7 @@
 //! What the host says of itself, in files and names. What cannot be read is empty or zero: `info` never fails for it.
 
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use crate::kernel::probe::on_tmpfs;
+use nix::sys::statfs::statfs;
 use std::fs;
 use std::path::Path;
 
@@ -116,10 +117,7 @@ pub(super) fn file_system(path: &Path) -> String {
 
 /// A warning when a directory that must end with the boot may not.
 pub(super) fn not_on_tmpfs(path: &Path) -> Option<String> {
-    match statfs(path) {
-        Ok(facts) if facts.filesystem_type() == TMPFS_MAGIC => None,
-        _ => Some(format!("WARNING: The run directory {} is not on a tmpfs", path.display())),
-    }
+    (!on_tmpfs(path)).then(|| format!("WARNING: The run directory {} is not on a tmpfs", path.display()))
 }
 
 #[cfg(test)]
