@@ -4,7 +4,6 @@ use super::Engine;
 use crate::error::Result;
 use crate::event::{EventStream, Look};
 use crate::model::EventQuery;
-use std::sync::Arc;
 
 impl Engine {
     /// Follows (and replays) the events of the root.
@@ -12,15 +11,14 @@ impl Engine {
     /// Without `since_ns`, `until_ns` and `after` only new ones come. Filters are those of the HTTP API; keys that
     /// mean nothing for events are ignored.
     ///
+    /// The stream keeps the root open, as another handle of the engine would: it goes on where this one is dropped.
+    ///
     /// Errors: [`crate::ErrorKind::Invalid`] when `since_ns` is after `until_ns`.
     pub fn events(&self, query: &EventQuery) -> Result<EventStream> {
         let look = || -> Look {
-            let all = Arc::downgrade(&self.0.containers);
-            Box::new(move || {
-                if let Some(all) = all.upgrade() {
-                    all.bury_lost();
-                }
-            })
+            // The engine knows nothing of its followers, so that none keeps itself alive by this.
+            let engine = self.clone();
+            Box::new(move || engine.0.containers.bury_lost())
         };
         EventStream::follow(self.0.journal.clone(), query, self.0.containers.alive_path(), &look)
     }

@@ -246,6 +246,44 @@ fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
     assert!(events.next(Some(std::time::Duration::from_millis(700)), None).expect("events").is_none());
 }
 
+/// Where the kernel does not end all that a killed monitor had, who follows the events does. Its engine may be closed.
+#[test]
+fn what_a_killed_monitor_leaves_is_ended_by_who_listens() {
+    let root = Root::new();
+    let mut events = root.reopen().events(&of_containers()).expect("events");
+    // A process that got other rights is not ended with its parent.
+    let other_group = "mkdir /s; cp /bin/busybox /s/sleep; chgrp 5 /s/sleep; chmod 2755 /s/sleep; exec /s/sleep 1000";
+    let beside = json!({ "HostConfig": { "PidMode": "host" } });
+    let cases = [
+        ("plain", "exec sleep 1000", json!({})),
+        ("other-group", other_group, json!({})),
+        ("frozen", "exec sleep 1000", json!({})),
+        ("beside", "sleep 1000 & exec sleep 1000", beside),
+    ];
+    for (name, script, more) in cases {
+        let id = root.create(name, body(&["sh", "-c", script], more));
+        root.start(&id);
+        let processes = || root.engine.container_top(&id, "-o pid,args").expect("top").processes;
+        let wanted = script.matches("sleep 1000").count();
+        wait_for("its processes", || processes().iter().filter(|one| one[1].ends_with("sleep 1000")).count() == wanted);
+        let pids: Vec<String> = processes().into_iter().map(|mut one| one.swap_remove(0)).collect();
+        if name == "frozen" {
+            root.engine.container_pause(&id).expect("pause");
+        }
+        let begun = std::time::Instant::now();
+        kill_monitor(&root, &id);
+        events_until(&mut events, |e| e.action == "die");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{name}: after {:?}", begun.elapsed());
+        // What is left of some is for the machine's first process to reap.
+        let runs = |pid: &String| {
+            std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+        };
+        wait_for("its processes to end", || !pids.iter().any(runs));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{name}: after {:?}", begun.elapsed());
+        assert_eq!(root.status(&id), "exited", "{name}");
+    }
+}
+
 #[test]
 fn nothing_is_resident_when_nothing_runs() {
     let root = Root::new();
