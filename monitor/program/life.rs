@@ -247,6 +247,7 @@ impl Monitor {
     /// Takes the child's reports until it executes the program or fails.
     pub fn await_child(&mut self, report: i32) -> core::result::Result<(), Failure> {
         let mut ready = false;
+        sys::limit_receives(report, STEP_LIMIT_S);
         loop {
             let mut message = [0u8; 32];
             let mut fds = [-1; MAX_FDS];
@@ -254,6 +255,7 @@ impl Monitor {
                 Ok((length, _)) => length,
                 // It ended without taking what was handed to it; what it has said comes behind this.
                 Err(ECONNRESET) => continue,
+                Err(EAGAIN) => return Err(Failure { step: STEP_LATE, ..Failure::default() }),
                 Err(errno) => return Err(Failure { step: STEP_LOST, errno, ..Failure::default() }),
             };
             if length == 0 {

@@ -168,6 +168,10 @@ impl Monitor {
         let taken = match forked {
             Ok((pid, pidfd)) => {
                 let taken = self.await_child(report[0]);
+                if taken.is_err() {
+                    // It may hang.
+                    let _ = sys::pidfd_signal(pidfd, SIGKILL);
+                }
                 sys::wait_for(pid);
                 sys::close(pidfd);
                 taken

@@ -501,6 +501,14 @@ pub fn set_option(fd: i32, level: i32, option: i32, value: i32) {
     let _ = sys!(SETSOCKOPT, fd, level, option, &raw const value, 4);
 }
 
+/// Bounds how long a receive of a socket waits: then it fails with EAGAIN.
+pub fn limit_receives(fd: i32, seconds: i64) {
+    const SOL_SOCKET: usize = 1;
+    const SO_RCVTIMEO: usize = 20;
+    let limit = [seconds, 0];
+    let _ = sys!(SETSOCKOPT, fd, SOL_SOCKET, SO_RCVTIMEO, &raw const limit, size_of_val(&limit));
+}
+
 /// Ends the writing side of a connection.
 pub fn shut_write(fd: i32) {
     let _ = sys!(SHUTDOWN, fd, 1);

@@ -319,6 +319,11 @@ pub const STEP_LOST: u32 = 0xffff_0003;
 pub const STEP_CGROUP_JOIN: u32 = 0xffff_0004;
 /// `step`: the plan is damaged or of another version.
 pub const STEP_PLAN: u32 = 0xffff_0005;
+/// `step`: the child said nothing for [`STEP_LIMIT_S`]. (1.24 has no word for it; dockerd waits for ever.)
+pub const STEP_LATE: u32 = 0xffff_0006;
+
+/// Seconds that a step of a plan may take: mounts of network file systems can hang, a start must not for ever.
+pub const STEP_LIMIT_S: i64 = 120;
 
 /// The user is not in the image's passwd file.
 pub const DETAIL_NO_USER: u32 = 1;

@@ -14,7 +14,7 @@ use crate::event::Journal;
 use crate::kernel::process;
 use crate::kernel::tree::open_dir;
 use crate::launch::cgroup::{Hierarchies, Live};
-use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, request, spawn, start};
+use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, late, request, spawn, start};
 use crate::launch::plan::compile;
 use crate::op::{Ready, wait_fd};
 use crate::store::states::States;
@@ -96,6 +96,7 @@ impl Place {
         };
         start(waiting, &compile(&container), boot).map_err(|failed| match failed {
             StartError::Engine(error) | StartError::Unheard(error) => error,
+            StartError::Late => late(),
             StartError::Step(failure, sentence) => Error::os(&sentence, failure.errno),
         })
     }
@@ -124,7 +125,7 @@ impl Place {
         }
         // The monitor may not have let the root file system go yet.
         if let Ok(monitor) = process::pidfd(now.state.monitor_pid)
-            && process::name(now.state.monitor_pid).is_some_and(|name| name == "coracle-monitor")
+            && process::is_monitor(now.state.monitor_pid)
             && !wait_fd(monitor.as_fd(), Ready::Read, Some(Duration::from_secs(5)), None)?
         {
             return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not end"));

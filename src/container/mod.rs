@@ -206,9 +206,7 @@ impl Containers {
         if state.status == STATUS_STARTING {
             return Ok(!found.now.lost);
         }
-        Ok(!found.now.is_live()
-            && self.states.has_monitor(found.row.slot)?
-            && process::name(state.monitor_pid).is_none_or(|name| name != "coracle-monitor"))
+        Ok(!found.now.is_live() && self.states.has_monitor(found.row.slot)? && !process::is_monitor(state.monitor_pid))
     }
 
     /// The containers made from an image, by its id.

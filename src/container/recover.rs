@@ -103,6 +103,14 @@ impl Containers {
         }
     }
 
+    /// Best effort: ends what is left in a container's cgroups, and removes them.
+    pub(super) fn end_groups(&self, found: &Found) {
+        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id) {
+            let _ = live.kill_all();
+            let _ = live.remove();
+        }
+    }
+
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
     pub(super) fn bury(&self, found: &Found) -> Result<()> {
         let row = &found.row;
@@ -115,10 +123,7 @@ impl Containers {
         {
             let _ = process::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
         }
-        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
-            let _ = live.kill_all();
-            let _ = live.remove();
-        }
+        self.end_groups(found);
         // Its ports lead nowhere any more; a firewall that cannot be asked now is made anew by the next who needs it.
         let _ = self.networks.bury(&row.id);
         let Now { state, .. } = found.now;

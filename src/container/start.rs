@@ -5,7 +5,7 @@ use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccom
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, sentence, spawn, start};
+use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
@@ -161,8 +161,29 @@ impl Containers {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(early(error)),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
+            Err(StartError::Late) => Err(early(self.end_late_start(found))),
             Err(StartError::Unheard(error)) => self.recorded_start(found, &plan, error),
         }
+    }
+
+    /// Ends a monitor that is still at a start, and what it has made; answers the error. Its record is whoever's holds the
+    /// container from here on: a process that has SIGKILL pending writes no more, however long it hangs.
+    fn end_late_start(&self, found: &Found) -> Error {
+        let state = match self.states.recorded(found.row.slot, &found.row.id) {
+            Ok(Some(state)) if state.monitor_pid > 0 && state.monitor_pid != found.now.state.monitor_pid => state,
+            Ok(_) => return late(),
+            Err(error) => return late().context(error),
+        };
+        if let Ok(monitor) = process::pidfd(state.monitor_pid)
+            && self.states.has_monitor(found.row.slot).unwrap_or_default()
+            && process::is_monitor(state.monitor_pid)
+        {
+            // Its first process goes with it.
+            let _ = process::pidfd_signal(monitor.as_fd(), libc::SIGKILL);
+            let _ = wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None);
+        }
+        self.end_groups(found);
+        late()
     }
 
     /// How a start went whose monitor could not be heard, by its record: it writes that before it answers.
@@ -300,7 +321,7 @@ impl Containers {
         }
         let Ok(monitor) = process::pidfd(pid) else { return Ok(()) };
         // Its number may be another process's by now.
-        if process::name(pid).is_some_and(|name| name == "coracle-monitor") {
+        if process::is_monitor(pid) {
             wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None)?;
         }
         Ok(())

@@ -171,6 +171,11 @@ pub(crate) fn name(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
+/// Whether the process of that number is a container's monitor, by its name, which anybody's process may have.
+pub(crate) fn is_monitor(pid: i32) -> bool {
+    name(pid).is_some_and(|name| name == "coracle-monitor")
+}
+
 /// The directory of one process in /proc: it never becomes that of a later process of the same number.
 #[derive(Debug)]
 pub(crate) struct ProcDir(OwnedFd);

@@ -65,6 +65,8 @@ pub(crate) enum StartError {
     Engine(Error),
     /// A step of the plan failed: which, how, and its sentence.
     Step(Failure, String),
+    /// The monitor said nothing within [`START_LIMIT`].
+    Late,
     /// The monitor went to work, but what it said could not be received: its record tells what became of the start.
     Unheard(Error),
 }
@@ -75,8 +77,13 @@ impl From<Error> for StartError {
     }
 }
 
-/// How long a start may take: mounts of network file systems can hang, the caller must not for ever.
-pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
+/// How long a start may take: longer than a step of it, which the monitor itself bounds.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(STEP_LIMIT_S as u64 + 10);
+
+/// What a start is told that is given up after [`START_LIMIT`].
+pub(crate) fn late() -> Error {
+    Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch")
+}
 
 /// A monitor that waits for its plan. Dropped without one, it ends.
 pub(crate) struct Waiting(OwnedFd);
@@ -123,7 +130,7 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
 /// What the monitor says of the start.
 fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
     if !wait_fd(ours, Ready::Read, Some(START_LIMIT), None).map_err(StartError::Unheard)? {
-        return Err(Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch").into());
+        return Err(StartError::Late);
     }
     read_answer(ours).map_err(|error| match error.kind() {
         ErrorKind::Unavailable => StartError::Engine(error),
@@ -138,6 +145,7 @@ pub(crate) fn sentence(steps: &[String], step: u32) -> String {
         STEP_CLONE => "make the container's namespaces".into(),
         STEP_MONITOR => "set up the container's monitor".into(),
         STEP_LOST => "start the process: it ended before it could report".into(),
+        STEP_LATE => format!("start the process: a step of it took more than {STEP_LIMIT_S} seconds"),
         STEP_CGROUP_JOIN => "join the container's cgroups".into(),
         STEP_PLAN => "read the plan".into(),
         index => steps.get(index as usize).cloned().unwrap_or_else(|| format!("step {index}")),

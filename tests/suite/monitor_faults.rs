@@ -213,3 +213,42 @@ fn what_is_asked_of_a_monitor_that_can_do_no_more() {
     assert_eq!(writer.end("after all that"), (LINES, 0));
     writer.again("after all that");
 }
+
+/// Starts a container by the command, with whoever makes a call first stopped there for good; answers what it says.
+fn start_hanging(root: &Root, name: &str, call: &str) -> String {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+    command.args(["-e", &format!("inject={call}:signal=SIGSTOP:when=1")]).arg(built("coracle"));
+    command.arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run")).args(["start", name]);
+    let output = command.stdin(Stdio::null()).output().expect("run strace");
+    assert!(!output.status.success(), "{name}: started");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[ignore = "takes more than two minutes: tests/torture"]
+#[test]
+fn a_start_that_hangs_is_given_up() {
+    let root = Root::new();
+    // The one is the container's first process, the other the monitor, which makes the first cgroup.
+    let hanging =
+        [("child", "pivot_root", "a step of it took more than 120 seconds"), ("monitor", "mkdirat", "too long")];
+    for (name, ..) in hanging {
+        root.create(name, body(&["sh", "-c", "exit 7"], json!({})));
+    }
+    std::thread::scope(|scope| {
+        for (name, call, told) in hanging {
+            let root = &root;
+            scope.spawn(move || {
+                let said = start_hanging(root, name, call);
+                assert!(said.contains(told), "{name}: {said}");
+                let state = root.inspect(name).state;
+                assert_eq!((state.status.as_str(), state.pid, state.exit_code), ("created", 0, 128), "{name}");
+                assert!(state.error.contains(told), "{name}: {state:?}");
+            });
+        }
+    });
+    for (name, ..) in hanging {
+        root.start(name);
+        assert_eq!(root.wait(name), 7, "{name}: after that");
+    }
+}
