@@ -1038,7 +1038,7 @@ int32_t coracle_events_fd(coracle_events *e);
  * Gets the next event.
  *
  * timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
- * "sequence" (a number without gaps, for "after") added; borrowed, valid until the next call on these events.
+ * "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
  * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
  *
  * Errors: EMISUSE (another thread waits here), ECANCELLED (freed meanwhile).

@@ -17,6 +17,14 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long an ended instance can be asked about, at the least.
+const KEPT: Duration = Duration::from_secs(300);
+/// So many instances may stay for as long as their containers do.
+const FEW: usize = 200;
+/// The time between two looks of one engine for those that ended.
+const SWEEP: Duration = Duration::from_secs(30);
 
 /// An exec instance as kept.
 #[derive(Serialize, Deserialize)]
@@ -44,6 +52,7 @@ impl Containers {
             return Err(Error::invalid(text));
         }
         self.can_exec(&found)?;
+        self.sweep_execs();
         let id = new_id()?;
         let kept = Kept { container: found.row.id.clone(), config: config.clone() };
         let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
@@ -220,7 +229,7 @@ impl Containers {
             open_stdin: config.attach_stdin,
             open_stderr: config.attach_stderr,
             open_stdout: config.attach_stdout,
-            // Set only by the sweep that takes ended ones away, minutes later.
+            // dockerd sets it minutes after the end, before it takes the instance away.
             can_remove: false,
             container_id: container,
             detach_keys: detach_keys(&config.detach_keys)?,
@@ -267,11 +276,39 @@ impl Containers {
     pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
         for id in self.exec_ids()? {
             if self.kept(&id).is_ok_and(|kept| kept.container == container) {
-                let _ = std::fs::remove_file(self.exec_path(&id));
-                let _ = std::fs::remove_file(self.exec_state_path(&id));
+                self.forget_exec(&id);
             }
         }
         Ok(())
+    }
+
+    fn forget_exec(&self, id: &str) {
+        // In this order: without its state it could be started once more.
+        let _ = std::fs::remove_file(self.exec_path(id));
+        let _ = std::fs::remove_file(self.exec_state_path(id));
+    }
+
+    /// Instances that ended minutes ago go where there are many: else a container that lives for years, and in which
+    /// something is executed every second, would fill the run directory.
+    fn sweep_execs(&self) {
+        let now = Instant::now();
+        let mut swept = self.swept.lock();
+        if swept.is_some_and(|last| now.duration_since(last) < SWEEP) {
+            return;
+        }
+        *swept = Some(now);
+        drop(swept);
+        let ids = self.exec_ids().unwrap_or_default();
+        if ids.len() > FEW {
+            ids.iter().filter(|id| self.ended_long_ago(id)).for_each(|id| self.forget_exec(id));
+        }
+    }
+
+    /// Its state file changed last when it ended.
+    fn ended_long_ago(&self, id: &str) -> bool {
+        let changed = std::fs::metadata(self.exec_state_path(id)).and_then(|data| data.modified());
+        changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
+            && self.exec_inspect(id).is_ok_and(|detail| !detail.running)
     }
 }
 

@@ -59,6 +59,7 @@ use crate::store::{Db, Flush, Kept};
 use crate::time::now_ns;
 use crate::volume::Volumes;
 use coracle_monitor::wire::STATUS_STARTING;
+use parking_lot::Mutex;
 use spec::Spec;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -87,6 +88,8 @@ pub(crate) struct Containers {
     specs: specs::Specs,
     /// What the last list read.
     overview: Kept<overview::Overview>,
+    /// When exec instances that ended long ago were looked for last.
+    swept: Mutex<Option<Instant>>,
 }
 
 /// A container as found: its row, its spec, what it does now.
@@ -136,6 +139,7 @@ impl Containers {
             filters,
             specs: specs::Specs::default(),
             overview: Kept::default(),
+            swept: Mutex::default(),
         };
         all.recover()?;
         Ok(all)

@@ -870,6 +870,50 @@ fn exec_that_cannot_run_says_so() {
     assert_eq!(root.status(&id), "running");
 }
 
+/// A container in which something is executed all the time does not fill the run directory.
+#[test]
+fn ended_execs_are_forgotten_minutes_later() {
+    let root = Root::new();
+    let id = root.sleeper("busy");
+    let exec = |engine: &coracle::Engine, command: &[&str]| {
+        let config = serde_json::from_value(json!({ "Cmd": command })).expect("a body");
+        let exec = engine.exec_create(&id, &config).expect("exec create");
+        engine.exec_start(&exec, None, Some(&soon())).expect("exec start");
+        exec
+    };
+    let (ended, running) = (exec(&root.engine, &["true"]), exec(&root.engine, &["sleep", "1000"]));
+    wait_for("its end", || !root.engine.exec_inspect(&ended).expect("inspect").running);
+    // As if there had been many: old ones, and some that ended a minute ago.
+    let file = |id: &str| root.dir.join("run/x").join(id);
+    let age = |id: &str, seconds: u64| {
+        let file = std::fs::File::options().write(true).open(file(&format!("{id}.state"))).expect("a state");
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(seconds)).expect("its time");
+    };
+    let copy = |number: usize, seconds: u64| {
+        let id = format!("{number:064x}");
+        for end in ["", ".state"] {
+            std::fs::copy(file(&format!("{ended}{end}")), file(&format!("{id}{end}"))).expect("copy");
+        }
+        age(&id, seconds);
+        id
+    };
+    let old: Vec<String> = (0..150).map(|number| copy(number, 400)).collect();
+    let new: Vec<String> = (150..300).map(|number| copy(number, 60)).collect();
+    age(&running, 4000);
+    let last = exec(&root.reopen(), &["true"]);
+    for id in &old {
+        fails(root.engine.exec_inspect(id), ErrorKind::NotFound, "No such exec instance");
+        assert!(!file(&format!("{id}.state")).exists());
+    }
+    for id in new.iter().chain([&ended, &last, &running]) {
+        root.engine.exec_inspect(id).expect("inspect");
+    }
+    assert!(root.engine.exec_inspect(&running).expect("inspect").running);
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
+    assert_eq!(std::fs::read_dir(root.dir.join("run/x")).expect("list").count(), 0);
+}
+
 #[test]
 fn exec_ends_with_its_container() {
     let root = Root::new();
