@@ -151,7 +151,7 @@ static void add_descriptors(struct text *text) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         ssize_t length = readlink(path, target, sizeof target - 1);
         target[length < 0 ? 0 : length] = 0;
-        add(text, "descriptor %d %s %s", fd, flags & FD_CLOEXEC ? "cloexec" : "INHERITED", target);
+        add(text, "descriptor %d %s %x %s", fd, flags & FD_CLOEXEC ? "cloexec" : "INHERITED", (unsigned)fcntl(fd, F_GETFL), target);
     }
     if (count >= 0) free(entries);
 }
@@ -228,13 +228,18 @@ static struct text look(void) {
         add(&text, "timer %d %ld.%06ld", which, (long)timer.it_interval.tv_sec, (long)timer.it_interval.tv_usec);
     }
     static const int asked[] = {PR_GET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_NO_NEW_PRIVS, PR_GET_TIMERSLACK, PR_GET_THP_DISABLE,
-                                PR_GET_TSC, PR_MCE_KILL_GET, PR_GET_TIMING};
+                                PR_MCE_KILL_GET, PR_GET_TIMING};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) add(&text, "prctl %d %d", asked[i], prctl(asked[i], 0, 0, 0, 0));
     int value = -1;
     prctl(PR_GET_CHILD_SUBREAPER, &value, 0, 0, 0);
     add(&text, "subreaper %d", value);
     prctl(PR_GET_PDEATHSIG, &value, 0, 0, 0);
     add(&text, "death signal %d", value);
+    prctl(PR_GET_TSC, &value, 0, 0, 0);
+    add(&text, "time stamps %d", value);
+    stack_t stack;
+    sigaltstack(NULL, &stack);
+    add(&text, "stack of signals %p %zu %x", stack.ss_sp, stack.ss_size, (unsigned)stack.ss_flags);
     for (long ring = -1; ring >= -5; ring--) add(&text, "keyring %ld %ld", ring, syscall(SYS_keyctl, 0 /* GET_KEYRING_ID */, ring, 0));
     add(&text, "scheduler %d, session %d, group %d", sched_getscheduler(0), (int)getsid(0), (int)getpgrp());
     char own[32], *save = NULL;
@@ -277,17 +282,16 @@ static int missing(const struct text *a, const struct text *b, int holds, const 
 
 static struct text before;
 
-/* A thread of the last call may be on its way out. */
+/* A thread of the last call may be on its way out: where there is one, it is watched for a while. */
 static void begin(void) {
     if (memory) return;
     before = look();
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0, same = 0; i < 200 && same < (strstr(before.bytes, "\nforeign thread") ? 10 : 1); i++) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         struct text again = look();
-        int same = again.used == before.used && !memcmp(again.bytes, before.bytes, again.used);
+        same = again.used == before.used && !memcmp(again.bytes, before.bytes, again.used) ? same + 1 : 0;
         free(before.bytes);
         before = again;
-        if (same) break;
     }
 }
 
@@ -400,6 +404,26 @@ static void operations(coracle *engine) {
     HOLDS(coracle_op_free(op));
 }
 
+/* The registry of tests/c/with-registry, by a name that is to be looked up. */
+static void registry(coracle *engine, const char *image) {
+    static const char remote[] = "localhost:5000/clean:1";
+    char *json = NULL;
+    OK(coracle_image_tag(engine, image, remote, &err));
+    LEAVES(OK(coracle_image_push(engine, remote, NULL, NULL, &json, &err)));
+    FREE(json);
+    OK(coracle_image_remove(engine, remote, 0, &json, &err));
+    FREE(json);
+    OK(coracle_image_remove(engine, image, CORACLE_IMAGE_REMOVE_FORCE, &json, &err));
+    FREE(json);
+    LEAVES(OK(coracle_image_pull(engine, remote, NULL, NULL, &json, &err)));
+    FREE(json);
+    OK(coracle_image_tag(engine, remote, image, &err));
+    OK(coracle_image_remove(engine, remote, 0, &json, &err));
+    FREE(json);
+    LEAVES(OK(coracle_auth(engine, "{\"serveraddress\":\"localhost:5000\",\"username\":\"a\",\"password\":\"b\"}", NULL, &json, &err)));
+    FREE(json);
+}
+
 static void images(coracle *engine, const char *archive, char **name) {
     char *json = NULL, piece[65536];
     int left = 10240, file = open(archive, O_RDONLY | O_CLOEXEC);
@@ -454,6 +478,7 @@ static void images(coracle *engine, const char *archive, char **name) {
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_search(engine, "{\"term\":\"127.0.0.1:1/x\"}", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
+    registry(engine, *name);
     LEAVES(OK(coracle_images_prune(engine, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_containers_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
@@ -652,8 +677,16 @@ static pid_t child_of_the_host(int lives) {
     return child;
 }
 
+/* What other tests have mounted, and take away while this one runs. */
+static void leave_mounts_of_others(const char *root) {
+    char *save = NULL, path[4096];
+    for (char *line = strtok_r(slurp("/proc/self/mountinfo"), "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (sscanf(line, "%*s %*s %*s %*s %4095s", path) == 1 && strstr(path, "/coracle-") && strncmp(root, path, strlen(path)))
+            umount2(path, MNT_DETACH);
+}
+
 /* What the program is like before it meets the library. */
-static void become_hard(void) {
+static void become_hard(const char *root) {
     char directory[] = "/tmp/coracle-hygiene-XXXXXX", file[64];
     CHECK(mkdtemp(directory) != NULL, "");
     snprintf(file, sizeof file, "%s/f", directory);
@@ -661,6 +694,7 @@ static void become_hard(void) {
 
     /* Mounts of others are not to be seen here, so that all are compared. */
     CHECK(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "");
+    leave_mounts_of_others(root);
     living_child = child_of_the_host(1);
     ended_child = child_of_the_host(0);
     siginfo_t info;
@@ -779,7 +813,7 @@ int main(int argc, char **argv) {
         memory |= !strcmp(argv[i], "memory");
     }
     pthread_t threads[MOST_THREADS];
-    become_hard();
+    become_hard(argv[1]);
     become_busy(threads);
 
     struct text first = look();

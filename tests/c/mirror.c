@@ -10,11 +10,13 @@
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <termios.h>
 
 /* What a process can see of itself, without what differs from run to run. */
 static const char script[] =
@@ -101,6 +103,12 @@ static void become_odd(void) {
     setenv("PATH", "/nowhere", 1);
     setenv("LD_PRELOAD", "/nowhere.so", 1);
     CHECK(chdir("/proc/self") == 0, "");
+    /* A terminal of its own. */
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0, "");
+    setsid();
+    int terminal = open(ptsname(master), O_RDWR | O_CLOEXEC);
+    CHECK(ioctl(terminal, TIOCSCTTY, 0) == 0 && tcgetsid(terminal) == getpid(), "a controlling terminal");
     /* Descriptors that are inherited. */
     for (int fd = 100; fd < 120; fd++) dup2(1, fd);
     syscall(SYS_keyctl, 1 /* JOIN_SESSION_KEYRING */, "of-the-host");

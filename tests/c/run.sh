@@ -50,10 +50,10 @@ build() {
 run() {
   local name=$1 kind=$2 root alone=()
   shift 2
-  # It makes networks, whose firewall table stays for the next ones: on a host of its own.
-  if [ "$name" = hygiene ]; then alone=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh); fi
   root=$(mktemp -d "$work/root.XXXXXX")
   mkdir -m 700 "$root/root" "$root/run"
+  # It makes networks, whose firewall table stays for the next ones: on a host of its own, with a registry on it.
+  if [ "$name" = hygiene ]; then alone=(unshare --net tests/c/with-registry "$root/registry"); fi
   echo "$name, $kind${1:+, $*}"
   timeout 300 "${alone[@]}" "$work/$name-$kind" "$root/root" "$root/run" "$image" "$@" || status=1
 }

@@ -1,6 +1,6 @@
 //! A crowd on one root: programs with several threads each do random work on the same few containers. Nothing is lost,
-//! doubled or torn, every follower of the events sees the same sequence, which is one that containers can have, and no
-//! program grows.
+//! doubled or torn, every follower of the events, in this program and in another, sees the same sequence, which is one
+//! that containers can have, and no program grows.
 //!
 //! `CORACLE_TORTURE=SECONDS` in the environment sets how long; a plain run takes a few seconds.
 
@@ -10,6 +10,8 @@ use coracle::model::*;
 use coracle::{Changed, Engine, ErrorKind};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, mpsc};
@@ -40,6 +42,7 @@ fn random_work_of_several_programs() {
     let mut followers: Vec<_> =
         listeners.iter().map(|engine| engine.events(&EventQuery::default()).expect("events")).collect();
     let before = descriptors();
+    let (told, of_the_server) = follow(&served.socket);
     let mut workers: Vec<_> = (0..PROGRAMS).map(|number| spawn_worker("crowd", root, number)).collect();
     workers.extend(members(root, &served.socket));
     assert_eq!(workers.len(), MEMBERS);
@@ -71,6 +74,14 @@ fn random_work_of_several_programs() {
     watching.join().expect("the watch").iter().for_each(Size::does_not_grow);
     assert_eq!(seen[0], seen[1], "two followers saw different events");
     assert!(seen[0].is_sorted_by(|a, b| a.0 < b.0), "sequence numbers do not rise");
+    // And a follower in another program.
+    told.shutdown(std::net::Shutdown::Both).expect("end the conversation");
+    let of_the_server = of_the_server.join().expect("a follower");
+    let what = |event: &Event| (event.time_nano, event.action.clone(), event.actor.id.clone());
+    let ours: Vec<_> = seen[0].iter().map(|(_, event)| what(event)).collect();
+    let lines = of_the_server.lines().map(|line| what(&serde_json::from_str(line).expect("an event")));
+    assert!(lines.eq(ours), "the server told other events");
+    drop(told);
     let events: Vec<&Event> = seen[0].iter().map(|(_, event)| event).collect();
     let counts = counts(root);
     for kind in ["create", "rename", "pause", "unpause", "destroy", "exec_create", "stop", "restart", "start"] {
@@ -89,6 +100,25 @@ fn random_work_of_several_programs() {
     drop(followers);
     drop(listeners);
     assert!(descriptors() <= before, "descriptors: {} before, {} after", before, descriptors());
+}
+
+/// Follows the events that the server tells, until the connection is shut down; answers them, a line each.
+fn follow(socket: &Path) -> (UnixStream, JoinHandle<String>) {
+    let mut stream = UnixStream::connect(socket).expect("connect");
+    // An old client is given no chunks.
+    stream.write_all(b"GET /v1.24/events HTTP/1.0\r\n\r\n").expect("ask for events");
+    let mut reader = BufReader::new(stream.try_clone().expect("another descriptor"));
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert!(reader.read_line(&mut line).expect("a head") > 0, "no events");
+    }
+    let reading = std::thread::spawn(move || {
+        let mut told = String::new();
+        reader.read_to_string(&mut told).expect("events");
+        told
+    });
+    (stream, reading)
 }
 
 /// What a program takes as time goes by: kilobytes of memory, descriptors.
