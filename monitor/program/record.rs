@@ -6,10 +6,16 @@ use crate::text::Writer;
 use crate::wire::*;
 
 const EVENT_MAGIC: u32 = 0x4556_5431;
-const EVENT_HEAD: usize = 16;
+/// Where the head of a record comes.
+const EVENT_ROOM: &[u8] = &[0; 16];
 /// How often an event is tried to be written, and the nanoseconds between.
 const EVENT_TRIES: usize = 10;
 const EVENT_PAUSE: i64 = 20_000_000;
+/// What the journal takes at the most where no program looks after it, which begins at a quarter, and what is kept then.
+const JOURNAL_MOST: u64 = 32 << 20;
+const JOURNAL_KEPT: u64 = 8 << 20;
+/// What stands before the first event.
+const JOURNAL_HEAD: u64 = 4096;
 
 /// An attribute's value.
 #[derive(Clone, Copy)]
@@ -35,16 +41,11 @@ impl Monitor {
         let Some((_, ops)) = Ops::of(self.plan) else { return };
         for mut op in ops.filter(|op| op.code == OP_NETWORK) {
             let mut buffer = [0u8; 4096];
-            let now = sys::now();
-            let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
-            w.bytes(b"{\"Type\":\"network\",\"Action\":\"").bytes(action).bytes(b"\",\"Actor\":{\"ID\":\"");
+            let mut w = Writer::new(&mut buffer);
+            w.bytes(EVENT_ROOM).bytes(b"{\"Type\":\"network\",\"Action\":\"").bytes(action).bytes(b"\",\"Actor\":{\"ID\":\"");
             w.bytes(op.payload.bytes()).bytes(b"\",\"Attributes\":{\"container\":\"").bytes(self.id).bytes(b"\",");
-            w.bytes(op.payload.bytes()).bytes(b"}},\"time\":").number(now / 1_000_000_000);
-            w.bytes(b",\"timeNano\":").number(now).bytes(b"}");
-            if !w.full {
-                let length = w.done().len();
-                self.append(&mut buffer, length);
-            }
+            w.bytes(op.payload.bytes()).bytes(b"}}");
+            self.append(w);
         }
     }
 
@@ -53,9 +54,8 @@ impl Monitor {
     /// `detail` follows the action (`exec_start: true`); it stands in JSON already.
     pub fn event(&self, action: &[u8], detail: &[u8], extras: &[(&[u8], Value)]) {
         let mut buffer = [0u8; MAX_TEXT + 8192];
-        let now = sys::now();
-        let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
-        w.bytes(b"{\"status\":\"").bytes(action).bytes(detail).bytes(b"\",\"id\":\"").bytes(self.id);
+        let mut w = Writer::new(&mut buffer);
+        w.bytes(EVENT_ROOM).bytes(b"{\"status\":\"").bytes(action).bytes(detail).bytes(b"\",\"id\":\"").bytes(self.id);
         w.bytes(b"\",\"from\":\"").bytes(self.from);
         w.bytes(b"\",\"Type\":\"container\",\"Action\":\"").bytes(action).bytes(detail);
         w.bytes(b"\",\"Actor\":{\"ID\":\"").bytes(self.id).bytes(b"\",\"Attributes\":{");
@@ -70,11 +70,8 @@ impl Monitor {
             };
             w.bytes(b"\"");
         }
-        w.bytes(b"}},\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
-        if !w.full {
-            let length = w.done().len();
-            self.append(&mut buffer, length);
-        }
+        w.bytes(b"}}");
+        self.append(w);
     }
 
     /// Appends the events of the container's volumes: [`STRING_MOUNTED`] or [`STRING_UNMOUNTED`] of the plan.
@@ -86,32 +83,39 @@ impl Monitor {
                 continue;
             }
             let mut buffer = [0u8; MAX_TEXT + 4096];
-            let now = sys::now();
-            let mut w = Writer::new(&mut buffer[EVENT_HEAD..]);
-            w.bytes(b"{\"Type\":\"volume\",\"Action\":\"").bytes(action).bytes(b"\",").bytes(op.payload.bytes());
-            w.bytes(b",\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
-            if !w.full {
-                let length = w.done().len();
-                self.append(&mut buffer, length);
-            }
+            let mut w = Writer::new(&mut buffer);
+            w.bytes(EVENT_ROOM).bytes(b"{\"Type\":\"volume\",\"Action\":\"").bytes(action).bytes(b"\",");
+            w.bytes(op.payload.bytes());
+            self.append(w);
         }
     }
 
-    /// Appends the event of that length which stands in `buffer` behind the room for its head.
-    fn append(&self, buffer: &mut [u8], length: usize) {
-        let (head, body) = buffer.split_at_mut(EVENT_HEAD);
+    /// Appends the event that stands behind the room for its head, but for its time and its end.
+    fn append(&self, mut w: Writer) {
+        let now = sys::now();
+        w.bytes(b",\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
+        let Some(record) = w.filled() else { return };
+        let (head, body) = record.split_at_mut(EVENT_ROOM.len());
         head[..4].copy_from_slice(&EVENT_MAGIC.to_le_bytes());
-        head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
-        let checksum = fnv1a(&body[..length]);
-        head[8..12].copy_from_slice(&checksum.to_le_bytes());
-        let record = &buffer[..EVENT_HEAD + length];
+        head[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        head[8..12].copy_from_slice(&fnv1a(body).to_le_bytes());
         // There may be room in a moment: who appends from the library takes old events away for it. Of a part of a record
         // that was written readers skip what there is.
         for _ in 0..EVENT_TRIES {
             if sys::write(self.events, record) == Ok(record.len()) {
-                return;
+                return self.bound_journal();
             }
             sys::sleep(EVENT_PAUSE);
+        }
+    }
+
+    /// Health checks and restarts go on for months, whether or not a program is there that takes old events away.
+    /// Readers skip the zeros; one that was so far behind is told by the library (`src/event/journal.rs`).
+    fn bound_journal(&self) {
+        if let Ok(file) = sys::fstat(self.events)
+            && file.blocks * 512 > JOURNAL_MOST
+        {
+            let _ = sys::punch_hole(self.events, JOURNAL_HEAD, file.size.saturating_sub(JOURNAL_KEPT) & !4095);
         }
     }
 }

@@ -55,7 +55,7 @@ numbers! {
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
-    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160;
+    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47;
 }
 
 pub const MS_SLAVE: u32 = 1 << 19;
@@ -272,6 +272,8 @@ pub struct Stat {
     pub mode: u32,
     pub ino: u64,
     pub size: u64,
+    /// What it takes, in pieces of 512 bytes.
+    pub blocks: u64,
     pub rdev_major: u32,
     pub rdev_minor: u32,
 }
@@ -301,8 +303,15 @@ pub fn fstat(fd: i32) -> Result<Stat> {
     // SAFETY: Statx holds integers only.
     let mut buffer: Statx = unsafe { core::mem::zeroed() };
     sys!(STATX, fd, c"".as_ptr(), AT_EMPTY_PATH, 0x7ff, &raw mut buffer)?;
-    let Statx { mode, ino, size, rdev_major, rdev_minor, .. } = buffer;
-    Ok(Stat { mode: u32::from(mode), ino, size, rdev_major, rdev_minor })
+    let Statx { mode, ino, size, blocks, rdev_major, rdev_minor, .. } = buffer;
+    Ok(Stat { mode: u32::from(mode), ino, size, blocks, rdev_major, rdev_minor })
+}
+
+/// Gives back what a part of a file takes; zeros stand there from then on.
+pub fn punch_hole(fd: i32, from: u64, length: u64) -> Result<()> {
+    const KEEP_SIZE: usize = 1;
+    const PUNCH_HOLE: usize = 2;
+    sys!(FALLOCATE, fd, KEEP_SIZE | PUNCH_HOLE, from, length).map(|_| ())
 }
 
 pub fn ftruncate(fd: i32, size: u64) -> Result<()> {

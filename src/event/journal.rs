@@ -174,6 +174,17 @@ impl Journal {
         }
     }
 
+    /// Where nobody trimmed for long, monitors give back the oldest part by themselves, at four times the limit
+    /// (`monitor/program/record.rs`), and leave the start where it is. Who reads sees to it before, so that one that has
+    /// not read that part is told.
+    pub(super) fn trim_far(&self) -> Result<()> {
+        let end = self.end()?;
+        if end.saturating_sub(self.start.load(Ordering::Acquire)) > 3 * self.limit {
+            self.trim_at(end);
+        }
+        Ok(())
+    }
+
     /// Drops the oldest records so that about `keep` bytes before `end` stay. Answers whether space was given back.
     ///
     /// `start` moves first: a reader that looks at it after it read knows whether what it read was still there.

@@ -247,6 +247,7 @@ impl EventStream {
         self.deaths.as_mut().map_or(Ok(()), Deaths::check)?;
         self.window.drain(..self.at);
         self.at = 0;
+        self.journal.trim_far()?;
         let offset = self.position + self.window.len() as u64;
         let got = self.journal.read(offset, CHUNK, &mut self.window)?;
         // Monitors only append: whoever follows them keeps the file small.

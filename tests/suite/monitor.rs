@@ -6,7 +6,9 @@ use coracle::{AttachOptions, Io};
 use coracle_monitor::wire::*;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 use serde_json::json;
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 /// A connection to a container's control socket.
@@ -123,4 +125,28 @@ fn a_process_that_does_not_read_costs_no_time() {
     root.engine
         .container_remove(&id, RemoveContainer { force: true, ..RemoveContainer::default() }, Some(&soon()))
         .expect("remove");
+}
+
+/// Months of health checks and restarts without a program that takes old events away.
+#[test]
+fn the_journal_stays_small_where_no_program_looks_after_it() {
+    let root = Root::new();
+    let mut behind = root.reopen().events(&of_containers()).expect("events");
+    let id = root.create("lone", body(&["sh", "-c", "sleep 1; exit 3"], json!({})));
+    root.start(&id);
+    events_until(&mut behind, |event| event.action == "start");
+    let path = root.dir.join("run/events");
+    let told = std::fs::read(&path).expect("the journal").split_off(4096);
+    let much = told.repeat((40 << 20) / told.len());
+    let mut file = std::fs::File::options().append(true).open(&path).expect("the journal");
+    file.write_all(&much).expect("fill it");
+    let takes = || path.metadata().expect("the journal").blocks() * 512;
+    assert!(takes() > 32 << 20);
+    wait_for("the old events to go", || takes() < 12 << 20);
+    // Who had not read them is told, and goes on.
+    let lost = behind.next(Some(Duration::from_secs(5)), None).expect_err("events that are gone");
+    assert!(lost.to_string().contains("events were lost"), "{lost}");
+    let seen = events_until(&mut behind, |event| event.action == "die");
+    assert_eq!(seen.last().expect("an event").actor.attributes["exitCode"], "3");
+    assert_eq!(root.inspect(&id).state.exit_code, 3);
 }
