@@ -68,6 +68,27 @@ fn is_a_test(name: &str) -> bool {
 /// Folders where `unsafe` may stand: the door to the kernel, the C ABI, the monitor.
 const UNSAFE_ROOMS: &[&str] = &["src/kernel", "ffi", "monitor"];
 
+/// A program of fuzz/ whose name no door has would run for hours and try nothing.
+#[test]
+fn every_fuzz_program_has_its_door_and_every_door_its_program() {
+    let read = |path: &str| std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (programs, doors) =
+        (read("fuzz/Cargo.toml"), ["src", "http/src", "monitor/src"].map(|dir| read(&format!("{dir}/fuzz.rs"))));
+    let named = |text: &str, before: &str| -> Vec<String> {
+        let names = text.lines().filter_map(|line| line.trim().strip_prefix(before)?.split('"').next());
+        names.map(str::to_owned).collect()
+    };
+    let programs = named(&programs, "name = \"").split_off(1);
+    assert!(programs.len() > 20, "{programs:?}");
+    for name in &programs {
+        assert!(doors.iter().any(|door| door.contains(&format!("(\"{name}\","))), "no door for {name}");
+        assert!(project().join("fuzz/corpus").join(name).is_dir(), "no corpus of {name}");
+    }
+    for name in doors.iter().flat_map(|door| named(door, "(\"")) {
+        assert!(programs.contains(&name), "no program for {name}");
+    }
+}
+
 #[test]
 fn modules_name_only_the_rows_above() {
     let mut wrong = Vec::new();
