@@ -790,16 +790,21 @@ static size_t memory_in_use(void) {
     return least;
 }
 
+/* What is asked for once, whenever that is, shows in one of the looks; what is lost in each round, in all. */
 static void no_memory_is_kept(char **argv) {
-    enum { WARM = 2, ROUNDS = 4, MOST = 64 /* bytes a round */ };
+    enum { WARM = 2, LOOKS = 3, ROUNDS = 2, MOST = 64 /* bytes a round */ };
     for (int i = 0; i < WARM; i++) every_function(argv);
-    size_t warm = memory_in_use();
-    for (int i = 0; i < ROUNDS; i++) every_function(argv);
-    size_t later = memory_in_use();
+    size_t last = memory_in_use(), least = SIZE_MAX;
+    for (int look = 0; look < LOOKS; look++) {
+        for (int i = 0; i < ROUNDS; i++) every_function(argv);
+        size_t used = memory_in_use(), grown = used > last ? used - last : 0;
+        if (grown < least) least = grown;
+        dprintf(report_fd, "%zu bytes, %zu after %d more rounds of every function\n", last, used, ROUNDS);
+        last = used;
+    }
     char text[96];
-    snprintf(text, sizeof text, "%zu bytes after %d rounds of every function, %zu after %d", warm, WARM, later, WARM + ROUNDS);
-    CHECK(later < warm + ROUNDS * MOST, text);
-    dprintf(report_fd, "%s\n", text);
+    snprintf(text, sizeof text, "each of %d looks found %zu bytes more or worse", LOOKS, least);
+    CHECK(least < ROUNDS * MOST, text);
 }
 
 int main(int argc, char **argv) {
