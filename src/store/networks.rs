@@ -133,7 +133,7 @@ fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<NetworkRow> {
         found = rows.collect::<rusqlite::Result<Vec<_>>>().map_err(failed)?;
     }
     match found.len() {
-        0 => Err(Error::not_found(format!("network {prefix} not found"))),
+        0 => Err(not_found(prefix)),
         1 => Ok(found.remove(0)),
         count => Err(ambiguous(count, "ID prefix", prefix)),
     }
@@ -143,14 +143,19 @@ fn ambiguous(count: usize, by: &str, reference: &str) -> Error {
     Error::invalid(format!("{count} matches found based on {by}: network {reference} is ambiguous"))
 }
 
-/// Adds or replaces an endpoint.
+/// Adds or replaces an endpoint. Errors: the network was removed meanwhile.
 pub(crate) fn put_endpoint(tx: &Transaction<'_>, new: &EndpointRow) -> Result<()> {
-    tx.prepare_cached(
-        "INSERT OR REPLACE INTO endpoints (network_id, container_id, slot, doc, left_ns) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )
-    .and_then(|mut put| put.execute(params![new.network_id, new.container_id, new.slot, new.doc, new.left_ns]))
-    .map(|_| ())
-    .map_err(failed)
+    let sql = "INSERT OR REPLACE INTO endpoints (network_id, container_id, slot, doc, left_ns)
+        SELECT id, ?2, ?3, ?4, ?5 FROM networks WHERE id = ?1";
+    let put = tx
+        .prepare_cached(sql)
+        .and_then(|mut put| put.execute(params![new.network_id, new.container_id, new.slot, new.doc, new.left_ns]))
+        .map_err(failed)?;
+    if put == 0 { Err(not_found(&new.network_id)) } else { Ok(()) }
+}
+
+fn not_found(reference: &str) -> Error {
+    Error::not_found(format!("network {reference} not found"))
 }
 
 /// The endpoints of a network.
@@ -207,4 +212,38 @@ pub(crate) fn leave(tx: &Transaction<'_>, container_id: &str, now_ns: i64, befor
         .and_then(|mut delete| delete.execute([before_ns]))
         .map(|_| ())
         .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Db, Durability, Flush};
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn nobody_joins_a_network_that_was_removed() {
+        let root = std::env::temp_dir().join(format!("coracle-ends-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let db = Db::open(&root, Durability::Off).unwrap();
+        let network = NetworkRow { id: "ab".into(), name: "n".into(), created_ns: 1, spec: "{}".into() };
+        let end = |doc: &str| EndpointRow {
+            network_id: "ab".into(),
+            container_id: "cd".into(),
+            slot: 1,
+            doc: doc.into(),
+            left_ns: 0,
+        };
+        let put = |doc| db.write(Flush::Lazy, |tx| put_endpoint(tx, &end(doc)));
+        let there = || db.read(all_endpoints).unwrap();
+
+        let early = put("1").unwrap_err();
+        assert_eq!((early.kind(), early.message()), (ErrorKind::NotFound, "network ab not found"));
+        db.write(Flush::Lazy, |tx| insert(tx, &network)).unwrap();
+        put("1").unwrap();
+        put("2").unwrap();
+        assert_eq!(there(), [end("2")]);
+        db.write(Flush::Lazy, |tx| delete(tx, "ab")).unwrap();
+        assert!(put("3").is_err() && there().is_empty());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

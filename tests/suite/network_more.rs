@@ -272,3 +272,38 @@ fn ports_of_sctp() {
     world.root.engine.container_kill(&id, None, None).expect("kill");
     assert!(!sh("nft list ruleset").contains("9899"));
 }
+
+#[test]
+fn a_network_that_is_removed_while_a_container_starts_on_it() {
+    let world = World::new();
+    let engine = &world.root.engine;
+    let (mut started, mut removed) = (0, 0);
+    for round in 0..30u64 {
+        world.network(json!({ "Name": "brief" })).expect("a network");
+        let body = body(&["sleep", "1000"], json!({ "HostConfig": { "NetworkMode": "brief" } }));
+        let id = world.root.create("fast", body);
+        let (start, remove) = std::thread::scope(|scope| {
+            let start = scope.spawn(|| engine.container_start(&id, None, None));
+            // From before its start to after it.
+            std::thread::sleep(std::time::Duration::from_micros(round * 60));
+            let remove = engine.network_remove("brief");
+            (start.join().expect("a start"), remove)
+        });
+        match (start, remove) {
+            (Ok(_), Err(error)) => {
+                assert!(error.message().ends_with("has active endpoints"), "{error}");
+                started += 1;
+            }
+            (Err(error), Ok(_)) => {
+                assert_eq!(error.kind(), coracle::ErrorKind::NotFound, "{error}");
+                removed += 1;
+            }
+            both => panic!("round {round}: {both:?}"),
+        }
+        let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+        engine.container_remove(&id, force, None).expect("remove");
+        let _ = engine.network_remove("brief");
+        assert!(!sh("ip -o link show type bridge").contains("br-"), "round {round}: a bridge is left");
+    }
+    eprintln!("{started} started, {removed} removed");
+}
