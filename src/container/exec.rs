@@ -53,7 +53,7 @@ impl Containers {
         }
         self.can_exec(&found)?;
         self.sweep_execs();
-        let id = new_id()?;
+        let id = new_exec_id(&found.row.id)?;
         let kept = Kept { container: found.row.id.clone(), config: config.clone() };
         let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
         let path = self.exec_path(&id);
@@ -257,12 +257,20 @@ impl Containers {
 
     /// The exec instances of a container that run or have not been started.
     pub(super) fn running_execs(&self, container: &str) -> Result<Vec<String>> {
-        let ids = self.exec_ids()?;
         let active = |id: &String| {
-            self.kept(id).is_ok_and(|kept| kept.container == container)
-                && self.exec_inspect(id).is_ok_and(|detail| detail.exit_code.is_none())
+            // Of most, which ended, no more than this is read.
+            self.exec_state(id).is_none_or(|state| state.phase != 2)
+                && self
+                    .exec_inspect(id)
+                    .is_ok_and(|detail| detail.container_id == container && detail.exit_code.is_none())
         };
-        Ok(ids.into_iter().filter(active).collect())
+        Ok(self.execs_of(container)?.filter(active).collect())
+    }
+
+    /// The exec instances that may be this container's: whose ids end as its begins.
+    fn execs_of(&self, container: &str) -> Result<impl Iterator<Item = String>> {
+        let head = head(container);
+        Ok(self.exec_ids()?.into_iter().filter(move |id| id.ends_with(head)))
     }
 
     fn exec_ids(&self) -> Result<Vec<String>> {
@@ -274,7 +282,7 @@ impl Containers {
 
     /// A container goes: so do its exec instances.
     pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
-        for id in self.exec_ids()? {
+        for id in self.execs_of(container)? {
             if self.kept(&id).is_ok_and(|kept| kept.container == container) {
                 self.forget_exec(&id);
             }
@@ -310,6 +318,17 @@ impl Containers {
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
             && self.exec_inspect(id).is_ok_and(|detail| !detail.running)
     }
+}
+
+/// A new exec instance's id: it ends as its container's begins, so that others' need not be looked at.
+fn new_exec_id(container: &str) -> Result<String> {
+    let head = head(container);
+    new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
+}
+
+/// What an exec instance's id says of its container's: the first 16 digits.
+fn head(container: &str) -> &str {
+    container.get(..16).unwrap_or_default()
 }
 
 /// The container's environment, then the request's.

@@ -890,7 +890,8 @@ fn ended_execs_are_forgotten_minutes_later() {
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(seconds)).expect("its time");
     };
     let copy = |number: usize, seconds: u64| {
-        let id = format!("{number:064x}");
+        // It ends as its container's id begins.
+        let id = format!("{number:048x}{}", &ended[48..]);
         for end in ["", ".state"] {
             std::fs::copy(file(&format!("{ended}{end}")), file(&format!("{id}{end}"))).expect("copy");
         }
@@ -909,6 +910,8 @@ fn ended_execs_are_forgotten_minutes_later() {
         root.engine.exec_inspect(id).expect("inspect");
     }
     assert!(root.engine.exec_inspect(&running).expect("inspect").running);
+    assert_eq!(root.inspect(&id).exec_ids, Some(vec![running]));
+    assert_eq!(root.inspect(&root.sleeper("idle")).exec_ids, None);
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
     root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
     assert_eq!(std::fs::read_dir(root.dir.join("run/x")).expect("list").count(), 0);
