@@ -5,17 +5,13 @@ use crate::sys;
 use crate::text::Writer;
 use crate::wire::*;
 
-const EVENT_MAGIC: u32 = 0x4556_5431;
 /// Where the head of a record comes.
 const EVENT_ROOM: &[u8] = &[0; 16];
 /// How often an event is tried to be written, and the nanoseconds between.
 const EVENT_TRIES: usize = 10;
 const EVENT_PAUSE: i64 = 20_000_000;
-/// What the journal takes at the most where no program looks after it, which begins at a quarter, and what is kept then.
-const JOURNAL_MOST: u64 = 32 << 20;
-const JOURNAL_KEPT: u64 = 8 << 20;
-/// What stands before the first event.
-const JOURNAL_HEAD: u64 = 4096;
+/// What the journal takes at the most where no program looks after it; the limit is kept then.
+const JOURNAL_MOST: u64 = 4 * JOURNAL_LIMIT;
 
 /// An attribute's value.
 #[derive(Clone, Copy)]
@@ -115,7 +111,7 @@ impl Monitor {
         if let Ok(file) = sys::fstat(self.events)
             && file.blocks * 512 > JOURNAL_MOST
         {
-            let _ = sys::punch_hole(self.events, JOURNAL_HEAD, file.size.saturating_sub(JOURNAL_KEPT) & !4095);
+            let _ = sys::punch_hole(self.events, JOURNAL_HEAD, file.size.saturating_sub(JOURNAL_LIMIT) & !4095);
         }
     }
 }

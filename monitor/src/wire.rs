@@ -322,6 +322,13 @@ pub const STEP_PLAN: u32 = 0xffff_0005;
 /// `step`: the child said nothing for [`STEP_LIMIT_S`]. (1.24 has no word for it; dockerd waits for ever.)
 pub const STEP_LATE: u32 = 0xffff_0006;
 
+/// First bytes of an event's record in the journal.
+pub const EVENT_MAGIC: u32 = 0x4556_5431;
+/// Where the records of the journal begin.
+pub const JOURNAL_HEAD: u64 = 4096;
+/// Bytes of events that the journal keeps at most, where a program looks after it.
+pub const JOURNAL_LIMIT: u64 = 8 << 20;
+
 /// Seconds that a step of a plan may take: mounts of network file systems can hang, a start must not for ever.
 pub const STEP_LIMIT_S: i64 = 120;
 

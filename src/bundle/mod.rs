@@ -124,8 +124,7 @@ impl Place {
             return Err(Error::conflict("the container is not stopped"));
         }
         // The monitor may not have let the root file system go yet.
-        if let Ok(monitor) = process::pidfd(now.state.monitor_pid)
-            && process::is_monitor(now.state.monitor_pid)
+        if let Some(monitor) = process::monitor(now.state.monitor_pid)
             && !wait_fd(monitor.as_fd(), Ready::Read, Some(Duration::from_secs(5)), None)?
         {
             return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not end"));

@@ -174,9 +174,8 @@ impl Containers {
             Ok(_) => return late(),
             Err(error) => return late().context(error),
         };
-        if let Ok(monitor) = process::pidfd(state.monitor_pid)
+        if let Some(monitor) = process::monitor(state.monitor_pid)
             && self.states.has_monitor(found.row.slot).unwrap_or_default()
-            && process::is_monitor(state.monitor_pid)
         {
             // Its first process goes with it.
             let _ = process::pidfd_signal(monitor.as_fd(), libc::SIGKILL);
@@ -319,9 +318,8 @@ impl Containers {
         if pid == 0 || found.now.rebooted {
             return Ok(());
         }
-        let Ok(monitor) = process::pidfd(pid) else { return Ok(()) };
         // Its number may be another process's by now.
-        if process::is_monitor(pid) {
+        if let Some(monitor) = process::monitor(pid) {
             wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None)?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::record::{self, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file;
 use crate::model::Event;
+use coracle_monitor::wire::{JOURNAL_HEAD, JOURNAL_LIMIT};
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -19,11 +20,9 @@ const MAGIC: &[u8; 8] = b"CORAEVT1";
 /// The only layout so far.
 const VERSION: u32 = 1;
 /// Where the records begin.
-pub(super) const HEADER: u64 = 4096;
+pub(super) const HEADER: u64 = JOURNAL_HEAD;
 /// Where the header says which record is the oldest kept.
 const START_AT: u64 = 16;
-/// Bytes of records that are kept at most.
-const LIMIT: u64 = 8 << 20;
 /// How often an append that was cut short is tried.
 const TRIES: usize = 3;
 
@@ -47,7 +46,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens `run_dir/events`, making it if this is the first opener.
     pub(crate) fn open(run_dir: &Path) -> Result<Journal> {
-        Journal::open_with(run_dir, LIMIT)
+        Journal::open_with(run_dir, JOURNAL_LIMIT)
     }
 
     pub(super) fn open_with(run_dir: &Path, limit: u64) -> Result<Journal> {

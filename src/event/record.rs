@@ -7,8 +7,8 @@
 
 use crate::error::{Error, Result};
 
-/// First bytes of a record.
-pub(crate) const MAGIC: u32 = 0x4556_5431;
+pub(crate) use coracle_monitor::wire::EVENT_MAGIC as MAGIC;
+
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
 /// Bytes that an event may have as JSON.

@@ -176,6 +176,11 @@ pub(crate) fn is_monitor(pid: i32) -> bool {
     name(pid).is_some_and(|name| name == "coracle-monitor")
 }
 
+/// The container's monitor of that number, if it is still there: after it is open its number is nobody else's.
+pub(crate) fn monitor(pid: i32) -> Option<OwnedFd> {
+    pidfd(pid).ok().filter(|_| is_monitor(pid))
+}
+
 /// The directory of one process in /proc: it never becomes that of a later process of the same number.
 #[derive(Debug)]
 pub(crate) struct ProcDir(OwnedFd);
