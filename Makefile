@@ -3,6 +3,7 @@
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
+# make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
@@ -15,8 +16,9 @@ RELEASE = target/release
 PROFILE ?= release
 
 FILTER ?=
+WALLS ?=
 
-.PHONY: all demo test torture test-vm test-oci bench lint install install-cli clean
+.PHONY: all demo test torture test-vm test-oci attacks bench lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -41,6 +43,10 @@ test-vm:
 test-oci:
 	tools/setup oci
 	tests/oci/run
+
+attacks:
+	tools/setup test
+	tests/attacks/run $(WALLS)
 
 bench:
 	tools/setup bench

@@ -10,6 +10,7 @@ fn main() {
     println!("cargo:rerun-if-changed=program");
     println!("cargo:rerun-if-changed=init");
     println!("cargo:rerun-if-changed=src/wire.rs");
+    println!("cargo:rerun-if-changed=src/walls.rs");
     compile("program/main.rs", "coracle_monitor_program", "coracle-monitor");
     compile("init/main.rs", "coracle_init_program", "coracle-init");
 }
@@ -32,6 +33,9 @@ fn compile(source: &str, name: &str, program: &str) {
         "-Wl,--no-eh-frame-hdr,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096",
     ] {
         rustc.args(["-C", &format!("link-arg={arg}")]);
+    }
+    if std::env::var_os("CARGO_FEATURE_ATTACKS").is_some() {
+        rustc.args(["--cfg", "feature=\"attacks\""]);
     }
     rustc.arg("-o").arg(&output);
     let status = rustc.status().unwrap_or_else(|error| panic!("cannot run the compiler: {error}"));

@@ -39,6 +39,9 @@ mod time;
 mod tls;
 mod volume;
 
+#[doc(hidden)]
+pub use coracle_monitor::walls;
+
 pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;

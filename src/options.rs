@@ -163,6 +163,16 @@ fn range(file: &str, name: &str) -> Option<(u32, u32)> {
     })
 }
 
+/// Takes the walls that a test switches off from the environment. Errors: one has no such name.
+#[cfg(feature = "attacks")]
+pub(crate) fn switch_walls_off() -> Result<()> {
+    let list = std::env::var("CORACLE_WALLS_OFF").unwrap_or_default();
+    if crate::walls::Wall::switch_off(list.as_bytes()) {
+        return Ok(());
+    }
+    Err(Error::new(crate::ErrorKind::Invalid, format!("CORACLE_WALLS_OFF: {list}: no wall has one of these names")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

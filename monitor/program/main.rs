@@ -39,6 +39,9 @@ mod text;
 mod user;
 mod userns;
 #[allow(dead_code)]
+#[path = "../src/walls.rs"]
+mod walls;
+#[allow(dead_code)]
 #[path = "../src/wire.rs"]
 mod wire;
 

@@ -8,6 +8,7 @@ pub mod encode;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod walls;
 #[allow(unsafe_code)]
 pub mod wire;
 

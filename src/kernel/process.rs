@@ -38,6 +38,8 @@ struct Start {
     program: RawFd,
     boot: RawFd,
     stack: *mut u8,
+    /// The second word of its command line, or null: walls that are off, in a test build.
+    walls_off: *const libc::c_char,
     error: i32,
 }
 
@@ -54,8 +56,18 @@ const BOOT: RawFd = 3;
 /// host must not run in a child that shares its memory.
 pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> Result<()> {
     let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
-    let mut start =
-        Start { program: program.as_raw_fd(), boot: boot.as_raw_fd(), stack: std::ptr::null_mut(), error: 0 };
+    #[cfg(feature = "attacks")]
+    let walls_off = std::env::var("CORACLE_WALLS_OFF").ok().and_then(|list| std::ffi::CString::new(list).ok());
+    let mut start = Start {
+        program: program.as_raw_fd(),
+        boot: boot.as_raw_fd(),
+        stack: std::ptr::null_mut(),
+        #[cfg(feature = "attacks")]
+        walls_off: walls_off.as_ref().map_or(std::ptr::null(), |list| list.as_ptr()),
+        #[cfg(not(feature = "attacks"))]
+        walls_off: std::ptr::null(),
+        error: 0,
+    };
     // SAFETY: both stacks lie in the array, which outlives the children (the caller is suspended until they are done
     // with its memory); stacks grow down from an aligned end.
     let (first, second) = unsafe {
@@ -136,7 +148,7 @@ extern "C" fn second_child(start: *mut c_void) -> i32 {
             libc::syscall(libc::SYS_dup3, (*shared).boot, BOOT, 0)
         };
         if program >= 0 && moved >= 0 {
-            let argv = [c"coracle-monitor".as_ptr(), std::ptr::null()];
+            let argv = [c"coracle-monitor".as_ptr(), (*shared).walls_off, std::ptr::null()];
             let envp = [std::ptr::null::<libc::c_char>()];
             let empty = c"".as_ptr();
             libc::syscall(libc::SYS_execveat, program, empty, argv.as_ptr(), envp.as_ptr(), libc::AT_EMPTY_PATH);

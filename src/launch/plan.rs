@@ -5,6 +5,7 @@
 
 use super::cgroup;
 use super::devices::DeviceNode;
+use crate::walls::Wall;
 use coracle_monitor::encode::PlanWriter;
 use coracle_monitor::wire::*;
 use std::path::{Path, PathBuf};
@@ -276,7 +277,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     for path in &c.readonly {
         plan.op(OP_READONLY, format!("make {path} read-only")).str(path);
     }
-    for path in &c.masked {
+    for path in c.masked.iter().filter(|_| Wall::MaskedPaths.stands()) {
         plan.op(OP_MASK, format!("mask {path}")).str(path);
     }
     plan.op(OP_STDIO, STREAMS);

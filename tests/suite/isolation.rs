@@ -47,6 +47,7 @@ fn nothing_shows_in_the_host_s_mount_table() {
     assert_eq!(inside(&during), 0, "{during}");
 }
 
+// attack: 7 wall masked-paths
 #[test]
 fn kernel_files_are_masked_or_read_only() {
     let root = Root::new();

@@ -1,0 +1,68 @@
+//! Walls: each names one defence, and a test build (feature `attacks`) can switch each off, so that the test of every
+//! attack is seen to fail. In every other build a wall is the constant `true`, and nothing of this is left.
+//!
+//! `CORACLE_WALLS_OFF=name,name` in the environment of the host program switches walls off, for its monitors too.
+//! The library and the monitor's program share this file.
+
+macro_rules! walls {
+    ($($name:ident $text:literal $what:literal;)*) => {
+        /// A defence that can be switched off in a test build.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Wall {
+            $(#[doc = $what] $name,)*
+        }
+
+        impl Wall {
+            /// Every wall with the name that switches it off.
+            pub const ALL: &[(Wall, &str)] = &[$((Wall::$name, $text),)*];
+        }
+    };
+}
+
+// One line a wall: the name in the source, the name of the switch, the defence.
+walls! {
+    MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
+}
+
+#[cfg(not(feature = "attacks"))]
+impl Wall {
+    /// Whether the defence is in force: always.
+    #[inline(always)]
+    #[must_use]
+    pub const fn stands(self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "attacks")]
+mod switches {
+    use super::Wall;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    /// A bit for each wall that is off.
+    static OFF: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+    impl Wall {
+        /// Whether the defence is in force.
+        #[must_use]
+        pub fn stands(self) -> bool {
+            let bit = self as usize;
+            OFF[bit / 64].load(Ordering::Relaxed) & (1 << (bit % 64)) == 0
+        }
+
+        /// Switches off the walls of a list such as `masked-paths,loopback-filter`. Answers whether all are known.
+        pub fn switch_off(list: &[u8]) -> bool {
+            let mut known = true;
+            for name in list.split(|&byte| byte == b',').filter(|name| !name.is_empty()) {
+                match Wall::ALL.iter().find(|(_, text)| text.as_bytes() == name) {
+                    Some((wall, _)) => {
+                        let bit = *wall as usize;
+                        OFF[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
+                    }
+                    None => known = false,
+                }
+            }
+            known
+        }
+    }
+}

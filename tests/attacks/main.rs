@@ -1,0 +1,13 @@
+//! The gauntlet: attacks that were published against container engines, and those of our own reviews, tried on this one.
+//!
+//! `rows.tsv` lists the attacks. A mark above a test, here or in another suite, says which attacks the test would notice
+//! and which switch makes it red: `// attack: 4, R1 wall masked-paths`. `docs/attacks.md` is made of both ([`page`]).
+//! A test asserts that the attack's precondition was reached (the server answered, the newcomer was seen, the packet was
+//! sent) and that the attack failed. `make attacks` (`tests/attacks/run`) switches each wall off in turn and wants the
+//! marked tests red and their neighbours green.
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code)]
+mod support;
+
+mod page;
