@@ -21,6 +21,10 @@ macro_rules! walls {
 
 // One line a wall: the name in the source, the name of the switch, the defence.
 walls! {
+    SeccompDefault "seccomp-default" "A container that asks for nothing has the default seccomp filter.";
+    SeccompHalves "seccomp-halves" "The default seccomp filter compares 32-bit arguments under a mask of 32 bits.";
+    SeccompSocketcall "seccomp-socketcall" "The default seccomp filter refuses sockets by socketcall, but to images for i386.";
+    SeccompX32 "seccomp-x32" "To the default seccomp filter there are no x32 calls.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
 }
 

@@ -27,7 +27,7 @@ impl Containers {
         spec::sources_are_there(&body.host_config)?;
         let (image_id, view) = self.images.config(&body.config.image)?;
         let id = new_id()?;
-        let image = ImageView { id: image_id, config: view.config };
+        let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.inherited(&body.host_config)?;
         let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
         if let Some(name) = spec.host_config.network_mode.strip_prefix("container:")

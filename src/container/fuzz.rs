@@ -17,7 +17,7 @@ pub(crate) fn create(data: &[u8]) {
         remap: None,
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
-    let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), config };
+    let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };
     let Ok((spec, _)) = spec::resolve(&body, &image, &"0123456789abcdef".repeat(4), &[], &defaults) else { return };
     let text = serde_json::to_string(&spec).expect("a spec can be stored");
     let again: Spec = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -59,6 +59,8 @@ pub(crate) struct Spec {
     pub image_id: String,
     /// The image as the request named it.
     pub image_name: String,
+    /// The image's architecture; empty of a container from before this was recorded.
+    pub architecture: String,
     /// The configuration, merged with the image's; its host name and working directory are final.
     pub config: ContainerConfig,
     /// The host configuration with its defaults, as inspect shows it.
@@ -110,6 +112,8 @@ impl Users {
 /// What [`resolve`] needs of an image.
 pub(crate) struct ImageView {
     pub id: String,
+    /// As its configuration names it.
+    pub architecture: String,
     pub config: ContainerConfig,
 }
 
@@ -172,6 +176,7 @@ pub(crate) fn resolve(
     let spec = Spec {
         image_id: image.id.clone(),
         image_name: request.config.image.clone(),
+        architecture: image.architecture.clone(),
         path,
         args,
         mounts: mounts::mounts(&config, &host_config, inherited)?,

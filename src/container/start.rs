@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
+use crate::launch::seccomp::Machine;
 use crate::launch::{capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
@@ -14,6 +15,7 @@ use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::UsernsRemap;
 use crate::store::{Flush, containers as table};
+use crate::walls::Wall;
 use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -253,7 +255,11 @@ impl Containers {
         };
         spec::validate(&body, &defaults)?;
         super::links::check(&body)?;
-        let image = spec::ImageView { id: found.row.image_id.clone(), config: ContainerConfig::default() };
+        let image = spec::ImageView {
+            id: found.row.image_id.clone(),
+            architecture: found.spec.architecture.clone(),
+            config: ContainerConfig::default(),
+        };
         // What is mounted already stays, unless something new is to be there.
         let mut inherited = found.spec.mounts.clone();
         for mount in self.inherited(host_config)? {
@@ -611,7 +617,8 @@ impl Containers {
         let security = spec::security(host)?;
         let seccomp = match (&security.seccomp, host.privileged) {
             (Seccomp::Unconfined, _) | (Seccomp::Default, true) => Arc::from([]),
-            (Seccomp::Default, false) => self.filters.get(capabilities)?,
+            (Seccomp::Default, false) if !Wall::SeccompDefault.stands() => Arc::from([]),
+            (Seccomp::Default, false) => self.filters.get(capabilities, Machine::of(&spec.architecture))?,
             (Seccomp::Profile(json), _) => seccomp::profile_filter(json, capabilities)?.unwrap_or_default().into(),
         };
         Ok(Rights {

@@ -10,4 +10,9 @@
 #[allow(dead_code)]
 mod support;
 
+#[allow(dead_code)]
+mod images;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
 mod page;
+mod programs;

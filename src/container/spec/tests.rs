@@ -18,7 +18,7 @@ fn defaults() -> Defaults {
 }
 
 fn image(config: Value) -> ImageView {
-    ImageView { id: "sha256:1".into(), config: serde_json::from_value(config).unwrap() }
+    ImageView { id: "sha256:1".into(), architecture: "amd64".into(), config: serde_json::from_value(config).unwrap() }
 }
 
 fn body(mut extra: Value) -> CreateBody {

@@ -28,7 +28,7 @@ pub(super) fn compile(policy: &Policy<'_>) -> Result<Vec<u8>> {
         if *arch == Arch::X86_64 {
             let marked = match policy.arches.contains(&Arch::X32) {
                 true => compiler.tree(&ranges(policy, &calls, Arch::X32), Arch::X32.wide()),
-                false => compiler.no_x32(policy.default),
+                false => compiler.no_x32(policy),
             };
             numbers = compiler.program.branch(Test::AtLeast, X32_BIT, marked, numbers);
         }
@@ -172,8 +172,8 @@ impl Compiler {
     }
 
     /// x32 calls where the profile has no such architecture. -1 is no x32 call: a tracer writes it to skip a call.
-    fn no_x32(&mut self, default: Action) -> Place {
-        let (skipped, foreign) = (self.program.answer(default), self.program.answer(KILL_THREAD));
+    fn no_x32(&mut self, policy: &Policy<'_>) -> Place {
+        let (skipped, foreign) = (self.program.answer(policy.default), self.program.answer(policy.without_x32));
         self.program.branch(Test::Equal, u32::MAX, skipped, foreign)
     }
 

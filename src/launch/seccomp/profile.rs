@@ -58,6 +58,8 @@ pub(super) struct Policy<'a> {
     /// The native one first, each once.
     pub arches: Vec<Arch>,
     pub rules: Vec<Rule<'a>>,
+    /// Of an x32 call where the profile does not have that architecture.
+    pub without_x32: Action,
     /// The names of rules that say no more than the default; they count as known calls.
     pub known: Vec<&'a String>,
 }
@@ -75,7 +77,9 @@ pub(super) fn resolve<'a>(said: &'a Said, native: Arch, caps: u64) -> Result<Opt
     };
     let soft = !matches!(default & 0xffff_0000, ALLOW | LOG | TRACE) && default != NO_SUCH_CALL;
     let arches = arches(said, native)?;
-    let mut policy = Policy { default, refuse_newer_softly: soft, arches, rules: Vec::new(), known: Vec::new() };
+    let (without_x32, rules_made) = (KILL_THREAD, Vec::new());
+    let mut policy =
+        Policy { default, refuse_newer_softly: soft, arches, rules: rules_made, without_x32, known: Vec::new() };
     for (index, rule) in rules.iter().enumerate() {
         add(&mut policy, rule, native, caps).map_err(|error| field(format_args!("syscalls[{index}]"), error))?;
     }
