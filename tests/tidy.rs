@@ -40,7 +40,7 @@ const EXCUSED: &[(&str, &str, &str)] = &[
 ];
 
 /// Where the page of promises looks for its tests: `module::name` is a function of the file `module.rs` there.
-const TEST_ROOMS: &[&str] = &["tests/suite", "http/tests/server"];
+const TEST_ROOMS: &[&str] = &["tests/suite", "tests/attacks", "http/tests/server"];
 
 #[test]
 fn every_promise_has_a_test_that_exists() {

@@ -7,7 +7,9 @@
 use crate::boot::Monitor;
 use crate::child::{errno, os};
 use crate::life::token;
+use crate::question::{self, Answer, Entry, Likeness, Question, Spelling, encode_name, entries, head, likeness, reversed, reversed6, spell};
 use crate::sys::{self, *};
+use crate::walls::Wall;
 use crate::wire::*;
 
 /// Kind of the events of these sockets.
@@ -18,17 +20,14 @@ pub const REPORT_DNS: u32 = 16;
 
 const UDP: usize = 0;
 const TCP: usize = 1;
-/// Asks resolvers from the container's network namespace.
-const INSIDE: usize = 2;
-/// Asks those resolvers that only the host reaches.
-const OUTSIDE: usize = 3;
-/// How far behind those two the sockets for IPv6 are.
-const V6: usize = 2;
-const SOCKETS: usize = 6;
+const SOCKETS: usize = 2;
 const FIRST_CLIENT: usize = 8;
 const FIRST_UPSTREAM: usize = FIRST_CLIENT + MAX_TCP;
+const FIRST_ASKING: usize = FIRST_UPSTREAM + MAX_UPSTREAM;
 
 const MAX_PENDING: usize = 64;
+/// How many sockets are kept for the next question; those of more questions at once are closed when they are answered.
+const KEPT: usize = 4;
 const MAX_TCP: usize = 16;
 const MAX_UPSTREAM: usize = 4;
 const MAX_SERVERS: usize = 4;
@@ -40,7 +39,6 @@ const ANSWER: usize = 4096;
 const LONG_ANSWER: usize = 32 << 10;
 /// A resolver that does not answer for so long is given up for the next.
 const PATIENCE_NS: i64 = 2_000_000_000;
-const TTL: u32 = 600;
 const PORT: u16 = 53;
 
 const TYPE_A: u16 = 1;
@@ -111,14 +109,61 @@ struct Pending {
     client: Peer,
     /// The client's connection, where it asked over TCP.
     stream: Option<usize>,
-    id: [u8; 2],
     asked_as: [u8; 2],
+    spelling: Spelling,
+    /// The resolver does not answer in the spelling it is asked in: it is asked in small letters.
+    plain: bool,
     server: usize,
     /// The connection to the resolver, where it is asked over TCP.
     upstream: Option<usize>,
     until: i64,
+    /// As the client asked.
     query: [u8; QUERY],
     length: usize,
+    /// What it is asked over, also when it is not used. 0: none.
+    socket: i32,
+    reach: Reach,
+}
+
+/// Where a socket leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Reach {
+    outside: bool,
+    v6: bool,
+}
+
+impl Pending {
+    /// The question as it is asked; answers its length.
+    fn asked(&self, out: &mut [u8; QUERY]) -> usize {
+        out[..self.length].copy_from_slice(&self.query[..self.length]);
+        out[..2].copy_from_slice(&self.asked_as);
+        if Wall::ResolverQuestions.stands() {
+            spell(&mut out[..self.length], &self.spelling);
+        }
+        self.length
+    }
+
+    /// Makes an answer to the question as it was asked one to the question of the client, who gets his own spelling.
+    fn answer_as_client(&self, answer: &mut [u8]) {
+        answer[..2].copy_from_slice(&self.query[..2]);
+        if let Some(question) = Question::read(&self.query[..self.length]) {
+            answer[12..question.end].copy_from_slice(&self.query[12..question.end]);
+        }
+    }
+
+    /// How a message is like the answer to this question.
+    fn likeness(&self, message: &[u8]) -> Likeness {
+        let mut asked = [0; QUERY];
+        let length = self.asked(&mut asked);
+        match likeness(&asked[..length], message) {
+            Likeness::OtherSpelling if !Wall::ResolverQuestions.stands() => Likeness::Same,
+            Likeness::Other if !Wall::ResolverAnswers.stands() && message.len() > length && message[..2] == asked[..2] => {
+                Likeness::Same
+            }
+            likeness => likeness,
+        }
+    }
 }
 
 /// A connection, and what came of a question.
@@ -170,11 +215,10 @@ pub fn open(mut p: Payload, report: i32) -> core::result::Result<(), Failure> {
     let local = Peer { ip: [127, 0, 0, 11], port: p.u32() as u16 };
     let udp = os(sys::internet(false))?;
     let tcp = os(sys::internet(true))?;
-    let inside = os(sys::internet(false))?;
     os(sys::bind(udp, &address(local)))?;
     os(sys::bind(tcp, &address(local)))?;
     os(sys::listen(tcp, 16))?;
-    for (which, fd) in [(UDP, udp), (TCP, tcp), (INSIDE, inside)] {
+    for (which, fd) in [(UDP, udp), (TCP, tcp)] {
         let mut message = [0u8; 8];
         message[..4].copy_from_slice(&REPORT_DNS.to_ne_bytes());
         message[4..].copy_from_slice(&(which as u32).to_ne_bytes());
@@ -288,7 +332,25 @@ impl Monitor {
         for index in 0..MAX_UPSTREAM {
             self.close_upstream(index);
         }
-        self.dns.pending.iter_mut().for_each(|pending| pending.used = false);
+        for index in 0..MAX_PENDING {
+            self.forget(index);
+            self.close_socket(index);
+        }
+    }
+
+    /// A question is asked no more.
+    fn forget(&mut self, index: usize) {
+        self.dns.pending[index].used = false;
+        if index >= KEPT {
+            self.close_socket(index);
+        }
+    }
+
+    fn close_socket(&mut self, index: usize) {
+        let socket = core::mem::take(&mut self.dns.pending[index].socket);
+        if socket > 0 {
+            sys::close(socket);
+        }
     }
 
     /// When a resolver's patience ends; 0: none is waited for.
@@ -313,8 +375,9 @@ impl Monitor {
             UDP => self.questions(),
             TCP => self.accept_streams(),
             FIRST_CLIENT..FIRST_UPSTREAM => self.stream_ready(index - FIRST_CLIENT),
-            FIRST_UPSTREAM.. => self.upstream_ready(index - FIRST_UPSTREAM),
-            _ => self.replies(index),
+            FIRST_UPSTREAM..FIRST_ASKING => self.upstream_ready(index - FIRST_UPSTREAM),
+            FIRST_ASKING.. => self.replies(index - FIRST_ASKING),
+            _ => {}
         }
     }
 
@@ -364,61 +427,84 @@ impl Monitor {
         let pending = &mut self.dns.pending[index];
         pending.query[..query.len()].copy_from_slice(query);
         (pending.length, pending.client, pending.stream) = (query.len(), client, stream);
-        pending.id = [query[0], query[1]];
-        (pending.server, pending.upstream, pending.used) = (0, None, true);
+        (pending.server, pending.upstream, pending.plain, pending.used) = (0, None, false, true);
         self.ask(index);
     }
 
     /// Sends a question to its resolver, or the client the failure when there is none left.
     fn ask(&mut self, index: usize) {
-        let asked_as = sys::random_pair();
         loop {
             let number = self.dns.pending[index].server;
             if number >= self.dns.server_count {
-                let pending = &mut self.dns.pending[index];
-                pending.used = false;
-                let (mut query, length) = (pending.query, pending.length);
-                query[..2].copy_from_slice(&pending.id);
+                let pending = &self.dns.pending[index];
+                let (query, length) = (pending.query, pending.length);
                 let (client, stream) = (pending.client, pending.stream);
+                self.forget(index);
                 return self.fail(&query[..length], client, stream);
             }
             let server = self.dns.servers[number];
-            let (to, to_length) = server.address();
-            // Whoever asks over TCP has an answer to expect that is too long for a datagram.
-            let over_tcp = self.dns.pending[index].stream.is_some();
+            // Each time another number, spelling and port: who did not see the question must guess them all.
+            let mut chance = [0u8; 34];
+            sys::random(&mut chance);
             let pending = &mut self.dns.pending[index];
-            pending.asked_as = asked_as;
-            pending.query[..2].copy_from_slice(&asked_as);
+            pending.asked_as.copy_from_slice(&chance[..2]);
+            pending.spelling.copy_from_slice(&chance[2..]);
+            if pending.plain {
+                pending.spelling = [0; 32];
+            }
             pending.until = sys::monotonic() + PATIENCE_NS;
-            if over_tcp && self.ask_stream(index, &server).is_some() {
+            // Whoever asks over TCP has an answer to expect that is too long for a datagram.
+            let over_tcp = pending.stream.is_some();
+            if over_tcp && self.ask_stream(index, &server).is_some() || self.ask_datagram(index, &server).is_ok() {
                 return;
             }
-            let socket = self.socket_for(&server);
             let pending = &mut self.dns.pending[index];
-            if sys::send_to(socket, &pending.query[..pending.length], &to[..to_length]).is_ok() {
-                return;
-            }
-            pending.server += 1;
+            (pending.server, pending.plain) = (number + 1, false);
         }
+    }
+
+    /// Asks over the question's own socket, from a port that the kernel chooses anew, and that hears this resolver alone.
+    fn ask_datagram(&mut self, index: usize, server: &Server) -> Result<()> {
+        const UNCONNECTED: [u8; 16] = [0; 16];
+        let reach = Reach { outside: server.outside, v6: server.is_v6() };
+        if self.dns.pending[index].reach != reach {
+            self.close_socket(index);
+        }
+        let mut socket = self.dns.pending[index].socket;
+        if socket <= 0 {
+            socket = self.new_socket(server, false)?;
+            let pending = &mut self.dns.pending[index];
+            (pending.socket, pending.reach) = (socket, reach);
+            sys::epoll_ctl(self.epoll, 1, socket, EPOLLIN, token(DNS, (FIRST_ASKING + index) as u32))?;
+        } else if Wall::ResolverQuestions.stands() {
+            // Gives the port back.
+            sys::connect(socket, &UNCONNECTED)?;
+        }
+        let (to, length) = server.address();
+        sys::connect(socket, &to[..length])?;
+        let mut asked = [0; QUERY];
+        let asked_length = self.dns.pending[index].asked(&mut asked);
+        // An error that an earlier question left is told once.
+        sys::send(socket, &asked[..asked_length]).or_else(|_| sys::send(socket, &asked[..asked_length])).map(|_| ())
     }
 
     fn ask_next(&mut self, index: usize) {
         if let Some(upstream) = self.dns.pending[index].upstream.take() {
             self.close_upstream(upstream);
         }
-        self.dns.pending[index].server += 1;
+        let pending = &mut self.dns.pending[index];
+        (pending.server, pending.plain) = (pending.server + 1, false);
         self.ask(index);
     }
 
-    /// The socket that a resolver is asked over; most are made when they are needed.
-    fn socket_for(&mut self, server: &Server) -> i32 {
-        let which = if server.outside { OUTSIDE } else { INSIDE } + if server.is_v6() { V6 } else { 0 };
-        if self.dns.sockets[which] < 0
-            && let Ok(fd) = self.new_socket(server, false)
-        {
-            self.take_dns(which, fd);
+    /// A resolver changed the spelling, or somebody guessed all but that: it is asked once more, from another port and
+    /// with another number, in the letters that such resolvers answer with.
+    fn ask_plainly(&mut self, index: usize) {
+        if let Some(upstream) = self.dns.pending[index].upstream.take() {
+            self.close_upstream(upstream);
         }
-        self.dns.sockets[which]
+        self.dns.pending[index].plain = true;
+        self.ask(index);
     }
 
     /// A socket in the network namespace from which a resolver is asked.
@@ -473,8 +559,10 @@ impl Monitor {
         }
         if !upstream.sent {
             let mut framed = [0u8; QUERY + 2];
-            framed[..2].copy_from_slice(&(pending.length as u16).to_be_bytes());
-            framed[2..2 + pending.length].copy_from_slice(&pending.query[..pending.length]);
+            let mut asked = [0; QUERY];
+            let length = pending.asked(&mut asked);
+            framed[..2].copy_from_slice(&(length as u16).to_be_bytes());
+            framed[2..2 + length].copy_from_slice(&asked[..length]);
             match sys::send(fd, &framed[..2 + pending.length]) {
                 Err(EAGAIN) => return,
                 Ok(sent) if sent == 2 + pending.length => upstream.sent = true,
@@ -498,16 +586,14 @@ impl Monitor {
         if upstream.length < end {
             return;
         }
-        let message = &upstream.bytes[2..end];
-        let fits = message.len() >= 12
-            && message[..2] == pending.asked_as
-            && same_question(&pending.query[..pending.length], message);
-        if !fits {
-            return self.ask_next(index);
+        match pending.likeness(&upstream.bytes[2..end]) {
+            Likeness::Same => {}
+            Likeness::OtherSpelling if !pending.plain => return self.ask_plainly(index),
+            _ => return self.ask_next(index),
         }
-        upstream.bytes[2..4].copy_from_slice(&pending.id);
+        pending.answer_as_client(&mut upstream.bytes[2..end]);
         let (client, stream) = (pending.client, pending.stream);
-        self.dns.pending[index].used = false;
+        self.forget(index);
         if let Some(stream) = stream
             && let Some(to) = self.dns.streams.get(stream).filter(|to| to.fd > 0 && client.port == to.fd as u16)
             && sys::send(to.fd, &self.dns.upstreams[at].bytes[..end]) != Ok(end)
@@ -517,26 +603,32 @@ impl Monitor {
         self.close_upstream(at);
     }
 
-    fn replies(&mut self, socket: usize) {
+    /// Something came for a question, or late for one before.
+    fn replies(&mut self, index: usize) {
         let mut message = [0u8; ANSWER];
         let mut from = [0u8; 28];
         for _ in 0..16 {
-            let Ok(length) = sys::recv_from(self.dns.sockets[socket], &mut message, &mut from) else { return };
-            let dns = &self.dns;
-            let fits = |pending: &Pending| {
-                pending.used
-                    && pending.upstream.is_none()
-                    && pending.asked_as == [message[0], message[1]]
-                    && dns.servers.get(pending.server).is_some_and(|server| server.sent(&from))
-                    && same_question(&pending.query[..pending.length], &message[..length])
+            let Some(pending) = self.dns.pending.get(index).filter(|pending| pending.socket > 0) else { return };
+            let waits = pending.used && pending.upstream.is_none();
+            let length = match sys::recv_from(pending.socket, &mut message, &mut from) {
+                Ok(length) => length,
+                // Nobody is there.
+                Err(ECONNREFUSED) if waits => return self.ask_next(index),
+                Err(_) => return,
             };
-            // Anything else is nobody's answer, whoever sent it.
-            let Some(index) = dns.pending.iter().position(fits) else { continue };
-            let pending = &mut self.dns.pending[index];
-            pending.used = false;
-            message[..2].copy_from_slice(&pending.id);
+            if !waits || !self.dns.servers.get(pending.server).is_some_and(|server| server.sent(&from)) {
+                continue;
+            }
+            match pending.likeness(&message[..length]) {
+                Likeness::Same => {}
+                Likeness::OtherSpelling if !pending.plain => return self.ask_plainly(index),
+                // Nobody's answer, whoever sent it.
+                _ => continue,
+            }
+            pending.answer_as_client(&mut message[..length]);
             let (client, stream) = (pending.client, pending.stream);
-            self.reply(&message[..length], client, stream);
+            self.forget(index);
+            return self.reply(&message[..length], client, stream);
         }
     }
 
@@ -567,7 +659,11 @@ impl Monitor {
             sys::close(stream.fd);
         }
         (stream.fd, stream.length) = (0, 0);
-        self.dns.pending.iter_mut().filter(|pending| pending.stream == Some(index)).for_each(|pending| pending.used = false);
+        for asked in 0..MAX_PENDING {
+            if self.dns.pending[asked].used && self.dns.pending[asked].stream == Some(index) {
+                self.forget(asked);
+            }
+        }
     }
 
     fn stream_ready(&mut self, index: usize) {
@@ -606,8 +702,7 @@ impl Monitor {
         if question.opcode != 0 {
             return Reply::Ready(head(out, query, &question, NOTIMP));
         }
-        let mut answer = Answer { out, length: 0, count: 0, full: false };
-        answer.length = head(answer.out, query, &question, 0);
+        let mut answer = Answer::new(out, query, &question, 0);
         let mut known = false;
         // By chance, not by turns: who asks for two families, or two names of a search list, would get the same one always.
         if self.dns.turn == 0 {
@@ -626,14 +721,10 @@ impl Monitor {
             };
         }
         if !known {
-            return if self.dns.server_count > 0 { Reply::Forward } else { self.refuse(query, &question, answer.out) };
+            // Without a resolver nothing leads outside from here.
+            return if self.dns.server_count > 0 { Reply::Forward } else { Reply::Ready(head(out, query, &question, SERVFAIL)) };
         }
-        answer.finish()
-    }
-
-    /// Nothing leads outside from here.
-    fn refuse(&self, query: &[u8], question: &Question, out: &mut [u8]) -> Reply {
-        Reply::Ready(head(out, query, question, SERVFAIL))
+        Reply::Ready(answer.finish())
     }
 
     fn addresses(&mut self, file: &NamesFile, name: &[u8], kind: u16, answer: &mut Answer) -> bool {
@@ -690,166 +781,11 @@ enum Reply {
     Silent,
 }
 
-/// The one question of a query.
-struct Question {
-    opcode: u8,
-    name: [u8; 256],
-    name_length: usize,
-    kind: u16,
-    /// Where the question ends.
-    end: usize,
-}
-
-impl Question {
-    fn name(&self) -> &[u8] {
-        &self.name[..self.name_length]
-    }
-
-    /// Reads a query of one question; names in small letters with dots, without the last one.
-    fn read(query: &[u8]) -> Option<Question> {
-        let is_answer = *query.get(2)? & 0x80 != 0;
-        if query.len() < 17 || is_answer || query[4..6] != [0, 1] {
-            return None;
-        }
-        let mut question = Question { opcode: query[2] >> 3 & 15, name: [0; 256], name_length: 0, kind: 0, end: 0 };
-        let mut at = 12;
-        loop {
-            let length = usize::from(*query.get(at)?);
-            at += 1;
-            match length {
-                0 => break,
-                // Compression has no place in a question.
-                64.. => return None,
-                _ => {}
-            }
-            let label = query.get(at..at + length)?;
-            at += length;
-            if question.name_length > 0 {
-                *question.name.get_mut(question.name_length)? = b'.';
-                question.name_length += 1;
-            }
-            let room = question.name.get_mut(question.name_length..question.name_length + length)?;
-            room.copy_from_slice(label);
-            room.make_ascii_lowercase();
-            question.name_length += length;
-        }
-        let rest = query.get(at..at + 4)?;
-        question.kind = u16::from_be_bytes([rest[0], rest[1]]);
-        question.end = at + 4;
-        Some(question)
-    }
-}
-
-fn same_question(asked: &[u8], answered: &[u8]) -> bool {
-    let Some(question) = Question::read(asked) else { return false };
-    answered.len() >= question.end
-        && answered[2] & 0x80 != 0
-        && asked[12..question.end].eq_ignore_ascii_case(&answered[12..question.end])
-}
-
-/// The head of an answer and its question; answers its length.
-fn head(out: &mut [u8], query: &[u8], question: &Question, code: u8) -> usize {
-    out[..question.end].copy_from_slice(&query[..question.end]);
-    let recursion = query[2] & 1;
-    out[2] = 0x80 | (question.opcode << 3) | recursion;
-    out[3] = 0x80 | code;
-    out[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
-    question.end
-}
-
-/// Records behind the question.
-struct Answer<'a> {
-    out: &'a mut [u8],
-    length: usize,
-    count: u16,
-    full: bool,
-}
-
-impl Answer<'_> {
-    fn record(&mut self, kind: u16, data: &[u8]) {
-        let end = self.length + 12 + data.len();
-        let Some(room) = self.out.get_mut(self.length..end) else {
-            self.full = true;
-            return;
-        };
-        // The question's name, at byte 12.
-        room[..2].copy_from_slice(&[0xc0, 12]);
-        room[2..4].copy_from_slice(&kind.to_be_bytes());
-        room[4..6].copy_from_slice(&[0, 1]);
-        room[6..10].copy_from_slice(&TTL.to_be_bytes());
-        room[10..12].copy_from_slice(&(data.len() as u16).to_be_bytes());
-        room[12..].copy_from_slice(data);
-        self.length = end;
-        self.count += 1;
-    }
-
-    fn finish(self) -> Reply {
-        if self.full {
-            self.out[2] |= 2;
-        }
-        self.out[6..8].copy_from_slice(&self.count.to_be_bytes());
-        Reply::Ready(self.length)
-    }
-}
-
-/// The IPv4 address of `d.c.b.a.in-addr.arpa`.
-fn reversed(name: &[u8]) -> Option<[u8; 4]> {
-    let digits = name.strip_suffix(b".in-addr.arpa")?;
-    let mut ip = [0u8; 4];
-    let mut parts = digits.split(|&b| b == b'.');
-    for byte in ip.iter_mut().rev() {
-        let part = parts.next()?;
-        if part.is_empty() || part.len() > 3 || !part.iter().all(u8::is_ascii_digit) {
-            return None;
-        }
-        *byte = u8::try_from(part.iter().fold(0u32, |value, digit| value * 10 + u32::from(digit - b'0'))).ok()?;
-    }
-    parts.next().is_none().then_some(ip)
-}
-
-/// The IPv6 address of 32 digits, the last first, and `ip6.arpa`.
-fn reversed6(name: &[u8]) -> Option<[u8; 16]> {
-    let digits = name.strip_suffix(b".ip6.arpa")?;
-    let mut ip = [0u8; 16];
-    let mut parts = digits.split(|&b| b == b'.');
-    for at in (0..32).rev() {
-        let &[digit] = parts.next()? else { return None };
-        let value = (digit as char).to_digit(16)? as u8;
-        ip[at / 2] |= if at % 2 == 0 { value << 4 } else { value };
-    }
-    parts.next().is_none().then_some(ip)
-}
-
-/// `name.network` as labels.
-fn encode_name(out: &mut [u8; 256], name: &[u8], network: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    for label in name.split(|&b| b == b'.').chain(network.split(|&b| b == b'.')) {
-        if label.is_empty() || label.len() > 63 || at + label.len() + 2 > out.len() {
-            return None;
-        }
-        out[at] = label.len() as u8;
-        out[at + 1..at + 1 + label.len()].copy_from_slice(label);
-        at += 1 + label.len();
-    }
-    out[at] = 0;
-    Some(at + 1)
-}
-
 /// Who has which name on a network: see [`NAMES_MAGIC`].
 struct NamesFile {
     memory: &'static [u8],
     network: &'static [u8],
-    from: usize,
-}
-
-struct Entry {
-    slot: u32,
-    id: [u8; 8],
-    v4: Option<[u8; 4]>,
-    v6: Option<[u8; 16]>,
-    /// The container's own name, not an alias.
-    first: bool,
-    name: &'static [u8],
+    entries: &'static [u8],
 }
 
 impl Drop for NamesFile {
@@ -866,39 +802,15 @@ impl NamesFile {
         let memory = if length < 5 { Err(EINVAL) } else { sys::map_file(fd, length) };
         sys::close(fd);
         let memory = memory.ok()?;
-        let mut file = NamesFile { memory, network: b"", from: 0 };
-        let name = 5..5 + usize::from(memory[4]);
-        if memory[..4] != NAMES_MAGIC.to_le_bytes() || memory.len() < name.end {
+        let Some((network, entries)) = question::names(memory) else {
+            sys::unmap(memory);
             return None;
-        }
-        (file.network, file.from) = (&memory[name.clone()], name.end);
-        Some(file)
+        };
+        Some(NamesFile { memory, network, entries })
     }
 
-    fn entries(&self) -> impl Iterator<Item = Entry> {
-        let mut rest = &self.memory[self.from..];
-        core::iter::from_fn(move || {
-            let head = rest.get(..NAMES_ENTRY)?;
-            let name = rest.get(NAMES_ENTRY..NAMES_ENTRY + usize::from(head[NAMES_ENTRY - 1]))?;
-            rest = &rest[NAMES_ENTRY + name.len()..];
-            let flags = head[NAMES_ENTRY - 2];
-            let mut entry = Entry {
-                slot: u32::from_le_bytes([head[0], head[1], head[2], head[3]]),
-                id: [0; 8],
-                v4: None,
-                v6: None,
-                first: flags & 4 != 0,
-                name,
-            };
-            entry.id.copy_from_slice(&head[4..12]);
-            if flags & 1 != 0 {
-                entry.v4 = head[12..16].try_into().ok();
-            }
-            if flags & 2 != 0 {
-                entry.v6 = head[16..32].try_into().ok();
-            }
-            Some(entry)
-        })
+    fn entries(&self) -> impl Iterator<Item = Entry<'static>> {
+        entries(self.entries)
     }
 
     /// `name.network` means `name` here.

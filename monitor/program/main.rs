@@ -7,7 +7,7 @@
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `rotate` and `gzip` (the log),
-//! `record` (state and events), `cgroup`, `net`, `dns`, `relay`, `keep` (a network that outlives a restart),
+//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `keep` (a network that outlives a restart),
 //! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
 
 #![no_std]
@@ -31,6 +31,8 @@ mod memory;
 mod net;
 mod oom;
 mod overlay;
+#[path = "../src/question.rs"]
+mod question;
 mod record;
 mod relay;
 mod rotate;

@@ -102,6 +102,7 @@ pub const ENOSYS: i32 = 38;
 pub const ERANGE: i32 = 34;
 pub const EPIPE: i32 = 32;
 pub const ECONNRESET: i32 = 104;
+pub const ECONNREFUSED: i32 = 111;
 pub const ECONNABORTED: i32 = 103;
 
 pub const AT_FDCWD: i32 = -100;
@@ -523,14 +524,17 @@ pub fn shut_write(fd: i32) {
     let _ = sys!(SHUTDOWN, fd, 1);
 }
 
-/// Two bytes that nobody foresees.
-pub fn random_pair() -> [u8; 2] {
-    let mut bytes = [0u8; 2];
-    // A kernel that has none to give has the clock's.
-    if sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), 1).is_err() {
-        bytes = (monotonic() as u16).to_ne_bytes();
+/// Bytes that nobody foresees.
+pub fn random(bytes: &mut [u8]) {
+    const NONBLOCK: usize = 1;
+    if sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), NONBLOCK).is_err() {
+        // A kernel that has none to give has the clock's.
+        let mut state = monotonic() as u64;
+        for byte in bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (state >> 56) as u8;
+        }
     }
-    bytes
 }
 
 /// Whether another open file description holds a byte of the file locked for writing.
@@ -863,11 +867,6 @@ pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {
 pub fn kill_group(pid: i32) {
     let _ = sys!(KILL, -(pid as isize), SIGKILL);
     let _ = sys!(KILL, pid, SIGKILL);
-}
-
-/// Random bytes; zeroes where the kernel has none yet.
-pub fn random(bytes: &mut [u8]) {
-    let _ = sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), 0);
 }
 
 /// Reads a file's beginning, as one of /proc.

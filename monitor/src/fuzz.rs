@@ -4,13 +4,14 @@
 #[path = "../../tests/support/mutate.rs"]
 mod mutate;
 
+use crate::question::{self, Likeness, Question};
 use crate::wire::*;
 
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, by name.
-pub const TARGETS: &[(&str, Target)] = &[("plan", plan), ("messages", messages)];
+pub const TARGETS: &[(&str, Target)] = &[("plan", plan), ("messages", messages), ("resolver", resolver)];
 
 /// Runs one by name; of an unknown name nothing comes.
 pub fn run(name: &str, data: &[u8]) {
@@ -51,6 +52,39 @@ fn messages(data: &[u8]) {
     }
     let _ = data.first_chunk().and_then(ExecState::from_bytes);
     let _ = data.first_chunk().map(|bytes| HealthResult::from_bytes(*bytes));
+}
+
+/// A question, after two bytes that are its length; the rest is an answer, and a file of names.
+fn resolver(data: &[u8]) {
+    let Some((&[a, b], rest)) = data.split_first_chunk() else { return };
+    let length = usize::from(u16::from_be_bytes([a, b])).min(rest.len()).min(1232);
+    let (query, answer) = rest.split_at(length);
+    let _ = question::likeness(query, answer);
+    if let Some((network, entries)) = question::names(answer) {
+        assert!(question::entries(entries).map(|entry| entry.name.len()).sum::<usize>() <= entries.len());
+        let mut name = [0; 256];
+        if let Some(entry) = question::entries(entries).next() {
+            let _ = (entry.slot, entry.id, entry.v4, entry.v6, entry.first);
+            assert!(question::encode_name(&mut name, entry.name, network).is_none_or(|length| length <= 256));
+        }
+    }
+    let Some(question) = Question::read(query) else { return };
+    assert!(question.end <= query.len() && question.opcode < 16);
+    let _ = (question::reversed(question.name()), question::reversed6(question.name()), question.kind);
+    // In another spelling it is the same question, and what answers it answers nothing else.
+    let mut asked = query.to_vec();
+    let spelling: question::Spelling = core::array::from_fn(|at| answer.get(at).copied().unwrap_or(0x55));
+    question::spell(&mut asked, &spelling);
+    assert_eq!(Question::read(&asked).map(|asked| asked.end), Some(question.end));
+    assert!(asked.eq_ignore_ascii_case(query));
+    let mut out = [0; 512];
+    let mut answer = question::Answer::new(&mut out, &asked, &question, 0);
+    (0..20).for_each(|number| answer.record(1, &[number; 16]));
+    let length = answer.finish();
+    assert_eq!(question::likeness(&asked, &out[..length]), Likeness::Same);
+    if asked[12..question.end] != query[12..question.end] {
+        assert_eq!(question::likeness(query, &out[..length]), Likeness::OtherSpelling);
+    }
 }
 
 #[cfg(test)]

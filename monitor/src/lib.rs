@@ -8,6 +8,8 @@ pub mod encode;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(any(test, fuzzing))]
+mod question;
 pub mod walls;
 #[allow(unsafe_code)]
 pub mod wire;

@@ -14,5 +14,6 @@ mod support;
 mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
+mod network;
 mod page;
 mod programs;

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod dockerd;
 pub mod faulty;
 pub mod registry;
+pub mod world;
 
 use coracle::model::*;
 use coracle::{Channel, Durability, Engine, EventStream, Io, LogStream, Op, Options, Session, SessionRead};

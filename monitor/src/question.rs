@@ -1,0 +1,233 @@
+//! Messages of the resolver: questions read, answers written and compared, and the file of a network's names. Bytes in,
+//! bytes out. This file is compiled twice: into the monitor, and into the doors of fuzzers.
+
+use crate::wire::{NAMES_ENTRY, NAMES_MAGIC};
+
+const TTL: u32 = 600;
+
+/// The one question of a query.
+pub struct Question {
+    pub opcode: u8,
+    name: [u8; 256],
+    name_length: usize,
+    pub kind: u16,
+    /// Where the question ends.
+    pub end: usize,
+}
+
+impl Question {
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.name_length]
+    }
+
+    /// Reads a query of one question; names in small letters with dots, without the last one.
+    pub fn read(query: &[u8]) -> Option<Question> {
+        let is_answer = *query.get(2)? & 0x80 != 0;
+        if query.len() < 17 || is_answer || query[4..6] != [0, 1] {
+            return None;
+        }
+        let mut question = Question { opcode: query[2] >> 3 & 15, name: [0; 256], name_length: 0, kind: 0, end: 0 };
+        let mut at = 12;
+        loop {
+            let length = usize::from(*query.get(at)?);
+            at += 1;
+            match length {
+                0 => break,
+                // Compression has no place in a question.
+                64.. => return None,
+                _ => {}
+            }
+            let label = query.get(at..at + length)?;
+            at += length;
+            if question.name_length > 0 {
+                *question.name.get_mut(question.name_length)? = b'.';
+                question.name_length += 1;
+            }
+            let room = question.name.get_mut(question.name_length..question.name_length + length)?;
+            room.copy_from_slice(label);
+            room.make_ascii_lowercase();
+            question.name_length += length;
+        }
+        let rest = query.get(at..at + 4)?;
+        question.kind = u16::from_be_bytes([rest[0], rest[1]]);
+        question.end = at + 4;
+        Some(question)
+    }
+}
+
+/// How much a message is like the answer to a question as it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    Same,
+    /// All is the same but small and capital letters of the name.
+    OtherSpelling,
+    Other,
+}
+
+/// Compares number, kind and question; whoever guesses an answer must guess the spelling of the name, too.
+pub fn likeness(asked: &[u8], answer: &[u8]) -> Likeness {
+    let Some(question) = Question::read(asked) else { return Likeness::Other };
+    let is_answer = answer.len() >= question.end
+        && answer[..2] == asked[..2]
+        && answer[2] & 0xf8 == 0x80 | asked[2] & 0x78
+        && answer[4..6] == [0, 1];
+    let (wanted, got) = (&asked[12..question.end], answer.get(12..question.end).unwrap_or(&[]));
+    // The two numbers behind the name are no letters.
+    let numbers = wanted.len() - 4;
+    match is_answer && got.get(numbers..) == wanted.get(numbers..) {
+        true if wanted == got => Likeness::Same,
+        true if wanted[..numbers].eq_ignore_ascii_case(&got[..numbers]) => Likeness::OtherSpelling,
+        _ => Likeness::Other,
+    }
+}
+
+/// Bits for the letters of the longest name there is.
+pub type Spelling = [u8; 32];
+
+/// Spells the name of a question: a letter is a capital where its bit is one.
+pub fn spell(query: &mut [u8], spelling: &Spelling) {
+    let Some(question) = Question::read(query) else { return };
+    // No length of a label is a letter.
+    for (at, byte) in query[12..question.end - 4].iter_mut().enumerate() {
+        let capital = spelling[at / 8 % spelling.len()] >> (at % 8) & 1 != 0;
+        *byte = if capital { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+    }
+}
+
+/// The head of an answer and its question; answers its length.
+pub fn head(out: &mut [u8], query: &[u8], question: &Question, code: u8) -> usize {
+    out[..question.end].copy_from_slice(&query[..question.end]);
+    let recursion = query[2] & 1;
+    out[2] = 0x80 | (question.opcode << 3) | recursion;
+    out[3] = 0x80 | code;
+    out[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
+    question.end
+}
+
+/// Records behind the question.
+pub struct Answer<'a> {
+    out: &'a mut [u8],
+    length: usize,
+    count: u16,
+    full: bool,
+}
+
+impl Answer<'_> {
+    /// An answer to a question that failed with `code`, or to none yet (0).
+    pub fn new<'a>(out: &'a mut [u8], query: &[u8], question: &Question, code: u8) -> Answer<'a> {
+        let length = head(out, query, question, code);
+        Answer { out, length, count: 0, full: false }
+    }
+
+    pub fn record(&mut self, kind: u16, data: &[u8]) {
+        let end = self.length + 12 + data.len();
+        let Some(room) = self.out.get_mut(self.length..end) else {
+            self.full = true;
+            return;
+        };
+        // The question's name, at byte 12.
+        room[..2].copy_from_slice(&[0xc0, 12]);
+        room[2..4].copy_from_slice(&kind.to_be_bytes());
+        room[4..6].copy_from_slice(&[0, 1]);
+        room[6..10].copy_from_slice(&TTL.to_be_bytes());
+        room[10..12].copy_from_slice(&(data.len() as u16).to_be_bytes());
+        room[12..].copy_from_slice(data);
+        self.length = end;
+        self.count += 1;
+    }
+
+    /// Its length.
+    pub fn finish(self) -> usize {
+        if self.full {
+            self.out[2] |= 2;
+        }
+        self.out[6..8].copy_from_slice(&self.count.to_be_bytes());
+        self.length
+    }
+}
+
+/// The IPv4 address of `d.c.b.a.in-addr.arpa`.
+pub fn reversed(name: &[u8]) -> Option<[u8; 4]> {
+    let digits = name.strip_suffix(b".in-addr.arpa")?;
+    let mut ip = [0u8; 4];
+    let mut parts = digits.split(|&b| b == b'.');
+    for byte in ip.iter_mut().rev() {
+        let part = parts.next()?;
+        if part.is_empty() || part.len() > 3 || !part.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        *byte = u8::try_from(part.iter().fold(0u32, |value, digit| value * 10 + u32::from(digit - b'0'))).ok()?;
+    }
+    parts.next().is_none().then_some(ip)
+}
+
+/// The IPv6 address of 32 digits, the last first, and `ip6.arpa`.
+pub fn reversed6(name: &[u8]) -> Option<[u8; 16]> {
+    let digits = name.strip_suffix(b".ip6.arpa")?;
+    let mut ip = [0u8; 16];
+    let mut parts = digits.split(|&b| b == b'.');
+    for at in (0..32).rev() {
+        let &[digit] = parts.next()? else { return None };
+        let value = (digit as char).to_digit(16)? as u8;
+        ip[at / 2] |= if at % 2 == 0 { value << 4 } else { value };
+    }
+    parts.next().is_none().then_some(ip)
+}
+
+/// `name.network` as labels.
+pub fn encode_name(out: &mut [u8; 256], name: &[u8], network: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for label in name.split(|&b| b == b'.').chain(network.split(|&b| b == b'.')) {
+        if label.is_empty() || label.len() > 63 || at + label.len() + 2 > out.len() {
+            return None;
+        }
+        out[at] = label.len() as u8;
+        out[at + 1..at + 1 + label.len()].copy_from_slice(label);
+        at += 1 + label.len();
+    }
+    out[at] = 0;
+    Some(at + 1)
+}
+
+/// Somebody who has a name on a network.
+pub struct Entry<'a> {
+    pub slot: u32,
+    pub id: [u8; 8],
+    pub v4: Option<[u8; 4]>,
+    pub v6: Option<[u8; 16]>,
+    /// The container's own name, not an alias.
+    pub first: bool,
+    pub name: &'a [u8],
+}
+
+/// The name of a network and its entries, of the file that says who has which name: see [`NAMES_MAGIC`].
+pub fn names(file: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = file.split_at_checked(5)?;
+    (head[..4] == NAMES_MAGIC.to_le_bytes()).then_some(())?;
+    rest.split_at_checked(usize::from(head[4]))
+}
+
+pub fn entries(mut rest: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    core::iter::from_fn(move || {
+        let head = rest.get(..NAMES_ENTRY)?;
+        let name = rest.get(NAMES_ENTRY..NAMES_ENTRY + usize::from(head[NAMES_ENTRY - 1]))?;
+        rest = &rest[NAMES_ENTRY + name.len()..];
+        let flags = head[NAMES_ENTRY - 2];
+        let mut entry = Entry {
+            slot: u32::from_le_bytes([head[0], head[1], head[2], head[3]]),
+            id: [0; 8],
+            v4: None,
+            v6: None,
+            first: flags & 4 != 0,
+            name,
+        };
+        entry.id.copy_from_slice(&head[4..12]);
+        if flags & 1 != 0 {
+            entry.v4 = head[12..16].try_into().ok();
+        }
+        if flags & 2 != 0 {
+            entry.v6 = head[16..32].try_into().ok();
+        }
+        Some(entry)
+    })
+}
