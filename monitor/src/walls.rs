@@ -28,6 +28,18 @@ walls! {
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
     ResolverQuestions "resolver-questions" "Each question to a resolver of the host leaves from another port, in another spelling.";
     ResolverAnswers "resolver-answers" "An answer is believed only when it answers the question as it was asked.";
+    ArchiveHeaders "archive-headers" "What precedes one entry of an archive has one bound, all of it together.";
+    ArchiveConfined "archive-confined" "Links on the way to an archive's entry lead nowhere else than into its tree.";
+    ArchiveSizes "archive-sizes" "The size of an entry is the one that its extended header says.";
+    ArchiveWindows "archive-windows" "Compressed streams that need a large window are refused by their header.";
+    AnswerSizes "answer-sizes" "Documents of a registry are read up to a bound.";
+    UserFiles "user-files" "Files of users and groups in an image are regular and of bounded size.";
+    ArchiveDirectories "archive-directories" "What directories of an archive get at the end is kept on the disk, not in memory.";
+    ArchiveDocuments "archive-documents" "Names and documents of an archive of images have one bound.";
+    DocumentValues "document-values" "Documents of images have so many values at the most.";
+    BuildWords "build-words" "What variables of a build file become is bounded, a word and in all.";
+    ImageHealth "image-health" "An image's health check is checked as a request's is.";
+    LargeEvents "large-events" "An event that is too large is cut, and never fails what was done.";
 }
 
 #[cfg(not(feature = "attacks"))]

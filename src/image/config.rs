@@ -4,6 +4,7 @@ use super::digest::Digest;
 use crate::error::{Error, Result};
 use crate::model::ContainerConfig;
 use crate::time::parse_rfc3339;
+use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
 
 /// Largest configuration taken.
@@ -54,11 +55,13 @@ pub(crate) struct History {
 }
 
 impl ImageConfig {
-    /// Reads a configuration that came from outside: well-formed, for Linux, with layers that can be named.
-    pub(crate) fn read(bytes: &[u8]) -> Result<(ImageConfig, Vec<Digest>)> {
+    /// Reads a configuration that came from outside: well-formed, for Linux, with layers that can be named, of at most
+    /// `most` values.
+    pub(crate) fn read(bytes: &[u8], most: usize) -> Result<(ImageConfig, Vec<Digest>)> {
         if bytes.len() > MAX_CONFIG {
             return Err(Error::invalid(format!("an image configuration of more than {MAX_CONFIG} bytes")));
         }
+        check_values(bytes, most).map_err(|e| e.context("image configuration"))?;
         let config = ImageConfig::parse(bytes)?;
         let Some(rootfs) = &config.rootfs else {
             return Err(Error::invalid("invalid image JSON, no RootFS key"));
@@ -98,6 +101,24 @@ impl ImageConfig {
     }
 }
 
+/// Refuses a JSON document of more than `most` values: each takes, when it is read, much more than its text.
+pub(crate) fn check_values(document: &[u8], most: usize) -> Result<()> {
+    let (mut values, mut in_string, mut escaped) = (1usize, false, false);
+    for byte in document {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    match values > most && Wall::DocumentValues.stands() {
+        true => Err(Error::invalid(format!("a document of {values} values, at most {most} are taken"))),
+        false => Ok(()),
+    }
+}
+
 /// What a container is made from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ImageConfigView {
@@ -115,6 +136,21 @@ impl From<ImageConfig> for ImageConfigView {
             architecture: config.architecture.unwrap_or_default(),
             os: config.os.filter(|os| !os.is_empty()).unwrap_or_else(|| "linux".into()),
             created: config.created.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        let count = |text: &str| (1..100).find(|most| check_values(text.as_bytes(), *most).is_ok()).unwrap();
+        for (text, want) in
+            [("null", 1), ("[1,2,3]", 3), (r#"{"a,b":"c,d","e":["\",",\\",","]}"#, 4), (r#"["\\",1]"#, 2), (",,,", 4)]
+        {
+            assert_eq!(count(text), want, "{text}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Decompression by magic, bounded in memory and in what it may swell to.
 
 use crate::error::{Error, Result};
+use crate::walls::Wall;
 use parking_lot::{Condvar, Mutex};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Read};
@@ -90,6 +91,7 @@ pub(crate) fn decoder<'a>(
     window: u64,
     gate: Option<&'a Gate>,
 ) -> Result<Box<dyn Read + 'a>> {
+    let window = if Wall::ArchiveWindows.stands() { window } else { 128 << 20 };
     let counted = Counted { input, count: std::rc::Rc::default() };
     let count = counted.count.clone();
     let bounded = |decoder: Box<dyn Read + 'a>| -> Box<dyn Read + 'a> {

@@ -33,7 +33,7 @@ pub(crate) fn instructions(data: &[u8]) {
 }
 
 pub(crate) fn config(data: &[u8]) {
-    let _ = ImageConfig::read(data);
+    let _ = ImageConfig::read(data, usize::MAX);
 }
 
 pub(crate) fn manifest(data: &[u8]) {

@@ -46,6 +46,7 @@ pub(crate) mod archive_writer {
 pub(crate) mod archive_reader {
     pub(crate) use super::layer::Room;
     pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
+    pub(crate) use super::layer::later::{Later, LaterDir};
     use crate::error::Result;
     use std::io::{BufRead, Read};
 
@@ -116,6 +117,11 @@ struct Pending {
 }
 
 impl Images {
+    /// A file without a name, for what an operation must remember.
+    pub(crate) fn unnamed_file(&self) -> Result<std::os::fd::OwnedFd> {
+        crate::kernel::tree::unnamed_file(self.layers.tmp())
+    }
+
     /// Opens the images of the existing directory `root`, and removes what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, options: &Options) -> Result<Images> {
         let room = Room::of(options);

@@ -260,7 +260,7 @@ fn wrong_config(image: &ImageRow) -> Option<String> {
     if found.to_string() != image.id {
         return Some(format!("its configuration has the digest {found}"));
     }
-    super::config::ImageConfig::read(&image.config).err().map(|error| error.message().to_owned())
+    super::config::ImageConfig::read(&image.config, usize::MAX).err().map(|error| error.message().to_owned())
 }
 
 /// The first difference of the tree `have` from the tree `want`, which was made after `begun` (Unix seconds): what got

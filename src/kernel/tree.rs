@@ -67,6 +67,11 @@ pub(crate) fn open_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, flags: i32, m
     }
 }
 
+/// A file without a name on the file system of `dir`, open for reading and writing; it goes with its descriptor.
+pub(crate) fn unnamed_file(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    super::path::openat2(dir, ".", libc::O_TMPFILE | libc::O_RDWR, 0o600, super::path::BENEATH_NO_LINKS)
+}
+
 /// mkdirat(2).
 pub(crate) fn mkdir_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, mode: u32) -> Result<()> {
     let name = single(name)?;

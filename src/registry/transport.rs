@@ -8,6 +8,7 @@ use super::url::Url;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Mirror, RegistryOptions};
 use crate::tls;
+use crate::walls::Wall;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
@@ -74,6 +75,7 @@ impl Answer {
     /// The body, of at most `limit` bytes.
     pub(super) fn bytes(self, limit: usize) -> Result<Vec<u8>> {
         let shown = self.url.shown();
+        let limit = if Wall::AnswerSizes.stands() { limit } else { limit.saturating_mul(16) };
         let mut bytes = Vec::new();
         let read = self.reader().take(limit as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|e| lost(format!("{shown}: {e}")))?;

@@ -9,11 +9,12 @@ use super::view::Access;
 use super::walk::Wanted;
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::archive_reader::{Entry, Kind, Room, TarReader, decompressed};
+use crate::image::archive_reader::{Entry, Kind, Later, LaterDir, Room, TarReader, decompressed};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
 use crate::op::Op;
+use crate::walls::Wall;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,10 +48,11 @@ impl Containers {
         }
         self.volume_events(&found, "mount")?;
         let first = view.owner.unwrap_or_default();
+        let spool = || self.images.unnamed_file();
         let unpack = |archive: &mut dyn Read| {
             let root = &view.root;
             let room = Room::of(&self.options);
-            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs: Vec::new() }.all(archive)
+            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs: Later::new(&spool) }.all(archive)
         };
         let done = match view.owner {
             None => unpack(archive),
@@ -93,9 +95,17 @@ fn as_owner(
 }
 
 /// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
-pub(crate) fn extract(root: &OwnedFd, base: &str, archive: &mut dyn Read, room: Room, op: Option<&Op>) -> Result<()> {
-    let how = PutArchive::default();
-    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Vec::new() }.all(archive)
+/// What must be remembered for the end, and is much, lies on the file system of `beside`.
+pub(crate) fn extract(
+    root: &OwnedFd,
+    base: &str,
+    archive: &mut dyn Read,
+    beside: BorrowedFd<'_>,
+    room: Room,
+    op: Option<&Op>,
+) -> Result<()> {
+    let (how, spool) = (PutArchive::default(), || tree::unnamed_file(beside));
+    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Later::new(&spool) }.all(archive)
 }
 
 struct Put<'a> {
@@ -111,11 +121,11 @@ struct Put<'a> {
     /// The directory of the last entry, by its path in the archive.
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
     /// Directories get their times last: what is made in them changes those.
-    dirs: Vec<(Vec<u8>, tree::Time)>,
+    dirs: Later<'a>,
 }
 
 impl Put<'_> {
-    fn all(&mut self, archive: &mut dyn Read) -> Result<()> {
+    fn all(mut self, archive: &mut dyn Read) -> Result<()> {
         let input = BufReader::with_capacity(256 << 10, archive);
         let mut plain = BufReader::with_capacity(256 << 10, decompressed(input, self.room)?);
         let mut ignore = crate::image::archive_reader::Unrecorded;
@@ -125,13 +135,12 @@ impl Put<'_> {
             self.entry(&mut tar, &entry).map_err(|error| error.context(entry.shown()))?;
         }
         tar.rest()?;
-        for (path, time) in std::mem::take(&mut self.dirs) {
-            // One that another entry replaced, or the container removed, needs no time.
-            if let Ok(dir) = self.open(&path) {
-                tree::utime_fd(dir.as_fd(), time)?;
-            }
-        }
-        Ok(())
+        let (root, base) = (self.root, self.base);
+        // One that another entry replaced, or the container removed, needs no time.
+        self.dirs.each(&mut |LaterDir { path, mtime, .. }| match open(root, base, &path) {
+            Ok(dir) => tree::utime_fd(dir.as_fd(), mtime),
+            Err(_) => Ok(()),
+        })
     }
 
     fn entry<R: std::io::BufRead>(&mut self, tar: &mut TarReader<'_, R>, entry: &Entry) -> Result<()> {
@@ -139,8 +148,7 @@ impl Put<'_> {
             // The directory itself: it is there, and stays as it is but for what the archive says of it.
             let dir = self.open(b"")?;
             like(self.first, dir.as_fd(), entry)?;
-            self.dirs.push((Vec::new(), entry.mtime));
-            return Ok(());
+            return self.dirs.push(&LaterDir { mtime: entry.mtime, ..LaterDir::default() });
         }
         let (above, name) = split(&entry.path);
         let parent = self.parent(above)?;
@@ -152,8 +160,7 @@ impl Put<'_> {
                     other => other?,
                 }
                 like(self.first, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
-                self.dirs.push((entry.path.clone(), entry.mtime));
-                Ok(())
+                self.dirs.push(&LaterDir { path: entry.path.clone(), mtime: entry.mtime, ..LaterDir::default() })
             }
             Kind::File => {
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
@@ -254,13 +261,20 @@ impl Put<'_> {
         Ok(dir)
     }
 
-    /// Opens a directory of the archive's; links in it lead where they lead in the container.
     fn open(&self, path: &[u8]) -> Result<OwnedFd> {
-        let mut whole = self.base.as_bytes().to_vec();
-        whole.push(b'/');
-        whole.extend_from_slice(path);
-        openat2(self.root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+        open(self.root, self.base, path)
     }
+}
+
+/// Opens a directory of the archive's; links in it lead where they lead in the container.
+fn open(root: &OwnedFd, base: &str, path: &[u8]) -> Result<OwnedFd> {
+    let mut whole = base.as_bytes().to_vec();
+    whole.push(b'/');
+    whole.extend_from_slice(path);
+    if !Wall::ArchiveConfined.stands() {
+        return openat2(root.as_fd(), [b"./", &whole[..]].concat(), libc::O_RDONLY | libc::O_DIRECTORY, 0, 0);
+    }
+    openat2(root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
 }
 
 /// Whether something is mounted on `name` of `dir`, which is of the mount `id`, or below it.

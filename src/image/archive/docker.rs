@@ -31,7 +31,9 @@ pub(super) fn images(intake: &mut Intake<'_>, loading: &mut Loading) -> Result<O
     let items: Option<Vec<Item>> = json(MANIFEST, manifest)?;
     let mut images = Vec::new();
     for item in items.unwrap_or_default() {
-        images.push(image(intake, loading, &item)?);
+        let image = image(intake, loading, &item)?;
+        loading.image(intake, &image)?;
+        images.push(image);
     }
     Ok(Some(images))
 }
@@ -46,7 +48,7 @@ fn image(intake: &mut Intake<'_>, loading: &mut Loading, item: &Item) -> Result<
     if promised(&path).is_some_and(|want| want != id) {
         return Err(Error::invalid(format!("archive: the configuration {path:?} has the digest {id}")));
     }
-    let (config, diff_ids) = ImageConfig::read(&bytes)?;
+    let (config, diff_ids) = ImageConfig::read(&bytes, intake.room().values)?;
     let layers = item.layers.as_deref().unwrap_or_default();
     if layers.len() != diff_ids.len() {
         return Err(Error::invalid(format!(

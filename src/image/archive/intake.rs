@@ -7,19 +7,23 @@
 use super::{inside, parent};
 use crate::error::{Error, Result};
 use crate::image::Images;
+use crate::image::archive_reader::Unrecorded;
+use crate::image::config::check_values;
 use crate::image::decompress::{self, Compression};
 use crate::image::digest::{Digest, Hasher};
-use crate::image::layer::{Staged, Workers, entry};
+use crate::image::layer::entry::{self, Entry, Kind, TarReader};
+use crate::image::layer::{Room, Staged, Workers};
 use crate::image::layers::Staging;
 use crate::op::Op;
+use crate::walls::Wall;
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::thread::Scope;
 
-/// Largest file kept in memory, all of them together, and how many.
-const MAX_SMALL: u64 = crate::image::config::MAX_CONFIG as u64;
-const MAX_MEMORY: u64 = 64 << 20;
+/// Most files.
 const MAX_FILES: usize = 100_000;
+/// What a file takes beside its paths and its content.
+const FILE_COST: usize = 128;
 /// Most layers in the pipeline at a time.
 const LAYERS_AT_ONCE: usize = 2;
 /// Links followed to one file.
@@ -29,7 +33,7 @@ const MAX_LINKS: usize = 16;
 enum Item {
     Small(Vec<u8>),
     /// Staged under that name.
-    Layer(String, Staged),
+    Layer(Box<(String, Staged)>),
     /// A layer that the store has already; its content had that digest.
     Known(Digest),
     /// Another path.
@@ -42,7 +46,8 @@ pub(super) struct Intake<'a> {
     images: &'a Images,
     staging: &'a Staging<'a>,
     items: HashMap<String, Item>,
-    memory: u64,
+    /// Bytes that the files kept in memory take, with their paths.
+    memory: usize,
 }
 
 /// A layer of the archive, found again by its path.
@@ -66,15 +71,15 @@ impl<'a> Intake<'a> {
         let mut intake = Intake { images, staging, items: HashMap::new(), memory: 0 };
         let window = images.layers.room.window;
         let stream = decompress::reader(BufReader::with_capacity(256 << 10, archive), window)?;
-        let mut tar = tar::Archive::new(stream);
+        let mut unrecorded = Unrecorded;
+        let mut tar = TarReader::new(BufReader::with_capacity(64 << 10, stream), &mut unrecorded);
         std::thread::scope(|scope| {
             let mut pending = VecDeque::new();
-            for item in tar.entries()? {
+            while let Some(entry) = tar.next().map_err(|e| e.context("archive"))? {
                 if let Some(op) = op {
                     op.check()?;
                 }
-                let mut item = item.map_err(|e| damaged(&e))?;
-                intake.entry(scope, &mut pending, &mut item, op)?;
+                intake.entry(scope, &mut pending, &mut tar, &entry, op)?;
             }
             while let Some(next) = pending.pop_front() {
                 intake.settle(next)?;
@@ -84,44 +89,70 @@ impl<'a> Intake<'a> {
         Ok(intake)
     }
 
-    fn entry<'scope, R: Read>(
+    fn entry<'scope, R: BufRead>(
         &mut self,
         scope: &'scope Scope<'scope, '_>,
         pending: &mut VecDeque<Pending<'scope>>,
-        item: &mut tar::Entry<'_, R>,
+        tar: &mut TarReader<'_, R>,
+        entry: &Entry,
         op: Option<&Op>,
     ) -> Result<()> {
-        let path = text(&item.path_bytes())?;
-        let path = inside("", &path)?;
-        let kind = item.header().entry_type();
-        if kind.is_symlink() || kind.is_hard_link() {
-            let target = text(&item.link_name_bytes().unwrap_or_default())?;
-            let base = if kind.is_symlink() { parent(&path) } else { "" };
-            let target = inside(base, &target).map_err(|e| e.context(format_args!("archive: link {path:?}")))?;
-            return self.put(path, Item::Link(target));
+        let path = text(&entry.path)?;
+        match &entry.kind {
+            Kind::File if entry.sparse => Err(Error::invalid(format!("archive: {path:?} is stored as a sparse file"))),
+            Kind::File => tar
+                .stream(entry, |content| self.file(scope, pending, path, entry.size, content, op))
+                .map_err(|e| if e.message().starts_with("tar: ") { e.context("archive") } else { e }),
+            Kind::Link(target) => self.link(path, "", target),
+            Kind::Symlink(target) => {
+                let base = parent(&path).to_owned();
+                self.link(path, &base, target)
+            }
+            _ => Ok(()),
         }
-        if !kind.is_file() && !kind.is_contiguous() && !kind.is_gnu_sparse() {
-            return Ok(());
-        }
-        if kind.is_gnu_sparse() {
-            return Err(Error::invalid(format!("archive: {path:?} is stored as a sparse file")));
-        }
-        let size = item.size();
+    }
+
+    fn link(&mut self, path: String, base: &str, target: &[u8]) -> Result<()> {
+        let target = inside(base, &text(target)?);
+        let target = target.map_err(|e| e.context(format_args!("archive: link {path:?}")))?;
+        self.put(path, Item::Link(target))
+    }
+
+    fn file<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        pending: &mut VecDeque<Pending<'scope>>,
+        path: String,
+        size: u64,
+        content: &mut dyn Read,
+        op: Option<&Op>,
+    ) -> Result<()> {
         let mut head = Vec::with_capacity(512);
-        item.by_ref().take(512).read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        content.take(512).read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
         if Compression::of(&head) != Compression::None || entry::is_header(&head) {
-            return self.layer(scope, pending, path, size, head, item, op);
+            return self.layer(scope, pending, path, size, head, content, op);
         }
-        if size > MAX_SMALL {
+        let most = self.room().document();
+        let Some(small) = usize::try_from(size).ok().filter(|size| *size <= most) else {
             return self.put(path, Item::TooLarge(size));
-        }
-        self.memory += size;
-        if self.memory > MAX_MEMORY {
-            return Err(Error::invalid(format!("archive: its documents take more than {MAX_MEMORY} bytes")));
-        }
-        item.read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        };
+        self.remember(small)?;
+        head.reserve_exact(small.saturating_sub(head.len()));
+        content.read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
         whole(&path, head.len() as u64, size)?;
         self.put(path, Item::Small(head))
+    }
+
+    /// Counts what is kept in memory.
+    fn remember(&mut self, bytes: usize) -> Result<()> {
+        self.memory = self.memory.saturating_add(bytes);
+        let most = self.room().documents;
+        match self.memory > most && Wall::ArchiveDocuments.stands() {
+            true => Err(Error::invalid(format!(
+                "archive: its documents and the names of its files take more than {most} bytes"
+            ))),
+            false => Ok(()),
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -156,7 +187,7 @@ impl<'a> Intake<'a> {
 
     fn settle(&mut self, pending: Pending<'_>) -> Result<()> {
         let staged = pending.workers.join(pending.raw).map_err(|e| e.context(format_args!("{:?}", pending.path)))?;
-        self.put(pending.path, Item::Layer(pending.name, staged))
+        self.put(pending.path, Item::Layer(Box::new((pending.name, staged))))
     }
 
     /// The digest that the path of a blob promises, where the store has a layer of it: then unpacking is not needed.
@@ -202,6 +233,8 @@ impl<'a> Intake<'a> {
         if self.items.len() >= MAX_FILES {
             return Err(Error::invalid(format!("archive: more than {MAX_FILES} files")));
         }
+        let target = if let Item::Link(target) = &item { target.len() } else { 0 };
+        self.remember(path.len() + target + FILE_COST)?;
         // A path that comes twice could mean one thing here and another elsewhere.
         match self.items.insert(path, item) {
             None => Ok(()),
@@ -219,13 +252,21 @@ impl<'a> Intake<'a> {
         self.items.keys().map(String::as_str)
     }
 
-    /// The document at `path`, of at most `limit` bytes; `None`: there is none.
+    /// How much memory the operation may take.
+    pub(super) fn room(&self) -> Room {
+        self.images.layers.room
+    }
+
+    /// The JSON document at `path`, of at most `limit` bytes; `None`: there is none.
     pub(super) fn document(&self, path: &str, limit: usize) -> Result<Option<&[u8]>> {
         let large =
             |size: u64| Error::invalid(format!("archive: {path:?} has {size} bytes, at most {limit} are taken"));
         match self.follow(path)?.map(|(_, item)| item) {
             None => Ok(None),
-            Some(Item::Small(bytes)) if bytes.len() <= limit => Ok(Some(bytes)),
+            Some(Item::Small(bytes)) if bytes.len() <= limit => {
+                check_values(bytes, self.room().values).map_err(|e| e.context(format_args!("archive: {path:?}")))?;
+                Ok(Some(bytes))
+            }
             Some(Item::Small(bytes)) => Err(large(bytes.len() as u64)),
             Some(Item::TooLarge(size)) => Err(large(*size)),
             Some(_) => Err(Error::invalid(format!("archive: {path:?} is a layer, not a document"))),
@@ -235,20 +276,20 @@ impl<'a> Intake<'a> {
     /// The layer at `path`; `None`: there is none.
     pub(super) fn layer_at(&mut self, path: &str) -> Result<Option<FoundLayer>> {
         let Some((real, item)) = self.follow(path)? else { return Ok(None) };
-        let found = |name: &String, staged: &Staged| FoundLayer {
+        let found = |(name, staged): &(String, Staged)| FoundLayer {
             diff_id: staged.diff_id,
             raw: staged.raw,
             staged: Some((name.clone(), *staged)),
         };
         match item {
-            Item::Layer(name, staged) => Ok(Some(found(name, staged))),
+            Item::Layer(layer) => Ok(Some(found(layer))),
             Item::Known(digest) => Ok(Some(FoundLayer { diff_id: *digest, raw: *digest, staged: None })),
             Item::Small(bytes) => {
                 // A layer without entries: too little to be known by its looks.
                 let (real, bytes) = (real.to_owned(), bytes.clone());
-                let (name, staged) = self.stage_bytes(&bytes).map_err(|e| e.context(format_args!("{path:?}")))?;
-                let answer = found(&name, &staged);
-                self.items.insert(real, Item::Layer(name, staged));
+                let layer = self.stage_bytes(&bytes).map_err(|e| e.context(format_args!("{path:?}")))?;
+                let answer = found(&layer);
+                self.items.insert(real, Item::Layer(Box::new(layer)));
                 Ok(Some(answer))
             }
             _ => Err(Error::invalid(format!("archive: {path:?} is not a layer"))),
@@ -344,13 +385,4 @@ fn cut(path: &str, error: &std::io::Error) -> Error {
 fn text(bytes: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("archive: a name that is not UTF-8"))?;
     Ok(text.to_owned())
-}
-
-/// What the tar reader says of a header. It quotes what it found, which may be any bytes: those are not passed on.
-fn damaged(error: &std::io::Error) -> Error {
-    let text = error.to_string();
-    match text.chars().all(|c| c != char::REPLACEMENT_CHARACTER && !c.is_control()) {
-        true => Error::invalid(format!("archive: {text}")),
-        false => Error::invalid("archive: a header is damaged, or this is no tar archive"),
-    }
 }

@@ -87,6 +87,7 @@ fn make(
         let layer = intake.layer_at(&path)?;
         let layer = layer.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
         let next = one(document, layer.clone(), below.as_ref().and_then(|id| made.get(id)))?;
+        loading.image(intake, &next.image)?;
         let diff_id = layer.diff_id;
         loading.layer(intake, next.image.layers.len() - 1, &path, Some(layer), &diff_id)?;
         made.insert(id.clone(), next);
@@ -124,7 +125,7 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&Made>
     document.insert("rootfs".into(), value(serde_json::to_value(&rootfs))?);
     document.insert("history".into(), value(serde_json::to_value(&history))?);
     let bytes = serde_json::to_vec(&document).map_err(|e| Error::internal(format!("image configuration: {e}")))?;
-    let (config, layers) = crate::image::config::ImageConfig::read(&bytes)?;
+    let (config, layers) = crate::image::config::ImageConfig::read(&bytes, usize::MAX)?;
     let image = NewImage {
         id: Digest::of(&bytes),
         created: config.created_ns(),

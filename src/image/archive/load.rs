@@ -7,15 +7,30 @@ use crate::image::digest::Digest;
 use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, labels, progress};
 use crate::model::{Event, Progress};
 use crate::op::Op;
+use crate::walls::Wall;
 use std::io::Read;
 
 /// The layers that the images of an archive need.
 #[derive(Default)]
 pub(super) struct Loading {
     staged: StagedLayers,
+    /// Bytes of the images' configurations: documents of an archive can name one again and again.
+    documents: usize,
 }
 
 impl Loading {
+    /// Counts an image that is taken.
+    pub(super) fn image(&mut self, intake: &Intake<'_>, image: &NewImage) -> Result<()> {
+        self.documents += image.config.len() + size_of_val(image.layers.as_slice()) + size_of::<NewImage>();
+        let most = intake.room().documents;
+        match self.documents > most && Wall::ArchiveDocuments.stands() {
+            true => {
+                Err(Error::invalid(format!("archive: the configurations of its images take more than {most} bytes")))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Checks that layer number `i`, found at `path` or not, is the one expected, and keeps it for the commit.
     pub(super) fn layer(
         &mut self,

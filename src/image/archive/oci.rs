@@ -14,6 +14,8 @@ use serde::Deserialize;
 const INDEX: &str = "index.json";
 /// Indexes in indexes.
 const MAX_DEPTH: u32 = 4;
+/// Most entries of all indexes: one can be listed again and again.
+const MAX_LISTED: usize = 10_000;
 const NAME: &str = "io.containerd.image.name";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
@@ -55,10 +57,11 @@ pub(super) fn images(intake: &mut Intake<'_>, loading: &mut Loading) -> Result<O
     let Some(bytes) = intake.document(INDEX, MAX_MANIFEST)? else { return Ok(None) };
     let index: Index = json(INDEX, bytes)?;
     let mut chosen = Vec::new();
-    choose(intake, index, None, 0, &mut chosen)?;
+    choose(intake, index, None, 0, &mut 0, &mut chosen)?;
     let mut images: Vec<NewImage> = Vec::new();
-    for (descriptor, name) in chosen {
-        let image = image(intake, loading, &descriptor, name)?;
+    for (digest, name) in chosen {
+        let image = image(intake, loading, &digest, name)?;
+        loading.image(intake, &image)?;
         match images.iter_mut().find(|have| have.id == image.id) {
             Some(have) => have.names.extend(image.names),
             None => images.push(image),
@@ -73,7 +76,8 @@ fn choose(
     index: Index,
     name: Option<&Reference>,
     depth: u32,
-    chosen: &mut Vec<(Descriptor, Option<Reference>)>,
+    seen: &mut usize,
+    chosen: &mut Vec<(Digest, Option<Reference>)>,
 ) -> Result<()> {
     if depth >= MAX_DEPTH {
         return Err(Error::invalid(format!("archive: {INDEX}: indexes are nested too deep")));
@@ -86,27 +90,29 @@ fn choose(
             continue;
         }
         let name = named(&descriptor).or_else(|| name.cloned());
+        let digest = descriptor.digest()?;
+        *seen += 1;
+        if *seen > MAX_LISTED {
+            return Err(Error::invalid(format!(
+                "archive: {INDEX} and the indexes in it list more than {MAX_LISTED} images"
+            )));
+        }
         if is_index(&descriptor.media_type) {
-            let (path, bytes) = blob(intake, &descriptor, MAX_MANIFEST)?;
-            choose(intake, json(&path, bytes)?, name.as_ref(), depth + 1, chosen)?;
+            let (path, bytes) = blob(intake, &digest, MAX_MANIFEST)?;
+            choose(intake, json(&path, bytes)?, name.as_ref(), depth + 1, seen, chosen)?;
         } else {
-            chosen.push((descriptor, name));
+            chosen.push((digest, name));
         }
     }
     Ok(())
 }
 
-fn image(
-    intake: &mut Intake<'_>,
-    loading: &mut Loading,
-    descriptor: &Descriptor,
-    name: Option<Reference>,
-) -> Result<NewImage> {
-    let (path, bytes) = blob(intake, descriptor, MAX_MANIFEST)?;
+fn image(intake: &mut Intake<'_>, loading: &mut Loading, digest: &Digest, name: Option<Reference>) -> Result<NewImage> {
+    let (path, bytes) = blob(intake, digest, MAX_MANIFEST)?;
     let manifest: Manifest = json(&path, bytes)?;
-    let (_, config_bytes) = blob(intake, &manifest.config, MAX_CONFIG)?;
+    let (_, config_bytes) = blob(intake, &manifest.config.digest()?, MAX_CONFIG)?;
     let config_bytes = config_bytes.to_vec();
-    let (config, diff_ids) = ImageConfig::read(&config_bytes)?;
+    let (config, diff_ids) = ImageConfig::read(&config_bytes, intake.room().values)?;
     let layers = manifest.layers.unwrap_or_default();
     if layers.len() != diff_ids.len() {
         return Err(Error::invalid(format!(
@@ -137,13 +143,12 @@ fn image(
 }
 
 /// The content of a blob, checked against its digest.
-fn blob<'a>(intake: &'a Intake<'_>, descriptor: &Descriptor, limit: usize) -> Result<(String, &'a [u8])> {
-    let digest = Digest::parse(&descriptor.digest, "archive: digest")?;
-    let path = blob_path(&digest);
+fn blob<'a>(intake: &'a Intake<'_>, digest: &Digest, limit: usize) -> Result<(String, &'a [u8])> {
+    let path = blob_path(digest);
     let bytes =
         intake.document(&path, limit)?.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
     let found = Digest::of(bytes);
-    if found != digest {
+    if found != *digest {
         return Err(Error::invalid(format!("archive: {path:?} has the digest {found}")));
     }
     Ok((path, bytes))
@@ -166,6 +171,12 @@ fn is_index(media_type: &str) -> bool {
         media_type,
         "application/vnd.oci.image.index.v1+json" | "application/vnd.docker.distribution.manifest.list.v2+json"
     )
+}
+
+impl Descriptor {
+    fn digest(&self) -> Result<Digest> {
+        Digest::parse(&self.digest, "archive: digest")
+    }
 }
 
 impl Platform {

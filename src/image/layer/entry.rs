@@ -8,15 +8,24 @@
 use super::recipe::Recorder;
 use crate::error::{Error, Result};
 use crate::kernel::tree::Time;
+use crate::walls::Wall;
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 
-/// Most bytes of one PAX header, GNU long name or sparse map.
+/// Most bytes of all that says more about one entry than its header, together: PAX headers (also global ones), GNU long
+/// names, sparse maps.
 const MAX_META: u64 = 1 << 20;
+/// Most extended attributes of an entry, and most bytes of one: the kernel takes no more.
+const MAX_XATTRS: usize = 1000;
+const MAX_XATTR: usize = 64 << 10;
+/// Most pieces of a sparse file.
+const MAX_PIECES: usize = 1 << 16;
 /// Most entries of one layer.
 const MAX_ENTRIES: u64 = 5_000_000;
 /// Longest path that the kernel takes.
 const MAX_PATH: usize = 4095;
+/// Most digits of a decimal number.
+const MAX_DIGITS: usize = 20;
 const BLOCK: usize = 512;
 
 /// What an entry makes.
@@ -81,11 +90,13 @@ pub(crate) struct TarReader<'a, R> {
     input: R,
     recorder: &'a mut dyn Recorder,
     entries: u64,
+    /// What was taken of [`MAX_META`] for the entry at hand.
+    meta: u64,
 }
 
 impl<'a, R: BufRead> TarReader<'a, R> {
     pub(crate) fn new(input: R, recorder: &'a mut dyn Recorder) -> TarReader<'a, R> {
-        TarReader { input, recorder, entries: 0 }
+        TarReader { input, recorder, entries: 0, meta: 0 }
     }
 
     pub(crate) fn recorder(&mut self) -> &mut dyn Recorder {
@@ -95,7 +106,11 @@ impl<'a, R: BufRead> TarReader<'a, R> {
     /// The next entry. Its content must be taken with [`TarReader::content`] before the next call.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         let mut extra = Extra::default();
+        self.meta = 0;
         loop {
+            if !Wall::ArchiveHeaders.stands() {
+                self.meta = 0;
+            }
             let Some(header) = self.header()? else {
                 return if extra.is_empty() {
                     Ok(None)
@@ -138,6 +153,19 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             }
         }
         self.padding(entry.padding)
+    }
+
+    /// Hands the content of a file without holes to `take` as a stream, and passes over what was left of it. No recorder is
+    /// told of it.
+    pub(crate) fn stream<T>(&mut self, entry: &Entry, take: impl FnOnce(&mut dyn Read) -> Result<T>) -> Result<T> {
+        let mut content = self.input.by_ref().take(entry.size);
+        let taken = take(&mut content)?;
+        io::copy(&mut content, &mut io::sink())?;
+        if content.limit() > 0 {
+            return Err(truncated().context(entry.shown()));
+        }
+        self.padding(entry.padding)?;
+        Ok(taken)
     }
 
     /// Reads what fills the last block of a content. It may be missing at the end of the stream: the docker command leaves
@@ -195,14 +223,21 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         Ok(Some(header))
     }
 
+    /// Takes so many bytes of what one entry may have.
+    fn spend(&mut self, bytes: u64) -> Result<()> {
+        self.meta = self.meta.saturating_add(bytes);
+        match self.meta > MAX_META {
+            true => Err(Error::invalid(format!(
+                "tar: extended headers of more than {MAX_META} bytes before one entry, or a sparse map of so many"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// The whole content of an extended header.
     fn meta(&mut self, header: &Header) -> Result<Vec<u8>> {
         let size = header.size()?;
-        if size > MAX_META {
-            return Err(Error::invalid(format!(
-                "tar: an extended header of {size} bytes, at most {MAX_META} are taken"
-            )));
-        }
+        self.spend(size)?;
         let mut data = vec![0; (size as usize).next_multiple_of(BLOCK)];
         self.exact(&mut data)?;
         data.truncate(size as usize);
@@ -214,8 +249,8 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         let wrong = |what: &str| Error::invalid(format!("tar: {}: {what}", show(&raw_name)));
         let path = clean(&raw_name)?;
         let mut stored = match extra.number("size")? {
-            Some(size) => size,
-            None => header.size().map_err(|e| e.context(show(&raw_name)))?,
+            Some(size) if Wall::ArchiveSizes.stands() => size,
+            _ => header.size().map_err(|e| e.context(show(&raw_name)))?,
         };
         let raw_link = extra.link().unwrap_or_else(|| header.link());
         let kind = match header.kind() {
@@ -302,8 +337,11 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             let map = self.map_in_content(stored)?;
             return Ok(Some((real.ok_or_else(missing)?, map)));
         }
-        let numbers: Vec<u64> = match extra.records.get("GNU.sparse.map") {
-            Some(map) if !map.is_empty() => map.split(|&b| b == b',').map(decimal).collect::<Result<_>>()?,
+        let numbers: Vec<u64> = match extra.records.remove("GNU.sparse.map") {
+            Some(map) if !map.is_empty() => {
+                check_pieces(1 + map.iter().filter(|&&b| b == b',').count())?;
+                map.split(|&b| b == b',').map(decimal).collect::<Result<_>>()?
+            }
             _ if !extra.sparse.is_empty() => std::mem::take(&mut extra.sparse),
             _ if real.is_some() => Vec::new(),
             _ => return Ok(None),
@@ -326,12 +364,9 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             Ok(())
         };
         take(&header.0[386..482])?;
-        let (mut more, mut read) = (header.0[482], 0);
+        let mut more = header.0[482];
         while more != 0 {
-            read += BLOCK as u64;
-            if read > MAX_META {
-                return Err(Error::invalid(format!("tar: a sparse map of more than {MAX_META} bytes")));
-            }
+            self.spend(BLOCK as u64)?;
             let mut block = [0; BLOCK];
             self.exact(&mut block)?;
             take(&block[..504])?;
@@ -345,7 +380,8 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         let (mut numbers, mut line, mut wanted, mut read) = (Vec::new(), Vec::new(), None, 0u64);
         loop {
             read += BLOCK as u64;
-            if read > MAX_META || read > stored.next_multiple_of(BLOCK as u64) {
+            self.spend(BLOCK as u64)?;
+            if read > stored.next_multiple_of(BLOCK as u64) {
                 return Err(Error::invalid("tar: a sparse map that is too long or cut off"));
             }
             let mut block = [0; BLOCK];
@@ -356,10 +392,14 @@ impl<'a, R: BufRead> TarReader<'a, R> {
                 }
                 if byte != b'\n' {
                     line.push(byte);
+                    if line.len() > MAX_DIGITS {
+                        return Err(Error::invalid("tar: a sparse map with a malformed number"));
+                    }
                     continue;
                 }
                 let value = decimal(&line)?;
                 line.clear();
+                check_pieces(numbers.len())?;
                 match wanted {
                     None => wanted = Some(usize::try_from(value).unwrap_or(usize::MAX).saturating_mul(2)),
                     Some(_) => numbers.push(value),
@@ -502,6 +542,11 @@ impl Extra {
             if let Some(name) = key.strip_prefix("SCHILY.xattr.") {
                 self.xattrs.retain(|(have, _)| have != name);
                 self.xattrs.push((name.to_owned(), value.to_vec()));
+                if Wall::ArchiveHeaders.stands() && (self.xattrs.len() > MAX_XATTRS || value.len() > MAX_XATTR) {
+                    return Err(Error::invalid(format!(
+                        "tar: an entry with more than {MAX_XATTRS} extended attributes, or one of more than {MAX_XATTR} bytes"
+                    )));
+                }
                 continue;
             }
             match key {
@@ -510,6 +555,7 @@ impl Extra {
                         return Err(Error::invalid("tar: a sparse map out of order"));
                     }
                     self.sparse.push(decimal(value)?);
+                    check_pieces(self.sparse.len())?;
                 }
                 "path"
                 | "linkpath"
@@ -618,7 +664,7 @@ fn unsigned(field: &[u8]) -> Result<u64> {
 
 fn decimal(text: &[u8]) -> Result<u64> {
     let bad = || Error::invalid("tar: a malformed number in an extended header");
-    if text.is_empty() || text.len() > 20 {
+    if text.is_empty() || text.len() > MAX_DIGITS {
         return Err(bad());
     }
     text.iter().try_fold(0u64, |value, &b| match b {
@@ -650,6 +696,14 @@ fn pax_time(text: &[u8]) -> Result<Time> {
         (true, 0) => Time { seconds: -seconds, nanos: 0 },
         (true, _) => Time { seconds: -seconds - 1, nanos: 1_000_000_000 - nanos },
     })
+}
+
+/// Whether a sparse map of so many numbers, two a piece, is taken.
+fn check_pieces(numbers: usize) -> Result<()> {
+    match numbers > 2 * MAX_PIECES {
+        true => Err(Error::invalid(format!("tar: a sparse file of more than {MAX_PIECES} pieces"))),
+        false => Ok(()),
+    }
 }
 
 fn pairs(numbers: &[u64]) -> Vec<Extent> {

@@ -2,6 +2,7 @@
 
 mod describe;
 pub(crate) mod entry;
+pub(crate) mod later;
 mod pipeline;
 pub(crate) mod recipe;
 mod unpack;

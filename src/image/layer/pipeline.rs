@@ -24,17 +24,37 @@ pub(crate) struct Room {
     depth: usize,
     /// Layers at a time.
     pub(crate) at_once: usize,
+    /// Pieces of a recipe that may wait, of some 100 KiB.
+    pieces: usize,
     /// Largest window of a compressed stream.
     pub(crate) window: u64,
+    /// Bytes that the documents of an archive of images and its names may take together.
+    pub(crate) documents: usize,
+    /// Values that a document may have: each takes much more than its text.
+    pub(crate) values: usize,
 }
 
 impl Room {
     /// Some 4 MiB for a layer, and what its decoder keeps: no more than 32 MiB together.
-    pub(crate) const WIDE: Room = Room { chunk: 256 << 10, depth: 6, at_once: 3, window: 32 << 20 };
+    pub(crate) const WIDE: Room = Room {
+        chunk: 256 << 10,
+        depth: 6,
+        at_once: 3,
+        pieces: 32,
+        window: 32 << 20,
+        documents: 16 << 20,
+        values: 100_000,
+    };
     /// The same where more may be taken for a large window.
     const LARGE: Room = Room { window: 128 << 20, ..Room::WIDE };
     /// Less than 1 MiB, and a decoder's window.
-    pub(crate) const SMALL: Room = Room { chunk: 64 << 10, depth: 3, at_once: 1, window: 8 << 20 };
+    pub(crate) const SMALL: Room =
+        Room { chunk: 64 << 10, depth: 3, at_once: 1, pieces: 4, window: 8 << 20, documents: 4 << 20, values: 20_000 };
+
+    /// Bytes of one document.
+    pub(crate) const fn document(self) -> usize {
+        self.documents / 2
+    }
 
     /// What an engine with these options may take.
     pub(crate) fn of(options: &Options) -> Room {
@@ -105,7 +125,7 @@ impl<'scope> Workers<'scope> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let packer = Packer::new(tree::open_at(stage.dir.as_fd(), recipe::FILE, flags, 0o600)?)?;
 
-        let (steps_out, steps_in) = bounded::<Vec<u8>>(64);
+        let (steps_out, steps_in) = bounded::<Vec<u8>>(room.pieces);
         let recipe = thread::spawn(scope, "layer-recipe", move || pack(packer, &steps_in))?;
         let (digest_out, digest_in) = bounded(room.depth);
         let digest = thread::spawn(scope, "layer-digest", move || digest_all(&digest_in))?;

@@ -9,11 +9,13 @@
 //! brings, in whichever order the entries come.
 
 use super::entry::{Entry, Extent, Kind, TarReader, clean, show};
+use super::later::{Later, LaterDir};
 use super::recipe::Recorder;
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
-use crate::kernel::tree::{self, Stat, Time};
-use std::collections::{HashMap, VecDeque};
+use crate::kernel::tree::{self, Stat};
+use crate::walls::Wall;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufRead;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +36,9 @@ const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
 const EARLY: u64 = 4 << 20;
 const EARLY_END: u64 = 512 << 10;
 
+/// Most bytes of the paths at which something was replaced: who writes the tar again keeps them.
+const MAX_REPLACED: usize = 4 << 20;
+
 /// What came of an unpacking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
@@ -52,16 +57,20 @@ pub(crate) fn unpack(
     recorder: &mut dyn Recorder,
 ) -> Result<Unpacked> {
     let stat = tree::stat_fd(root.as_fd())?;
+    let root = Rc::new(root);
+    let top = root.clone();
+    let spool = || tree::unnamed_file(top.as_fd());
     let mut unpacker = Unpacker {
         root_path: tree::path_of(root.as_fd())?,
-        root: Rc::new(root),
+        root,
         owner: (stat.uid, stat.gid),
         flushed,
         parents: VecDeque::new(),
-        dirs: HashMap::new(),
+        dirs: Later::new(&spool),
         replaced,
         replaced_dir: None,
         replaced_count: 0,
+        replaced_bytes: 0,
         done: Unpacked::default(),
     };
     let mut tar = TarReader::new(input, recorder);
@@ -93,15 +102,6 @@ impl Parent {
     }
 }
 
-/// What a directory gets at the end, when nothing is made in it any more.
-struct DirAttributes {
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    mtime: Time,
-    xattrs: Vec<(String, Vec<u8>)>,
-}
-
 struct Unpacker<'a> {
     root: Rc<OwnedFd>,
     root_path: Vec<u8>,
@@ -110,17 +110,19 @@ struct Unpacker<'a> {
     flushed: bool,
     /// Recently used parents by the name that an entry called them.
     parents: VecDeque<(Vec<u8>, Parent)>,
-    dirs: HashMap<Vec<u8>, DirAttributes>,
+    dirs: Later<'a>,
     replaced: &'a dyn Fn() -> Result<OwnedFd>,
     replaced_dir: Option<OwnedFd>,
     replaced_count: u64,
+    replaced_bytes: usize,
     done: Unpacked,
 }
 
 impl Unpacker<'_> {
     fn entry<R: BufRead>(&mut self, tar: &mut TarReader<'_, R>, entry: &Entry) -> Result<()> {
         if entry.path.is_empty() {
-            self.dirs.insert(Vec::new(), attributes(entry));
+            let root = tree::stat_fd(self.root.as_fd())?;
+            self.dirs.push(&later(entry, Vec::new(), &root))?;
             return tar.content(entry, None);
         }
         let (parent, name) = split(&entry.path);
@@ -216,8 +218,8 @@ impl Unpacker<'_> {
             }
             other => other?,
         }
-        self.dirs.insert(path, attributes(entry));
-        Ok(())
+        let made = tree::stat_at(parent.fd(), name)?.ok_or_else(|| Error::os("find a new directory", libc::ENOENT))?;
+        self.dirs.push(&later(entry, path, &made))
     }
 
     fn link(
@@ -333,10 +335,13 @@ impl Unpacker<'_> {
         tree::rename_at(parent.fd(), name, aside.as_fd(), self.replaced_count.to_string())?;
         self.replaced_dir = Some(aside);
         self.replaced_count += 1;
+        self.replaced_bytes += path.len() + size_of::<Vec<u8>>();
+        if self.replaced_bytes > MAX_REPLACED {
+            return Err(Error::invalid("tar: too many of its entries replace earlier ones"));
+        }
         recorder.replaced(path)?;
         if stat.is_dir() {
             self.parents.clear();
-            self.dirs.retain(|dir, _| !is_below(dir, path));
         }
         Ok(())
     }
@@ -389,7 +394,8 @@ impl Unpacker<'_> {
             }
             return Ok(self.parents[0].1.clone());
         }
-        let parent = match openat2(self.root.as_fd(), path, PARENT, 0, BENEATH_NO_LINKS) {
+        let confined = if Wall::ArchiveConfined.stands() { BENEATH_NO_LINKS } else { 0 };
+        let parent = match openat2(self.root.as_fd(), path, PARENT, 0, confined) {
             Ok(fd) => Parent { fd: Rc::new(fd), path: Rc::from(path) },
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                 let fd = openat2(self.root.as_fd(), path, PARENT, 0, IN_ROOT)?;
@@ -415,31 +421,45 @@ impl Unpacker<'_> {
 
     /// Gives directories what would have changed, or hindered, while their content was made.
     fn finish(self) -> Result<Unpacked> {
-        for (path, attributes) in &self.dirs {
-            let result = match path.is_empty() {
-                true => attributes.apply(&open_real(self.root.as_fd())?),
-                false => openat2(self.root.as_fd(), path, libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)
-                    .and_then(|fd| attributes.apply(&fd)),
-            };
-            result.map_err(|error| error.context(format_args!("unpack {}", show(path))))?;
-        }
+        let root = self.root;
+        self.dirs.each(&mut |dir| {
+            finish_dir(root.as_fd(), &dir).map_err(|error| error.context(format_args!("unpack {}", show(&dir.path))))
+        })?;
         Ok(self.done)
     }
 }
 
-impl DirAttributes {
-    fn apply(&self, dir: &OwnedFd) -> Result<()> {
-        tree::chown_fd(dir.as_fd(), self.uid, self.gid)?;
-        tree::chmod_fd(dir.as_fd(), self.mode)?;
-        for (key, value) in &self.xattrs {
-            set_xattr(key, |key| tree::set_xattr_fd(dir.as_fd(), key, value))?;
-        }
-        tree::utime_fd(dir.as_fd(), self.mtime)
+/// Gives a directory what its entry says, unless a later entry put it aside.
+fn finish_dir(root: BorrowedFd<'_>, dir: &LaterDir) -> Result<()> {
+    let found = match dir.path.is_empty() {
+        true => open_real(root),
+        false => openat2(root, &dir.path, libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS),
+    };
+    let fd = match found {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)) => return Ok(()),
+        other => other?,
+    };
+    if tree::stat_fd(fd.as_fd())?.ino != dir.inode {
+        return Ok(());
     }
+    tree::chown_fd(fd.as_fd(), dir.uid, dir.gid)?;
+    tree::chmod_fd(fd.as_fd(), dir.mode)?;
+    for (key, value) in &dir.xattrs {
+        set_xattr(key, |key| tree::set_xattr_fd(fd.as_fd(), key, value))?;
+    }
+    tree::utime_fd(fd.as_fd(), dir.mtime)
 }
 
-fn attributes(entry: &Entry) -> DirAttributes {
-    DirAttributes { mode: entry.mode, uid: entry.uid, gid: entry.gid, mtime: entry.mtime, xattrs: entry.xattrs.clone() }
+fn later(entry: &Entry, path: Vec<u8>, made: &Stat) -> LaterDir {
+    LaterDir {
+        path,
+        inode: made.ino,
+        mode: entry.mode,
+        uid: entry.uid,
+        gid: entry.gid,
+        mtime: entry.mtime,
+        xattrs: entry.xattrs.clone(),
+    }
 }
 
 /// Sets one extended attribute of an entry. overlayfs's own are left out: an image must not steer the file system that
@@ -470,10 +490,6 @@ fn open_real(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
 
 fn is_whiteout(stat: &Stat) -> bool {
     stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0
-}
-
-fn is_below(path: &[u8], top: &[u8]) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// (parent, last component).

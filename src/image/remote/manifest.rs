@@ -1,8 +1,10 @@
 //! Manifests and indexes of registries: what an image is made of.
 
 use crate::error::{Error, Result};
+use crate::image::config::check_values;
 use crate::image::digest::Digest;
 use crate::image::host_architecture;
+use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
 
 pub(super) const SCHEMA2: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -70,6 +72,10 @@ struct Platform {
     variant: String,
 }
 
+/// Most values of a manifest, and most layers of an image: overlayfs stacks no more.
+const MAX_VALUES: usize = 20_000;
+const MAX_LAYERS: usize = 500;
+
 /// What a manifest turned out to be.
 #[derive(Debug)]
 pub(super) enum Document {
@@ -91,6 +97,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
         #[serde(default)]
         manifests: Option<serde::de::IgnoredAny>,
     }
+    check_values(bytes, MAX_VALUES).map_err(|e| e.context("manifest"))?;
     let looks: Looks = json(bytes)?;
     let known = |kind: &&str| [SCHEMA2, LIST, OCI, INDEX, SCHEMA1, SIGNED1].contains(kind);
     let kind = [media_type, &looks.media_type].into_iter().find(known).unwrap_or(match looks {
@@ -142,6 +149,10 @@ fn check(manifest: &Manifest) -> Result<()> {
     let kind = manifest.config.media_type.as_str();
     if !matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json") {
         return Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is no image")));
+    }
+    if manifest.layers.len() > MAX_LAYERS && Wall::DocumentValues.stands() {
+        let count = manifest.layers.len();
+        return Err(Error::invalid(format!("an image of {count} layers, at most {MAX_LAYERS} are taken")));
     }
     for layer in &manifest.layers {
         let kind = layer.media_type.as_str();

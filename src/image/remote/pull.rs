@@ -7,7 +7,7 @@ use super::part::Part;
 use super::schema1::Old;
 use super::{Say, beside, in_parallel};
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::config::{ImageConfig, MAX_CONFIG};
+use crate::image::config::ImageConfig;
 use crate::image::digest::Digest;
 use crate::image::layer::{Staged, Workers};
 use crate::image::layers::Staging;
@@ -225,7 +225,7 @@ impl Pull<'_> {
     /// The configuration that a manifest names.
     pub(super) fn config(&self, manifest: &Manifest) -> Result<Vec<u8>> {
         let size = manifest.config.size;
-        if size > MAX_CONFIG as u64 {
+        if size > self.images.layers.room.document() as u64 {
             return Err(Error::invalid(format!("an image configuration of {size} bytes")));
         }
         BlobReader::new(self.transport, self.repository, manifest.config.digest()?, size, None, None).small()
@@ -234,7 +234,7 @@ impl Pull<'_> {
     /// Fetches the configuration and the layers that the store lacks.
     fn content(&self, manifest: &Manifest) -> Result<(NewImage, Fetched<'_>)> {
         let (id, config) = (manifest.config.digest()?, self.config(manifest)?);
-        let (parsed, diff_ids) = ImageConfig::read(&config)?;
+        let (parsed, diff_ids) = ImageConfig::read(&config, self.images.layers.room.values)?;
         if diff_ids.len() != manifest.layers.len() {
             return Err(Error::invalid("layers from manifest don't match image configuration"));
         }
@@ -261,7 +261,7 @@ impl Pull<'_> {
         let diff_ids = layers.iter().map(|layer| fetched.unpacked.get(&layer.digest).copied().ok_or_else(missing));
         let diff_ids = diff_ids.collect::<Result<Vec<Digest>>>()?;
         let config = old.config(&diff_ids)?;
-        let (parsed, diff_ids) = ImageConfig::read(&config)?;
+        let (parsed, diff_ids) = ImageConfig::read(&config, self.images.layers.room.values)?;
         let (id, created) = (Digest::of(&config), parsed.created_ns());
         Ok((NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new() }, fetched))
     }
