@@ -1,5 +1,7 @@
 //! Build arguments: which are allowed where, and what they are.
 
+use crate::buildfile::check_all;
+use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Allowed without an ARG, and kept out of the history.
@@ -35,6 +37,12 @@ impl<'a> Args<'a> {
     pub(super) fn add_meta(&mut self, name: &str, default: Option<String>) {
         self.add(name, default.clone());
         self.meta.insert(name.to_owned(), default);
+    }
+
+    /// Refuses values that take too much together.
+    pub(super) fn check(&self) -> Result<()> {
+        let values = self.allowed.values().chain(self.meta.values()).flatten().map(String::as_str);
+        check_all("the values of ARG", values.chain(self.referenced.iter().map(String::as_str)))
     }
 
     /// Remembers what a stage referred to.

@@ -14,13 +14,14 @@ use std::rc::Rc;
 
 /// Where a build file is looked for when none is named.
 const NAMES: [&str; 3] = ["Dockerfile", "dockerfile", "Buildfile"];
-/// Largest build file and ignore file.
-pub(super) const MAX_FILE: u64 = 16 << 20;
+/// Largest build file, and largest ignore file: each pattern takes much more than its text.
+pub(super) const MAX_FILE: u64 = 1 << 20;
+const MAX_IGNORE: u64 = 256 << 10;
 
 /// Unpacks a context, plain or compressed, into a directory of the build's.
 pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
     let (_, stage) = building.directory()?;
-    extract(&stage.dir, "/", input, stage.room, op).map_err(|error| match error.kind() {
+    extract(&stage.dir, "/", input, stage.dir.as_fd(), stage.room, op).map_err(|error| match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback | ErrorKind::Io => error,
         // What was sent is no context: as dockerd, which takes it for a failure of its own.
         _ => error.context("Error processing tar file").with_kind(ErrorKind::Internal),
@@ -101,7 +102,7 @@ impl Walk<'_> {
 
 fn ignored(root: &OwnedFd) -> Result<Patterns> {
     match stat(root, "/.dockerignore")?.filter(|stat| stat.is_file()) {
-        Some(_) => Patterns::read(&read(root, "/.dockerignore")?),
+        Some(_) => Patterns::read(&read(root, "/.dockerignore", MAX_IGNORE)?),
         None => Ok(Patterns::default()),
     }
 }
@@ -112,7 +113,7 @@ pub(super) fn build_file(root: &OwnedFd, asked: &str) -> Result<(String, Vec<u8>
     for name in &names {
         let real = resolve(root, name)?;
         if stat(root, &real)?.is_some() {
-            let bytes = read(root, &real)?;
+            let bytes = read(root, &real, MAX_FILE)?;
             return match bytes.is_empty() {
                 true => Err(Error::invalid(format!("the Dockerfile ({name}) cannot be empty"))),
                 false => Ok((name.to_string(), bytes)),
@@ -135,11 +136,11 @@ pub(super) fn take_away(root: &OwnedFd, build_file: Option<&str>) -> Result<()> 
     Ok(())
 }
 
-fn read(root: &OwnedFd, path: &str) -> Result<Vec<u8>> {
+fn read(root: &OwnedFd, path: &str, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_file(root, path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MAX_FILE {
-        true => Err(Error::invalid(format!("{path} is larger than {MAX_FILE} bytes"))),
+    open_file(root, path)?.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(Error::invalid(format!("{path} is larger than {most} bytes"))),
         false => Ok(bytes),
     }
 }

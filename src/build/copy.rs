@@ -184,7 +184,7 @@ fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, un
     {
         make_dirs(root, &place, ROOT)?;
         let mut file = open_file(&found.root, &real)?;
-        return extract(root, &place, &mut file, room, copier.op);
+        return extract(root, &place, &mut file, found.root.as_fd(), room, copier.op);
     }
     let place = match destination.ends_with('/') || exists {
         true => format!("{}/{}", place.trim_end_matches('/'), split(&found.path).1),

@@ -14,7 +14,7 @@ mod remote;
 mod sources;
 mod stage;
 
-use crate::buildfile::{Instruction, Source, Stage, Step, parse_stages};
+use crate::buildfile::{Budget, Instruction, Source, Stage, Step, parse_stages};
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
@@ -74,6 +74,8 @@ struct Build<'a> {
     out: Output<'a>,
     op: Option<&'a Op>,
     escape: char,
+    /// What the variables of the instruction at hand may still become.
+    budget: Budget,
     /// Containers of the steps so far that still are.
     containers: Vec<Temporary>,
     /// The stages that are done.
@@ -107,6 +109,7 @@ pub(crate) fn build<'a>(
         out,
         op,
         escape: '\\',
+        budget: Budget::new(),
         containers: Vec::new(),
         finished: Vec::new(),
     };
@@ -241,7 +244,7 @@ impl Build<'_> {
         for (key, value) in &self.request.labels {
             let pairs = vec![(key.clone(), value.clone())];
             let instruction = Instruction::Label { pairs, literal: true };
-            last.steps.push(Step { code: format!("LABEL {key}={value}"), instruction });
+            last.steps.push(Step { code: format!("LABEL {key}={value}"), line: 0, instruction });
         }
         Ok(())
     }
@@ -257,7 +260,8 @@ impl Build<'_> {
         for step in before {
             number += 1;
             self.out.step(number, total, &step.code)?;
-            self.meta(step, &mut args)?;
+            self.budget = Budget::new();
+            self.meta(step, &mut args).map_err(|error| stage::named(error, step.line))?;
         }
         for stage in stages {
             if !stage.name.is_empty() && self.finished.iter().any(|other| other.name == stage.name) {

@@ -3,7 +3,8 @@
 use super::args::Args;
 use super::{Build, Temporary, check_architecture, short};
 use crate::buildfile::{
-    Command, Copy, Expander, Instruction, Stage, Step, of_env, parse_one, quoted, shell, shown_list,
+    Budget, Command, Copy, Expander, Instruction, Stage, Step, is_too_much, of_env, parse_one, quoted, shell,
+    shown_list,
 };
 use crate::container::names::new_id;
 use crate::error::{Error, ErrorKind, Result};
@@ -76,11 +77,13 @@ impl Build<'_> {
             let default = default.as_ref().map(|text| self.expand(text, &[], &known)).transpose()?;
             args.add_meta(name, default);
         }
+        args.check()?;
         Ok(())
     }
 
     /// FROM.
     pub(super) fn begin(&mut self, state: &mut State<'_>, stage: &Stage) -> Result<()> {
+        self.budget = Budget::new();
         let meta = state.args.all_meta();
         let base = self.expand(&stage.base, &[], &meta)?;
         if base.is_empty() {
@@ -113,7 +116,7 @@ impl Build<'_> {
         }
         self.out.line("\n")?;
         for trigger in &triggers {
-            self.step(state, &parse_one(trigger)?)?;
+            self.step(state, &Step { line: 0, ..parse_one(trigger)? })?;
         }
         Ok(())
     }
@@ -133,7 +136,8 @@ impl Build<'_> {
     /// Does one step; then containers go that the request does not want to keep.
     pub(super) fn step(&mut self, state: &mut State<'_>, step: &Step) -> Result<()> {
         state.config.image = state.image.clone().unwrap_or_default();
-        let done = self.instruction(state, &step.instruction);
+        self.budget = Budget::new();
+        let done = self.instruction(state, &step.instruction).map_err(|error| named(error, step.line));
         let cancelled = done.as_ref().is_err_and(|error| {
             matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback)
         });
@@ -194,7 +198,7 @@ impl Build<'_> {
             self.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
         }
         let look_up = look_up(&seen.env, &seen.args);
-        let expander = Expander { escape: self.escape, look_up: &look_up };
+        let expander = Expander { escape: self.escape, look_up: &look_up, budget: &self.budget };
         let told = instruction.apply(&mut state.config, &mut state.cmd_set, &expander)?;
         told.ok_or_else(|| Error::internal("an instruction that does more than change the configuration"))
     }
@@ -214,6 +218,7 @@ impl Build<'_> {
         for (name, default) in new {
             state.args.add(&name, default);
         }
+        state.args.check()?;
         self.nop(state, &comment)
     }
 
@@ -394,7 +399,7 @@ impl Build<'_> {
     /// Puts variables in: of the environment first, then arguments.
     fn expand(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
         let look_up = look_up(env, args);
-        Expander { escape: self.escape, look_up: &look_up }.word(text)
+        Expander { escape: self.escape, look_up: &look_up, budget: &self.budget }.word(text)
     }
 
     /// Puts variables into a document, in which quotes are only quotes.
@@ -410,6 +415,15 @@ impl Build<'_> {
             escaped.push(c);
         }
         self.expand(&escaped, env, args)
+    }
+}
+
+/// Says at which line of the build file something became too large: the other errors of instructions tell of their text,
+/// as dockerd's do.
+pub(super) fn named(error: Error, line: usize) -> Error {
+    match line > 0 && is_too_much(&error) {
+        true => error.context(format_args!("dockerfile line {line}")),
+        false => error,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What instructions do to a configuration: as steps of a build, and as the changes of commit and import.
 
-use super::expand::Expander;
+use super::expand::{Expander, check_all};
 use super::go::{quoted, quoted_list, shown_duration, shown_list};
 use super::instruction::{Command, Instruction};
 use crate::error::{Error, Result};
@@ -66,7 +66,9 @@ impl Instruction {
             }
             Instruction::Env(pairs) => {
                 let list = config.env.get_or_insert_default();
-                told("ENV", pairs, expander, |name, value| set(list, name, value))?
+                let comment = told("ENV", pairs, expander, |name, value| set(list, name, value))?;
+                check_all("the environment", list.iter().map(String::as_str))?;
+                comment
             }
             Instruction::Expose(words) => {
                 let mut ports = Vec::new();

@@ -2,11 +2,51 @@
 
 use super::go::quoted;
 use crate::error::{Error, Result};
+use crate::walls::Wall;
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// Nesting of `${a:-${b:-...}}`.
 const MAX_DEPTH: u32 = 100;
+
+/// Bytes that the values of variables may take in one instruction, and the variables of an environment together. A value
+/// can be made of values of before, so without a bound a few lines become more than any memory holds.
+const MAX_VALUES: usize = 1 << 20;
+
+/// What the values that one instruction puts in may still take.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// Of one instruction.
+    pub(crate) fn new() -> Budget {
+        Budget(Cell::new(MAX_VALUES))
+    }
+
+    fn take(&self, value: String) -> Result<String> {
+        let left = self.0.get().checked_sub(value.len());
+        self.0.set(left.unwrap_or(0));
+        match left.is_none() && Wall::BuildWords.stands() {
+            true => Err(Error::invalid(format!("its variables become more than {MAX_VALUES} bytes"))),
+            false => Ok(value),
+        }
+    }
+}
+
+/// Whether an error says that values take too much.
+pub(crate) fn is_too_much(error: &Error) -> bool {
+    error.message().contains(&format!("more than {MAX_VALUES} bytes"))
+}
+
+/// Refuses variables (or their like: `what` says) that take too much together.
+pub(crate) fn check_all<'v>(what: &str, values: impl Iterator<Item = &'v str>) -> Result<()> {
+    match values.map(str::len).sum::<usize>() > MAX_VALUES && Wall::BuildWords.stands() {
+        true => Err(Error::invalid(format!("{what} takes more than {MAX_VALUES} bytes"))),
+        false => Ok(()),
+    }
+}
 
 /// Expands words with the values that a look-up knows.
 pub(crate) struct Expander<'a> {
@@ -14,6 +54,7 @@ pub(crate) struct Expander<'a> {
     pub(crate) escape: char,
     /// The value of a name.
     pub(crate) look_up: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) budget: &'a Budget,
 }
 
 impl Expander<'_> {
@@ -30,7 +71,7 @@ impl Expander<'_> {
     fn run(&self, text: &str) -> Result<(String, Vec<String>)> {
         let mut reader = Reader { chars: text.chars().peekable(), expander: self, depth: 0 };
         let read = reader.until(None);
-        read.map_err(|error| error.context(format_args!("failed to process {}", quoted(text))))
+        read.map_err(|error| error.context(format_args!("failed to process {}", quoted(&shortened(text)))))
     }
 }
 
@@ -146,7 +187,7 @@ impl Reader<'_> {
     fn dollar(&mut self) -> Result<String> {
         if self.chars.peek() != Some(&'{') {
             let name = self.name();
-            return Ok(if name.is_empty() { "$".into() } else { self.value(&name) });
+            return if name.is_empty() { Ok("$".into()) } else { self.value(&name) };
         }
         self.chars.next();
         match self.chars.peek() {
@@ -156,7 +197,7 @@ impl Reader<'_> {
         }
         let name = self.name();
         match self.chars.next() {
-            Some('}') => Ok(self.value(&name)),
+            Some('}') => self.value(&name),
             Some(':') => {
                 let modifier = self.chars.next();
                 self.modified(&name, modifier, true)
@@ -183,7 +224,7 @@ impl Reader<'_> {
         let value = (self.expander.look_up)(name).filter(|value| !or_empty || !value.is_empty());
         match (modifier, value) {
             (Some('+'), Some(_)) | (Some('-'), None) => Ok(other),
-            (Some('-' | '?'), Some(value)) => Ok(value),
+            (Some('-' | '?'), Some(value)) => self.expander.budget.take(value),
             (Some('+'), None) => Ok(String::new()),
             (Some('?'), None) => {
                 let or_empty = if or_empty { "empty" } else { "unset" };
@@ -215,8 +256,17 @@ impl Reader<'_> {
         name
     }
 
-    fn value(&self, name: &str) -> String {
-        (self.expander.look_up)(name).unwrap_or_default()
+    fn value(&self, name: &str) -> Result<String> {
+        self.expander.budget.take((self.expander.look_up)(name).unwrap_or_default())
+    }
+}
+
+/// A text for messages.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 1000;
+    match text.char_indices().nth(MOST) {
+        None => text.into(),
+        Some((at, _)) => format!("{}...", &text[..at]).into(),
     }
 }
 
@@ -269,6 +319,7 @@ mod tests {
 
     fn expander() -> Expander<'static> {
         Expander {
+            budget: Box::leak(Box::new(Budget::new())),
             escape: '\\',
             look_up: &|name| match name {
                 "x" => Some("one".into()),
@@ -332,6 +383,21 @@ mod tests {
         }
         let deep = "${a:-".repeat(5000);
         assert!(expander().word(&deep).is_err());
+    }
+
+    #[test]
+    fn what_values_become_is_bounded() {
+        let budget = Budget::new();
+        let value = "x".repeat(1000);
+        let expander =
+            Expander { escape: '\\', look_up: &|name| (name != "no").then(|| value.clone()), budget: &budget };
+        let many = |count: usize| "$a\"${b:-c}\"${no:-$d}".repeat(count);
+        assert_eq!(expander.word(&many(300)).unwrap().len(), 900_000);
+        let error = expander.word(&many(300)).unwrap_err();
+        assert!(error.message().contains("more than 1048576 bytes") && error.message().len() < 2000, "{error}");
+        assert!(expander.word("$a").is_err(), "of one instruction");
+        assert!(check_all("x", [value.as_str(); 1048].into_iter()).is_ok());
+        assert!(check_all("x", [value.as_str(); 1049].into_iter()).is_err());
     }
 
     #[test]

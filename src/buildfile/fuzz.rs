@@ -1,6 +1,6 @@
 //! The doors of build files: see `crate::fuzz`.
 
-use super::{Expander, Patterns, Source, glob, parse_one, parse_stages};
+use super::{Budget, Expander, Patterns, Source, glob, parse_one, parse_stages};
 
 /// A build file: its lines, its instructions, and every line as a word with variables.
 pub(crate) fn build_file(data: &[u8]) {
@@ -12,9 +12,9 @@ pub(crate) fn build_file(data: &[u8]) {
         assert_eq!(steps, source.lines.len(), "a step a line");
     }
     let look_up = |name: &str| name.len().is_multiple_of(2).then(|| format!("a {name} \"b\" 'c"));
-    let expander = Expander { escape: source.escape, look_up: &look_up };
     for line in source.lines.iter().take(50) {
         let _ = parse_one(&line.text);
+        let expander = Expander { escape: source.escape, look_up: &look_up, budget: &Budget::new() };
         let (word, words) = (expander.word(&line.text), expander.words(&line.text));
         assert_eq!(word.is_ok(), words.is_ok());
     }

@@ -23,6 +23,8 @@ pub(crate) struct Stage {
 pub(crate) struct Step {
     /// As it stands in the file, on one line.
     pub(crate) code: String,
+    /// Where it begins, counted from 1.
+    pub(crate) line: usize,
     pub(crate) instruction: Instruction,
 }
 
@@ -226,7 +228,7 @@ impl Node<'_> {
 
     fn step(self, escape: char) -> Result<Step> {
         let code = self.line.text.trim().to_owned();
-        Ok(Step { code, instruction: self.instruction(escape)? })
+        Ok(Step { code, line: self.line.number, instruction: self.instruction(escape)? })
     }
 
     fn instruction(mut self, escape: char) -> Result<Instruction> {

@@ -7,6 +7,12 @@ use std::collections::{HashMap, HashSet};
 /// Longest line that is taken, as docker's parser has it.
 const MAX_LINE: usize = 64 << 10;
 
+/// Most lines and instructions of a build file, and most words of all its instructions: each takes much more than its
+/// text.
+const MAX_LINES: usize = 50_000;
+const MAX_INSTRUCTIONS: usize = 10_000;
+const MAX_WORDS: usize = 100_000;
+
 /// A build file, split.
 pub(crate) struct Source {
     pub(crate) lines: Vec<Line>,
@@ -42,6 +48,9 @@ impl Source {
     pub(crate) fn read(bytes: &[u8]) -> Result<Source> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = String::from_utf8_lossy(bytes);
+        if text.lines().nth(MAX_LINES).is_some() {
+            return Err(Error::invalid(format!("a build file of more than {MAX_LINES} lines")));
+        }
         let all: Vec<&str> = text.lines().collect();
         if all.iter().any(|line| line.len() >= MAX_LINE) {
             return Err(Error::invalid("dockerfile line greater than maximum allowed size of 65535"));
@@ -49,7 +58,7 @@ impl Source {
         let mut source = Source { lines: Vec::new(), escape: '\\', warnings: Vec::new() };
         let mut directives = Directives::default();
         let mut ends = None;
-        let mut at = 0;
+        let (mut at, mut words) = (0, 0);
         while at < all.len() {
             let line = all[at].trim_start();
             let number = at + 1;
@@ -78,6 +87,12 @@ impl Source {
             }
             if blank {
                 source.warnings.push(format!("[WARNING]: Empty continuation line found in:\n    {line}"));
+            }
+            words += 1 + line.bytes().filter(|byte| byte.is_ascii_whitespace() || *byte == b',').count();
+            if words > MAX_WORDS || source.lines.len() >= MAX_INSTRUCTIONS {
+                return Err(Error::invalid(format!(
+                    "line {number}: more than {MAX_INSTRUCTIONS} instructions, or more than {MAX_WORDS} words in them"
+                )));
             }
             let heredocs = heredocs(&line, source.escape, &all, &mut ends, &mut at);
             source.lines.push(Line { text: line, number, heredocs });

@@ -14,7 +14,7 @@ mod instruction;
 mod lines;
 
 pub(crate) use apply::{of_env, shell};
-pub(crate) use expand::Expander;
+pub(crate) use expand::{Budget, Expander, check_all, is_too_much};
 pub(crate) use go::{quoted, shown_list};
 pub(crate) use ignore::{Patterns, glob};
 pub(crate) use instruction::{Command, Copy, Instruction, Stage, Step, parse_changes, parse_one, parse_stages};

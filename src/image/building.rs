@@ -2,20 +2,21 @@
 //! once, with one flush.
 
 use super::archive::stage_written;
-use super::config::{History, ImageConfig};
+use super::config::{History, ImageConfig, MAX_CONFIG};
 use super::digest::Digest;
 use super::document::{self, Document, Next, created_by};
 use super::layer::{Stage, describe, recipe};
 use super::layers::Staging;
 use super::reference::Reference;
 use super::{Images, NewImage, Pending, StagedLayers, no_such, stored_digest};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree;
 use crate::model::{ContainerConfig, Event};
 use crate::op::Op;
 use crate::store::Flush;
 use crate::store::images as rows;
 use crate::time::now_ns;
+use crate::walls::Wall;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::io::Write;
@@ -28,6 +29,8 @@ pub(crate) struct Building<'a> {
     staging: Staging<'a>,
     staged: StagedLayers,
     made: Vec<NewImage>,
+    /// Bytes of their configurations.
+    documents: usize,
     /// Images whose parent is found out to be another.
     adopted: Vec<(String, String)>,
     /// The cache is only taken from `sources`; else from everything that is here.
@@ -65,6 +68,7 @@ impl Images {
             staging: self.layers.stage()?,
             staged: StagedLayers::new(),
             made: Vec::new(),
+            documents: 0,
             adopted: Vec::new(),
             restricted: !sources.is_empty(),
             sources: Vec::new(),
@@ -186,6 +190,7 @@ impl Building<'_> {
             layers: &layers,
         };
         let (id, config) = document.write()?;
+        self.count(config.len())?;
         let place = self.staging.path();
         let path = |digest: &Digest| match self.staged.get(digest) {
             Some((name, _)) => place.join(name).join(recipe::DIFF),
@@ -196,6 +201,18 @@ impl Building<'_> {
         let parent = step.parent.map(stored_digest).transpose()?;
         self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new() });
         Ok(id.to_string())
+    }
+
+    /// Counts a configuration that is kept until the build is over. Each tells of all steps before.
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        self.documents += bytes;
+        let most = self.images.layers.room.documents;
+        match (bytes > MAX_CONFIG || self.documents > most) && Wall::BuildWords.stands() {
+            true => Err(Error::invalid(format!(
+                "the configurations of this build's images take more than {most} bytes, or that of one more than {MAX_CONFIG}"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// An image that is this step on this parent, where there is one: of this build, or of an earlier one.

@@ -1,6 +1,6 @@
 //! Build instructions as `changes`: what import and commit lay over a configuration.
 
-use crate::buildfile::{Expander, of_env, parse_changes};
+use crate::buildfile::{Budget, Expander, of_env, parse_changes};
 use crate::error::Result;
 use crate::model::ContainerConfig;
 
@@ -16,7 +16,7 @@ pub(crate) fn apply(config: &mut ContainerConfig, changes: &[String]) -> Result<
     let mut cmd_set = false;
     for instruction in instructions {
         let env = config.env.clone().unwrap_or_default();
-        let expander = Expander { escape, look_up: &|name| of_env(&env, name) };
+        let expander = Expander { escape, look_up: &|name| of_env(&env, name), budget: &Budget::new() };
         instruction.apply(config, &mut cmd_set, &expander)?;
     }
     Ok(())

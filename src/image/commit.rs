@@ -1,7 +1,7 @@
 //! Committing: an image of one more layer, made from a container's changes.
 
 use super::archive::stage_written;
-use super::config::ImageConfig;
+use super::config::{ImageConfig, MAX_CONFIG};
 use super::document::{self, Document, Next};
 use super::reference::Reference;
 use super::{Images, NewImage, StagedLayers, no_such, stored_digest};
@@ -70,6 +70,9 @@ impl Images {
             layers: &layers,
         };
         let (id, config) = document.write()?;
+        if config.len() > MAX_CONFIG {
+            return Err(Error::invalid(format!("an image configuration of more than {MAX_CONFIG} bytes")));
+        }
         let image = NewImage {
             id,
             config,
