@@ -673,12 +673,23 @@ fn plan_mount(mount: spec::Mount) -> Mount {
     }
 }
 
-/// The attributes of the container's events, as the monitor writes them: JSON members without braces.
+/// The attributes of the container's events, as the monitor writes them: JSON members without braces. It has room for so
+/// many bytes; labels that take more are left out, the largest first.
 pub(super) fn attributes(found: &Found) -> String {
-    let mut members = found.spec.config.labels.clone();
-    members.insert("image".into(), found.spec.image_name.clone());
-    members.insert("name".into(), found.row.name.clone());
-    let text = serde_json::to_string(&members).unwrap_or_default();
+    let mut own = StringMap::new();
+    own.insert("image".into(), found.spec.image_name.clone());
+    own.insert("name".into(), found.row.name.clone());
+    let left = MAX_TEXT.saturating_sub(members(&own).len() + 1);
+    let mut all = match Wall::LargeEvents.stands() {
+        true => crate::event::cut_attributes(&found.spec.config.labels, left),
+        false => found.spec.config.labels.clone(),
+    };
+    all.extend(own);
+    members(&all)
+}
+
+fn members(all: &StringMap) -> String {
+    let text = serde_json::to_string(all).unwrap_or_default();
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
 }
 

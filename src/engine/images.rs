@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::build::{Context, Workshop};
 use crate::error::Result;
+use crate::event::written;
 use crate::model::*;
 use crate::op::Op;
 use std::io::{Read, Write};
@@ -14,9 +15,9 @@ impl Engine {
     /// Runs `work`; its events go to the journal when it is over, also after an error, for what was done by then.
     fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
         let mut events = Vec::new();
-        let result = work(&mut |event| events.push(event));
-        for event in &events {
-            self.0.journal.append(event)?;
+        let result = work(&mut |event| events.push(written(&event)));
+        for event in events {
+            self.0.journal.append_written(&event?)?;
         }
         result
     }

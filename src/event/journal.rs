@@ -5,6 +5,7 @@ use super::record::{self, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file;
 use crate::model::Event;
+use crate::walls::Wall;
 use coracle_monitor::wire::{JOURNAL_HEAD, JOURNAL_LIMIT};
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
@@ -25,6 +26,18 @@ pub(super) const HEADER: u64 = JOURNAL_HEAD;
 const START_AT: u64 = 16;
 /// How often an append that was cut short is tried.
 const TRIES: usize = 3;
+
+/// An event as the journal has it, which takes less memory than the event.
+pub(crate) fn written(event: &Event) -> Result<Vec<u8>> {
+    let json = |event: &Event| {
+        serde_json::to_vec(event).map_err(|e| Error::internal(format!("write an event: {e}")).in_area("event"))
+    };
+    let whole = json(event)?;
+    match whole.len() > record::MAX_PAYLOAD && Wall::LargeEvents.stands() {
+        true => json(&super::cut::cut(event)),
+        false => Ok(whole),
+    }
+}
 
 /// The event journal of one run directory. Any number of these, in any number of processes, share its file.
 pub(crate) struct Journal {
@@ -84,12 +97,17 @@ impl Journal {
             .map_err(|e| Error::io(format_args!("open {}", self.path.display()), &e).in_area("event"))
     }
 
-    /// Appends an event; answers its sequence number, the file offset of its end.
+    /// Appends an event; answers its sequence number, the file offset of its end. One that is too large is cut: what it
+    /// tells of is done.
     ///
-    /// Errors: no memory left on the run directory's file system, an event of more than 1 MiB.
+    /// Errors: no memory left on the run directory's file system.
     pub(crate) fn append(&self, event: &Event) -> Result<u64> {
-        let payload = serde_json::to_vec(event).map_err(|e| Error::internal(format!("write an event: {e}")))?;
-        let record = record::frame(&payload)?;
+        self.append_written(&written(event)?)
+    }
+
+    /// The same of an event that was written before, by [`written`].
+    pub(crate) fn append_written(&self, event: &[u8]) -> Result<u64> {
+        let record = record::frame(event)?;
         let end = self.write(&record).map_err(|e| e.in_area("event"))?;
         self.trim_at(end);
         Ok(end)

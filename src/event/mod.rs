@@ -1,13 +1,15 @@
 //! The event journal: an append-only file that engines and monitors write and anyone can follow.
 
+mod cut;
 mod filter;
 mod hub;
 mod journal;
 mod make;
 mod record;
 
+pub(crate) use cut::cut_attributes;
 pub(crate) use hub::Look;
-pub(crate) use journal::Journal;
+pub(crate) use journal::{Journal, written};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::watch::Watch;

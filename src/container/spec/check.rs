@@ -4,6 +4,7 @@ use super::{as_500, merge, plain, process, restart, security, signal};
 use crate::error::{Error, Result};
 use crate::launch::{capability, devices};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
+use crate::walls::Wall;
 
 const MILLISECOND_NS: i64 = 1_000_000;
 
@@ -31,7 +32,10 @@ pub(super) fn merged(config: &ContainerConfig) -> Result<()> {
     for word in config.healthcheck.iter().flat_map(|check| &check.test).chain(config.shell.iter().flatten()) {
         no_nul("Healthcheck", word)?;
     }
-    Ok(())
+    match Wall::ImageHealth.stands() {
+        true => healthcheck(config),
+        false => Ok(()),
+    }
 }
 
 fn check_config(config: &ContainerConfig) -> Result<()> {
