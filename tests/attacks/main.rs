@@ -15,5 +15,7 @@ mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
 mod network;
+mod archives;
+mod hostile;
 mod page;
 mod programs;

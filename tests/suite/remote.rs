@@ -542,6 +542,7 @@ fn memory_is_bounded() {
 }
 
 /// Archives whose decoders want to keep a lot: within the bound they are taken, beyond it refused before it is taken.
+// attack: 68 wall archive-windows
 #[test]
 fn windows_of_archives_are_bounded() {
     let root = Root::empty();
