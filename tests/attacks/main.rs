@@ -10,12 +10,12 @@
 #[allow(dead_code)]
 mod support;
 
+mod archives;
+mod hostile;
 #[allow(dead_code)]
 mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
 mod network;
-mod archives;
-mod hostile;
 mod page;
 mod programs;
