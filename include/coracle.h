@@ -411,6 +411,25 @@ void coracle_close(coracle *c);
 coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 
 /**
+ * What removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
+ *
+ * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. What they belonged to (a container, a
+ * volume, a layer) is gone. Every open tries again, and so does coracle_sweep.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_leftovers(coracle *c, char **out_json, coracle_error **err);
+
+/**
+ * Removes what programs that ended, and removals, left in the root, as each open does.
+ *
+ * *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
+
+/**
  * Versions of the library, the API, the kernel.
  *
  * *out_json: the document of GET /version; free it with coracle_free.

@@ -151,6 +151,7 @@ impl Globals {
 pub fn opened(options: Options) -> Result<Engine, Failure> {
     let engine = Engine::open_with(options)?;
     engine.damage_at_open().iter().for_each(|found| complain!("WARNING: {found}"));
+    engine.leftover_lines().iter().for_each(|line| complain!("WARNING: {line}"));
     Ok(engine)
 }
 

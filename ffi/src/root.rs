@@ -136,6 +136,43 @@ pub unsafe extern "C" fn coracle_info(
     })
 }
 
+/// What removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
+///
+/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. What they belonged to (a container, a
+/// volume, a layer) is gone. Every open tries again, and so does coracle_sweep.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_leftovers(
+    c: *mut coracle,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().leftovers())?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Removes what programs that ended, and removals, left in the root, as each open does.
+///
+/// *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_sweep(
+    c: *mut coracle,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        out.give_json(&root.engine().sweep()?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
 /// Versions of the library, the API, the kernel.
 ///
 /// *out_json: the document of GET /version; free it with coracle_free.

@@ -40,6 +40,10 @@ walls! {
     BuildWords "build-words" "What variables of a build file become is bounded, a word and in all.";
     ImageHealth "image-health" "An image's health check is checked as a request's is.";
     LargeEvents "large-events" "An event that is too large is cut, and never fails what was done.";
+    FewDescriptors "few-descriptors" "A walk over a tree keeps few descriptors, however deep the tree is.";
+    FlagsLifted "flags-lifted" "What is removed loses the flags that keep it.";
+    OpensRegardless "opens-regardless" "What cannot be removed keeps nobody from opening the root.";
+    BoundFiles "bound-files" "Files that a container can write are compared by their beginning alone.";
 }
 
 #[cfg(not(feature = "attacks"))]

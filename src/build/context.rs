@@ -5,6 +5,7 @@ use crate::buildfile::Patterns;
 use crate::container::extract;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::Building;
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
 use crate::op::Op;
 use std::cell::OnceCell;
@@ -130,7 +131,7 @@ pub(super) fn take_away(root: &OwnedFd, build_file: Option<&str>) -> Result<()> 
         let path = resolve(root, own)?;
         if patterns.ignores(path.trim_start_matches('/')) {
             let (above, last) = split(&path);
-            tree::remove_tree(open_dir(root, above)?.as_fd(), last)?;
+            remove_tree(open_dir(root, above)?.as_fd(), last)?;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use crate::container::extract;
 use crate::error::{Error, Result};
 use crate::image::archive_reader::{Room, TarReader, Unrecorded, decompressed};
 use crate::image::{Digest, Hasher};
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Stat};
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,7 +79,7 @@ impl Build<'_> {
         let done = work(&root);
         // The mount goes with its last descriptor, and only then the directory is a layer's.
         drop(root);
-        tree::remove_tree(stage.dir.as_fd(), "work")?;
+        remove_tree(stage.dir.as_fd(), "work")?;
         if let Err(error) = done {
             self.building.discard(&name)?;
             return Err(error);

@@ -4,6 +4,7 @@
 use crate::container::Wanted;
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Stat, Time};
 use crate::op::Op;
 use std::collections::HashMap;
@@ -235,7 +236,7 @@ fn make_way(dir: BorrowedFd<'_>, name: &[u8], for_dir: bool) -> Result<()> {
     match tree::stat_at(dir, name)? {
         None => Ok(()),
         Some(there) if there.is_dir() && for_dir => Ok(()),
-        Some(_) => tree::remove_tree(dir, name),
+        Some(_) => remove_tree(dir, name),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::container::spec::{parse_signal, signal_exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::kernel::process;
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::open_dir;
 use crate::launch::cgroup::{Hierarchies, Live};
 use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, late, request, spawn, start};
@@ -22,8 +23,8 @@ use config::Config;
 use coracle_monitor::wire::*;
 use sha2::{Digest, Sha256};
 use std::fs::DirBuilder;
-use std::io::ErrorKind::NotFound;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -133,9 +134,10 @@ impl Place {
         // Not there where it went with the bundle, or the creation did not come so far.
         let work = std::fs::read_link(self.work()).unwrap_or_else(|_| self.work());
         for dir in [&work, &self.dir] {
-            match std::fs::remove_dir_all(dir) {
-                Err(e) if e.kind() != NotFound => return Err(Error::io(format_args!("remove {}", dir.display()), &e)),
-                _ => {}
+            if let (Some(parent), Some(name)) = (dir.parent(), dir.file_name())
+                && parent.exists()
+            {
+                remove_tree(open_dir(parent)?.as_fd(), name.as_bytes())?;
             }
         }
         Ok(())

@@ -2,8 +2,14 @@
 
 use super::{Containers, Found};
 use crate::error::{Error, Result};
+use crate::kernel::remove::remove_tree;
+use crate::kernel::tree;
+use crate::walls::Wall;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory (mode 0700) and those above it, if missing.
@@ -32,17 +38,12 @@ pub(super) fn remove_known(dir: &Path, files: &[&str], dirs: &[&str]) -> Result<
 
 /// Removes a tree; one that is not there is removed already, and so is what another program removes at the same time.
 pub(super) fn remove(dir: &Path) -> Result<()> {
-    let mut tries = 10;
-    loop {
-        match std::fs::remove_dir_all(dir) {
-            Ok(()) => return Ok(()),
-            // Of the tree itself or of something in it.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !dir.exists() => return Ok(()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            // A monitor that has ended may still be compressing its log, for as long as it finds the directory.
-            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty && tries > 0 => tries -= 1,
-            Err(e) => return Err(Error::io(format_args!("remove {}", dir.display()), &e)),
-        }
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(Error::internal(format!("{} cannot be removed", dir.display())));
+    };
+    match tree::open_dir(parent) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        parent => remove_tree(parent?.as_fd(), name.as_bytes()),
     }
 }
 
@@ -69,21 +70,40 @@ pub(super) fn open(dir: &Path) -> Result<File> {
         .map_err(|e| Error::io(format_args!("open {}", dir.display()), &e))
 }
 
-/// Writes a small file, if its content differs.
+/// Writes a small file, if its content differs. The container has it bound, and may have written anything into it: of
+/// what is there no more is read than what is to be there.
 pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     let write = || {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)?;
+        let mut file = open_bound(path)?;
+        let (wanted, length) = (content.len() as u64, file.metadata()?.len());
+        let most = if Wall::BoundFiles.stands() { wanted + 1 } else { u64::MAX };
         let mut old = Vec::new();
-        std::io::Read::read_to_end(&mut file, &mut old)?;
-        if old == content.as_bytes() {
+        file.by_ref().take(most).read_to_end(&mut old)?;
+        if length == wanted && old == content.as_bytes() {
             return Ok(());
         }
         // In place, and never empty in between: a container may be reading it.
-        std::os::unix::fs::FileExt::write_all_at(&file, content.as_bytes(), 0)?;
+        file.write_all_at(content.as_bytes(), 0)?;
         // A change of length costs the file system more than the rest.
-        if old.len() > content.len() { file.set_len(content.len() as u64) } else { Ok(()) }
+        if length > wanted { file.set_len(wanted) } else { Ok(()) }
     };
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
+}
+
+/// Opens a file that a container has bound for writing, whatever flags the container gave it.
+fn open_bound(path: &Path) -> std::io::Result<File> {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).create(true).truncate(false).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+    match how.open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            let frozen = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+            match tree::unfreeze(frozen.as_fd()) {
+                Ok(true) => how.open(path),
+                _ => Err(error),
+            }
+        }
+        opened => opened,
+    }
 }
 
 /// Writes a program that anyone may run, if its content differs.

@@ -55,7 +55,7 @@ use crate::op::Op;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, Now, States};
-use crate::store::{Db, Flush, Kept};
+use crate::store::{Db, Flush, Kept, Leftovers};
 use crate::time::now_ns;
 use crate::volume::Volumes;
 use coracle_monitor::wire::STATUS_STARTING;
@@ -90,6 +90,8 @@ pub(crate) struct Containers {
     overview: Kept<overview::Overview>,
     /// When exec instances that ended long ago were looked for last.
     swept: Mutex<Option<Instant>>,
+    /// Directories that removals could not remove.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// A container as found: its row, its spec, what it does now.
@@ -140,6 +142,7 @@ impl Containers {
             specs: specs::Specs::default(),
             overview: Kept::default(),
             swept: Mutex::default(),
+            leftovers: Leftovers::default(),
         };
         all.recover()?;
         Ok(all)

@@ -4,7 +4,7 @@ use super::spec::{self, RestartPolicy};
 use super::{Containers, Found, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
-use crate::kernel::process;
+use crate::kernel::{process, quota};
 use crate::launch::cgroup::Live;
 use crate::store::containers as table;
 use crate::store::states::Now;
@@ -68,8 +68,9 @@ impl Containers {
         Ok(())
     }
 
-    /// Removes directories that belong to nobody: of creations that were cut short, and of removals.
-    fn sweep(&self) -> Result<()> {
+    /// Removes directories that belong to nobody: of creations that were cut short, and of removals. What cannot be
+    /// removed now is noted.
+    pub(crate) fn sweep(&self) -> Result<()> {
         let parents = [self.root.join("containers"), self.run.join("c")];
         let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
         // After the directories: whose row came between the two looks is known.
@@ -77,7 +78,9 @@ impl Containers {
         for (parent, names) in parents.iter().zip(found) {
             for id in names.iter().filter(|id| !known.contains(*id)) {
                 if self.is_nobodys(id)? {
-                    dirs::remove(&parent.join(id))?;
+                    let dir = parent.join(id);
+                    let project = quota::project_of(&dir.join("upper")).ok().filter(|project| *project != 0);
+                    self.remove_dir(dir, project, dirs::remove)?;
                 }
             }
         }

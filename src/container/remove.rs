@@ -9,6 +9,7 @@ use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT, STATUS_PAUSED, STATUS_RESTARTING};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Containers {
@@ -25,7 +26,9 @@ impl Containers {
                 if how.volumes {
                     self.remove_volumes(&found.spec)?;
                 }
-                return self.event(&found, "destroy", &[]);
+                let left = self.leftovers.said_of(&[&self.dir(&found.row.id), &self.run_dir(&found.row.id)]);
+                let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
+                return self.event(&found, "destroy", &extras);
             }
             if !how.force {
                 let (state, first) = match found.now.state.status {
@@ -95,14 +98,29 @@ impl Containers {
         let project = self.storage_project(&row.id, &found.spec);
         // Whoever waits for its start need not wait any longer: the streams end.
         drop(self.parked_sessions(&row.id));
-        dirs::remove_known(&self.run_dir(&row.id), &[], &[])?;
+        self.remove_dir(self.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
         let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
-        dirs::remove_known(&self.dir(&row.id), &files, &["upper", "work/work", "work"])?;
-        self.free_storage(project);
+        let dirs = ["upper", "work/work", "work"];
+        self.remove_dir(self.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;
         // On a disk that was full: the next removal needs room, too.
         self.db.restock();
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
+    }
+
+    /// Removes a directory of a container that is gone, and frees the project that bounded it. What cannot be removed is
+    /// noted, and its project goes on to bound it.
+    pub(super) fn remove_dir(
+        &self,
+        dir: PathBuf,
+        project: Option<u32>,
+        remove: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
+        let removed = remove(&dir);
+        if removed.is_ok() {
+            self.free_storage(project);
+        }
+        self.leftovers.note(dir, removed)
     }
 
     /// Renames a container.

@@ -21,7 +21,7 @@ use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
-use crate::model::AttachStreams;
+use crate::model::{AttachStreams, Leftover};
 use crate::store::Db;
 use crate::volume::Volumes;
 use std::os::fd::OwnedFd;
@@ -88,6 +88,37 @@ impl Engine {
     /// again, and warns of what it finds.
     pub fn damage_at_open(&self) -> &[String] {
         &self.0.damage
+    }
+}
+
+/// How many leftovers are told one by one where a line is written for each.
+const LEFTOVERS_TOLD: usize = 8;
+
+impl Engine {
+    /// What removals through this engine, and its open, could not remove, with the reasons: an immutable file, a mount in
+    /// the way. What it belonged to (a container, a volume, a layer) is gone; every open tries again, and so does
+    /// [`Engine::sweep`].
+    pub fn leftovers(&self) -> Vec<Leftover> {
+        let (images, volumes, containers) = (&self.0.images, &self.0.volumes, &self.0.containers);
+        [images.leftovers(), volumes.leftovers.all(), containers.leftovers.all()].concat()
+    }
+
+    /// Removes what programs that ended, and removals, left in the root, as each open does; answers what stays.
+    pub fn sweep(&self) -> Result<Vec<Leftover>> {
+        self.0.images.sweep(&self.0.options)?;
+        self.0.volumes.sweep()?;
+        self.0.containers.sweep()?;
+        Ok(self.leftovers())
+    }
+
+    /// [`Engine::leftovers`] as lines for people: the first ones, and how many more there are.
+    pub fn leftover_lines(&self) -> Vec<String> {
+        let all = self.leftovers();
+        let mut lines: Vec<String> = all.iter().take(LEFTOVERS_TOLD).map(ToString::to_string).collect();
+        if let Some(more) = all.len().checked_sub(LEFTOVERS_TOLD).filter(|more| *more > 0) {
+            lines.push(format!("{more} more files or directories are left of what was removed"));
+        }
+        lines
     }
 }
 

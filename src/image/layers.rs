@@ -12,8 +12,9 @@ use super::decompress::Gate;
 use super::digest::Digest;
 use super::layer::{Room, Stage, recipe};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Lock};
-use crate::store::Durability;
+use crate::store::{Durability, Leftovers};
 use std::collections::HashSet;
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,6 +34,8 @@ pub(crate) struct Layers {
     tmp: OwnedFd,
     durability: Durability,
     pub(super) room: Room,
+    /// Staging directories that could not be removed.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// The exclusive right to move layers in and out. Ends when dropped.
@@ -51,7 +54,8 @@ impl Layers {
             made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
             tree::open_dir(&path)
         };
-        Ok(Layers { root: root.to_owned(), layers: open(LAYERS)?, tmp: open(TMP)?, durability, room })
+        let (layers, tmp, leftovers) = (open(LAYERS)?, open(TMP)?, Leftovers::default());
+        Ok(Layers { root: root.to_owned(), layers, tmp, durability, room, leftovers })
     }
 
     /// The unpacked tree of a layer, for an overlay mount.
@@ -120,22 +124,15 @@ impl Layers {
     }
 
     /// Removes what programs that ended left: their staging directories, and layers that `known` does not have.
-    /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes.
+    /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes. What cannot be
+    /// removed now is noted.
     pub(crate) fn sweep(&self, known: impl FnOnce() -> Result<HashSet<Digest>>, parts_limit: u64) -> Result<()> {
         let gate = self.reopen(TMP)?;
         if tree::lock(gate.as_fd(), Lock::TryExclusive)? {
             let names = tree::names(self.tmp.as_fd())?;
-            for name in &names {
-                if !name.starts_with(PREFIX.as_bytes()) {
-                    continue;
-                }
-                let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
-                    Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
-                    other => other?,
-                };
-                if tree::lock(dir.as_fd(), Lock::TryExclusive)? {
-                    tree::remove_tree(self.tmp.as_fd(), name)?;
-                }
+            for name in names.iter().filter(|name| name.starts_with(PREFIX.as_bytes())) {
+                let place = self.staged_at(&String::from_utf8_lossy(name));
+                self.leftovers.note(place, self.sweep_one(name))?;
             }
             self.sweep_parts(names, parts_limit)?;
         }
@@ -152,6 +149,22 @@ impl Layers {
             moving.remove(&orphans)?;
         }
         Ok(())
+    }
+
+    /// Removes one staging directory, where nobody is at work in it.
+    fn sweep_one(&self, name: &[u8]) -> Result<()> {
+        let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            other => other?,
+        };
+        match tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+            true => remove_tree(self.tmp.as_fd(), name),
+            false => Ok(()),
+        }
+    }
+
+    fn staged_at(&self, name: &str) -> PathBuf {
+        self.root.join(TMP).join(name)
     }
 
     fn reopen(&self, name: &str) -> Result<OwnedFd> {
@@ -242,7 +255,7 @@ impl Staging<'_> {
 
     /// Takes away what was staged under a name.
     pub(crate) fn forget(&self, name: &str) -> Result<()> {
-        tree::remove_tree(self.dir.as_fd(), name)
+        remove_tree(self.dir.as_fd(), name)
     }
 
     /// Its name in `tmp/`: whoever finds no such directory knows that its maker is gone.
@@ -252,12 +265,12 @@ impl Staging<'_> {
 
     /// Where it lies.
     pub(crate) fn path(&self) -> PathBuf {
-        self.layers.root.join(TMP).join(&self.name)
+        self.layers.staged_at(&self.name)
     }
 
     /// Removes a directory of [`Staging::layer`] that is not needed any more.
     pub(crate) fn discard(&self, name: &str) -> Result<()> {
-        tree::remove_tree(self.dir.as_fd(), name)
+        remove_tree(self.dir.as_fd(), name)
     }
 
     /// Everything staged so far is on disk, as far as the engine's durability asks.
@@ -273,13 +286,14 @@ impl Staging<'_> {
     }
 
     fn clear(&self) -> Result<()> {
-        tree::remove_tree(self.layers.tmp.as_fd(), &self.name)
+        let removed = remove_tree(self.layers.tmp.as_fd(), &self.name);
+        self.layers.leftovers.note(self.path(), removed)
     }
 }
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now, the next opener sweeps.
+        // What cannot be removed now is noted, and the next opener sweeps it.
         let _ = self.clear();
     }
 }

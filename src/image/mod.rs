@@ -77,7 +77,7 @@ pub(crate) use remove::ImageUser;
 
 use crate::error::{Error, Result};
 use crate::hex::{is_hex, is_hex_id};
-use crate::model::{Event, Progress, StringMap};
+use crate::model::{Event, Leftover, Progress, StringMap};
 use crate::options::Options;
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use crate::store::{Db, Flush};
@@ -133,10 +133,20 @@ impl Images {
             pending: Mutex::default(),
         };
         images.collect()?;
-        let known = || images.known_layers()?.into_iter().map(Ok).collect();
-        images.layers.sweep(known, options.registry.parts_limit)?;
+        images.sweep(options)?;
         images.end_lost_leases()?;
         Ok(images)
+    }
+
+    /// Removes what programs that ended left half done, as far as it can be.
+    pub(crate) fn sweep(&self, options: &Options) -> Result<()> {
+        let known = || self.known_layers()?.into_iter().map(Ok).collect();
+        self.layers.sweep(known, options.registry.parts_limit)
+    }
+
+    /// What could not be removed.
+    pub(crate) fn leftovers(&self) -> Vec<Leftover> {
+        self.layers.leftovers.all()
     }
 
     fn known_layers(&self) -> Result<Vec<Digest>> {

@@ -17,6 +17,7 @@ pub(crate) mod probe;
 pub(crate) mod process;
 #[allow(unsafe_code)]
 pub(crate) mod quota;
+pub(crate) mod remove;
 pub(crate) mod shared_watch;
 pub(crate) mod signal;
 #[allow(unsafe_code)]
@@ -25,4 +26,6 @@ pub(crate) mod socket;
 pub(crate) mod thread;
 #[allow(unsafe_code)]
 pub(crate) mod tree;
+#[allow(dead_code)]
+pub(crate) mod walk;
 pub(crate) mod watch;

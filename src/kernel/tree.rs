@@ -401,33 +401,6 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     Ok(link.into_os_string().into_vec())
 }
 
-/// Removes `name` of `dir` with everything below it; not there is no error.
-///
-/// Links are removed, not followed. Trees of any depth are removed with few open descriptors: what lies deep is moved
-/// up to the top first.
-pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
-    let name = name.as_ref();
-    match unlink_at(dir, name) {
-        Ok(()) => return Ok(()),
-        Err(error) => match error.raw_os_error() {
-            Some(libc::ENOENT) => return Ok(()),
-            // What unlink says of a directory: EISDIR on Linux, EPERM where the file system follows POSIX.
-            Some(libc::EISDIR | libc::EPERM) => {}
-            _ => return Err(error),
-        },
-    }
-    let top = open_dir_at(dir, name)?;
-    let mut lifted = 0;
-    clear(top.as_fd(), top.as_fd(), 0, &mut lifted)?;
-    // Directories that were moved up stand now at the top; clearing them may move up others.
-    while !names(top.as_fd())?.is_empty() {
-        clear(top.as_fd(), top.as_fd(), 0, &mut lifted)?;
-    }
-    rmdir_at(dir, name)
-}
-
-const REMOVE_DEPTH: usize = 32;
-
 /// Directories in directories that are gone into with a descriptor (or two) for each.
 const MAX_DEPTH: usize = 300;
 
@@ -441,28 +414,6 @@ pub(crate) fn check_depth(path: &[u8]) -> Result<()> {
     Err(Error::invalid(format!("{start}...: more than {MAX_DEPTH} directories in one another")))
 }
 
-fn clear(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: usize, lifted: &mut u64) -> Result<()> {
-    for (name, is_dir) in entries(dir)? {
-        if !is_dir {
-            unlink_at(dir, &name)?;
-        } else if depth >= REMOVE_DEPTH {
-            // A name that no earlier lift used; a file of that name at the top only makes the next number be tried.
-            loop {
-                *lifted += 1;
-                match rename_at(dir, &name, top, format!("lifted-{lifted}")) {
-                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                    other => break other?,
-                }
-            }
-        } else {
-            let child = open_dir_at(dir, &name)?;
-            clear(top, child.as_fd(), depth + 1, lifted)?;
-            rmdir_at(dir, &name)?;
-        }
-    }
-    Ok(())
-}
-
 /// Names and whether they are directories, without `.` and `..`.
 pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     // A second open file, so that the caller's read position stays; "." of an open directory is no link.
@@ -470,20 +421,81 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     let fd =
         unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
     let fd = owned(fd, "open", "a directory")?;
-    let mut list = Vec::new();
-    for entry in nix::dir::Dir::from_fd(fd).map_err(|e| Error::os("read a directory", e as i32))? {
-        let entry = entry.map_err(|e| Error::os("read a directory", e as i32))?;
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
-            continue;
-        }
-        let is_dir = match entry.file_type() {
-            Some(kind) => kind == nix::dir::Type::Directory,
-            None => stat_at(dir, name)?.is_some_and(|s| s.is_dir()),
+    let mut found = Vec::new();
+    each_name(fd.as_fd(), &mut Vec::new(), &mut |name, is_dir| found.push((name.to_vec(), is_dir)))?;
+    let known = |(name, is_dir): (Vec<u8>, Option<bool>)| {
+        let is_dir = match is_dir {
+            Some(is_dir) => is_dir,
+            None => stat_at(dir, &name)?.is_some_and(|stat| stat.is_dir()),
         };
-        list.push((name.to_vec(), is_dir));
+        Ok((name, is_dir))
+    };
+    found.into_iter().map(known).collect()
+}
+
+/// Tells the names of a directory that nobody has read from yet, and which are directories where the file system says
+/// so; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve again.
+pub(crate) fn each_name(
+    dir: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    tell: &mut dyn FnMut(&[u8], Option<bool>),
+) -> Result<()> {
+    /// Where the length and the kind of a `linux_dirent64` stand, and where its name begins.
+    const LENGTH: usize = 16;
+    const KIND: usize = 18;
+    const NAME: usize = 19;
+    buffer.resize(32 << 10, 0);
+    loop {
+        // SAFETY: the buffer lives over the call, and the length is its own.
+        let got = unsafe { libc::syscall(libc::SYS_getdents64, dir.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) };
+        let mut rest = match usize::try_from(got) {
+            Ok(0) => return Ok(()),
+            Ok(length) => &buffer[..length],
+            Err(_) if errno() == libc::EINTR => continue,
+            // Removed since it was opened.
+            Err(_) if errno() == libc::ENOENT => return Ok(()),
+            Err(_) => return Err(Error::os("read a directory", errno())),
+        };
+        while rest.len() > NAME {
+            let length = usize::from(u16::from_ne_bytes([rest[LENGTH], rest[LENGTH + 1]]));
+            if length <= NAME || length > rest.len() {
+                return Err(Error::internal("the kernel told a directory in another form"));
+            }
+            let (entry, after) = rest.split_at(length);
+            let name = entry[NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
+            if !matches!(name, b"" | b"." | b"..") {
+                let is_dir = (entry[KIND] != libc::DT_UNKNOWN).then_some(entry[KIND] == libc::DT_DIR);
+                tell(name, is_dir);
+            }
+            rest = after;
+        }
     }
-    Ok(list)
+}
+
+/// Whether what was there a moment ago is gone, or is something else now: others go on meanwhile.
+pub(crate) fn is_elsewhere(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+}
+
+/// Takes the flags that keep a file or directory from being changed or removed away; answers whether it had one.
+pub(crate) fn unfreeze(fd: BorrowedFd<'_>) -> Result<bool> {
+    /// `FS_IMMUTABLE_FL` and `FS_APPEND_FL` of linux/fs.h.
+    const FROZEN: libc::c_int = 0x10 | 0x20;
+    let mut flags: libc::c_int = 0;
+    // SAFETY: the kernel writes one int there, which lives over the call.
+    let got = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_GETFLAGS as _, &raw mut flags) };
+    // A file system without such flags has none set.
+    if got < 0 || flags & FROZEN == 0 {
+        return Ok(false);
+    }
+    flags &= !FROZEN;
+    // SAFETY: the kernel reads one int there, which lives over the call.
+    done(
+        unsafe { libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_SETFLAGS as _, &raw const flags) },
+        "change the flags",
+        c"",
+    )?;
+    Ok(true)
 }
 
 fn single(name: impl AsRef<[u8]>) -> Result<CString> {

@@ -23,5 +23,21 @@ pub struct Version {
     pub build_time: String,
 }
 
+/// A file or directory of the root that a removal could not remove.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Leftover {
+    /// Where it lies.
+    pub path: String,
+    /// Why it is there, in one line.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is left of something that was removed: {}", self.path, self.reason)
+    }
+}
+
 /// Answer of info: a document whose keys are the specification's.
 pub type Info = BTreeMap<String, serde_json::Value>;

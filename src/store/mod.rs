@@ -10,12 +10,14 @@ pub(crate) mod containers;
 mod flush;
 pub(crate) mod images;
 mod kept;
+mod leftovers;
 pub(crate) mod links;
 pub(crate) mod networks;
 pub(crate) mod states;
 pub(crate) mod volumes;
 
 pub(crate) use kept::Kept;
+pub(crate) use leftovers::Leftovers;
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;

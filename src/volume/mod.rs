@@ -13,10 +13,11 @@ pub(crate) use options::{Source, check as check_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::kernel::mount;
+use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Lock};
 use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList, VolumeOptions};
 use crate::store::volumes::{self as table, VolumeRow};
-use crate::store::{Db, Durability, Flush};
+use crate::store::{Db, Durability, Flush, Leftovers};
 use regex_lite::Regex;
 use rusqlite::Transaction;
 use std::fs::DirBuilder;
@@ -39,6 +40,8 @@ pub(crate) struct Volumes {
     db: Arc<Db>,
     journal: Arc<Journal>,
     durability: Durability,
+    /// Staging directories that could not be removed.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// A volume that a container is about to use: see [`Volumes::stage`].
@@ -75,8 +78,8 @@ impl Volumes {
             made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
             tree::open_dir(&path)
         };
-        let volumes =
-            Volumes { root: root.to_owned(), dir: open("volumes")?, tmp: open("tmp")?, db, journal, durability };
+        let (dir, tmp, leftovers) = (open("volumes")?, open("tmp")?, Leftovers::default());
+        let volumes = Volumes { root: root.to_owned(), dir, tmp, db, journal, durability, leftovers };
         volumes.sweep()?;
         Ok(volumes)
     }
@@ -115,7 +118,7 @@ impl Volumes {
         self.shown(&self.row(name)?)
     }
 
-    /// Removes a volume that no container uses.
+    /// Removes a volume that no container uses. Of what cannot be removed its event says so.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         let staging = self.staging()?;
         self.db.write(Flush::Durable, |tx| {
@@ -125,8 +128,11 @@ impl Volumes {
                 other => other,
             }
         })?;
-        drop(staging);
-        self.event("destroy", name, &[])
+        let place = self.staged_at(&staging.name);
+        staging.clear()?;
+        let left = self.leftovers.said_of(&[&place]);
+        let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
+        self.event("destroy", name, &extras)
     }
 
     /// What a container mounts for a volume.
@@ -352,13 +358,18 @@ impl Volumes {
         Ok(Staging { volumes: self, name, dir })
     }
 
+    fn staged_at(&self, name: &str) -> PathBuf {
+        self.root.join("tmp").join(name)
+    }
+
     /// The lock of `tmp/`: held shared while a staging directory is made, exclusively by a sweeper.
     fn gate(&self) -> Result<OwnedFd> {
         tree::open_dir(&self.root.join("tmp"))
     }
 
-    /// Removes what programs that ended left in `tmp/`; a volume in it that has a row and no directory goes back.
-    fn sweep(&self) -> Result<()> {
+    /// Removes what programs that ended left in `tmp/`; a volume in it that has a row and no directory goes back. What
+    /// cannot be put right now is noted.
+    pub(crate) fn sweep(&self) -> Result<()> {
         let gate = self.gate()?;
         if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
             return Ok(());
@@ -367,28 +378,34 @@ impl Volumes {
             if !name.starts_with(PREFIX.as_bytes()) {
                 continue;
             }
-            let dir = match tree::open_dir_at(self.tmp.as_fd(), &name) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
-                other => other?,
-            };
-            if !tree::lock(dir.as_fd(), Lock::TryExclusive)? {
-                continue;
-            }
-            self.db.write(Flush::Durable, |tx| {
-                for volume in tree::names(dir.as_fd())? {
-                    let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
-                    if known.flatten().is_some() {
-                        match tree::rename_at(dir.as_fd(), &volume, self.dir.as_fd(), &volume) {
-                            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                            other => other?,
-                        }
-                    }
-                }
-                Ok(())
-            })?;
-            tree::remove_tree(self.tmp.as_fd(), &name)?;
+            let place = self.staged_at(&String::from_utf8_lossy(&name));
+            self.leftovers.note(place, self.sweep_one(&name))?;
         }
         Ok(())
+    }
+
+    /// Puts right one staging directory, where nobody is at work in it.
+    fn sweep_one(&self, name: &[u8]) -> Result<()> {
+        let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            other => other?,
+        };
+        if !tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+            return Ok(());
+        }
+        self.db.write(Flush::Durable, |tx| {
+            for volume in tree::names(dir.as_fd())? {
+                let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
+                if known.flatten().is_some() {
+                    match tree::rename_at(dir.as_fd(), &volume, self.dir.as_fd(), &volume) {
+                        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                        other => other?,
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        remove_tree(self.tmp.as_fd(), name)
     }
 }
 
@@ -399,10 +416,17 @@ struct Staging<'a> {
     dir: OwnedFd,
 }
 
+impl Staging<'_> {
+    fn clear(&self) -> Result<()> {
+        let removed = remove_tree(self.volumes.tmp.as_fd(), &self.name);
+        self.volumes.leftovers.note(self.volumes.staged_at(&self.name), removed)
+    }
+}
+
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now, the next opener sweeps.
-        let _ = tree::remove_tree(self.volumes.tmp.as_fd(), &self.name);
+        // What cannot be removed now is noted, and the next opener sweeps it.
+        let _ = self.clear();
     }
 }
 

@@ -19,3 +19,4 @@ mod kernel;
 mod network;
 mod page;
 mod programs;
+mod trees;

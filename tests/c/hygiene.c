@@ -763,6 +763,10 @@ static void every_function(char **argv) {
     FREE(json);
     LEAVES(OK(coracle_engine_version(engine, &json, &err)));
     FREE(json);
+    LEAVES(OK(coracle_leftovers(engine, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_sweep(engine, &json, &err)));
+    FREE(json);
     errors(engine);
     images(engine, argv[3], &image);
     containers(engine, image);

@@ -33,6 +33,8 @@ static void every_function(coracle *c, int32_t code) {
     int32_t number = 7;
     STATUS(code, coracle_info(c, &s, &err));
     STATUS(code, coracle_engine_version(c, &s, &err));
+    STATUS(code, coracle_leftovers(c, &s, &err));
+    STATUS(code, coracle_sweep(c, &s, &err));
     STATUS(code, coracle_container_list(c, NULL, &s, &err));
     STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, &err));
     STATUS(code, coracle_container_inspect(c, "x", 0, &s, &err));

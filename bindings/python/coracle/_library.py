@@ -79,6 +79,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ref": (_h, [_h]),
     "close": (None, [_h]),
     "info": (c_int32, [_h, _out_s, _err]),
+    "leftovers": (c_int32, [_h, _out_s, _err]),
+    "sweep": (c_int32, [_h, _out_s, _err]),
     "engine_version": (c_int32, [_h, _out_s, _err]),
     "request": (c_int32, [_h, _s, _s, _s, _s, c_size_t, _h, _out_i, _out_h, _err]),
     "submit": (c_int32, [_h, _s, _s, _s, _s, c_size_t, _h, _err]),

@@ -41,6 +41,14 @@ class Engine:
         """The document of GET /info."""
         return call_json("info", self.pointer)  # type: ignore[no-any-return]
 
+    def leftovers(self) -> list[dict[str, Any]]:
+        """What removals could not remove: "Path" and "Reason" of each. Every open tries again."""
+        return call_json("leftovers", self.pointer)  # type: ignore[no-any-return]
+
+    def sweep(self) -> list[dict[str, Any]]:
+        """Tries again to remove what removals left; what stays, as of leftovers()."""
+        return call_json("sweep", self.pointer)  # type: ignore[no-any-return]
+
     def version(self) -> dict[str, Any]:
         """The document of GET /version."""
         return call_json("engine_version", self.pointer)  # type: ignore[no-any-return]

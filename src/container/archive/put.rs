@@ -11,6 +11,7 @@ use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_reader::{Entry, Kind, Later, LaterDir, Room, TarReader, decompressed};
 use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::remove::remove_tree;
 use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
 use crate::op::Op;
@@ -231,7 +232,7 @@ impl Put<'_> {
             // The directories that are kept open may lie in it.
             self.last = None;
         }
-        tree::remove_tree(parent, name)
+        remove_tree(parent, name)
     }
 
     /// The directory of the archive's path `path`, made with those above it where it is missing.

@@ -1,0 +1,42 @@
+//! What a removal could not remove, and why: noted by who tried, told by `info`, and tried again by every open.
+
+use crate::error::Result;
+use crate::model::Leftover;
+use crate::walls::Wall;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The leftovers that one opened root knows of, with the reasons.
+#[derive(Default)]
+pub(crate) struct Leftovers(Mutex<BTreeMap<PathBuf, String>>);
+
+impl Leftovers {
+    /// Takes how the removal of `path` went. What stays is told and tried again, which is no error of who removed: the
+    /// object that it belonged to is gone, and nothing finds it any more.
+    pub(crate) fn note(&self, path: PathBuf, removed: Result<()>) -> Result<()> {
+        match removed {
+            Ok(()) => drop(self.0.lock().remove(&path)),
+            Err(error) if !Wall::OpensRegardless.stands() => return Err(error),
+            Err(error) => drop(self.0.lock().insert(path, error.message().to_owned())),
+        }
+        Ok(())
+    }
+
+    /// What is there still; others may have removed something meanwhile.
+    pub(crate) fn all(&self) -> Vec<Leftover> {
+        let mut all = self.0.lock();
+        all.retain(|path, _| path.symlink_metadata().is_ok());
+        let told = |(path, reason): (&PathBuf, &String)| Leftover {
+            path: path.to_string_lossy().into_owned(),
+            reason: reason.clone(),
+        };
+        all.iter().map(told).collect()
+    }
+
+    /// What an event says of these paths: the first that is left, and why.
+    pub(crate) fn said_of(&self, paths: &[&Path]) -> Option<String> {
+        let all = self.0.lock();
+        paths.iter().find_map(|path| all.get(*path).map(|reason| format!("{}: {reason}", path.display())))
+    }
+}
