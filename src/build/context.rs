@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::image::Building;
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
+use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
-use std::cell::OnceCell;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -35,70 +35,52 @@ pub(super) fn stage_directory(building: &Building<'_>, from: &OwnedFd, op: Optio
     let (_, stage) = building.directory()?;
     let patterns = ignored(from)?;
     let copier = Copier { owner: Some((0, 0)), mode: None, op };
-    Walk { copier, patterns }.below(from.as_fd(), &Lazy::Made(stage.dir.as_fd()), &mut String::new())?;
+    copy(from.as_fd(), stage.dir.as_fd(), &copier, &patterns)?;
     Ok(Rc::new(stage.dir))
 }
 
-struct Walk<'a> {
-    copier: Copier<'a>,
-    patterns: Patterns,
-}
-
-/// A directory of the copy; one that is ignored is made only for what is not ignored in it.
-enum Lazy<'a> {
-    Made(BorrowedFd<'a>),
-    Wanted { above: &'a Lazy<'a>, name: &'a [u8], made: OnceCell<OwnedFd> },
-}
-
-impl Lazy<'_> {
-    fn fd(&self) -> Result<BorrowedFd<'_>> {
-        match self {
-            Lazy::Made(fd) => Ok(*fd),
-            Lazy::Wanted { above, name, made } => match made.get() {
-                Some(fd) => Ok(fd.as_fd()),
-                None => {
-                    let above = above.fd()?;
-                    tree::mkdir_at(above, name, 0o755)?;
-                    let fd = tree::open_dir_at(above, name)?;
-                    Ok(made.get_or_init(|| fd).as_fd())
-                }
-            },
+/// Copies all that is not ignored. A directory that is ignored is made only for what is not ignored in it.
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, copier: &Copier<'_>, patterns: &Patterns) -> Result<()> {
+    let mut walk = Walk::new(from, Order::AsRead, Mounts::Crossed)?;
+    let mut made = Chain::new(to, Mounts::Crossed);
+    let mut stats = Vec::new();
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            let copy = if made.depth() > walk.depth() { made.leave()? } else { None };
+            if let (Some(stat), Some(copy), Some(original)) = (stats.pop(), copy, walk.left()) {
+                copier.finish(copy.as_fd(), original, &stat)?;
+            }
+            continue;
+        }
+        let Some(stat) = walk.stat()? else { continue };
+        check_path(walk.path())?;
+        let ignored = patterns.ignores(&String::from_utf8_lossy(walk.path()));
+        if !stat.is_dir() {
+            if !ignored {
+                make(&mut made, walk.path(), walk.depth())?;
+                copier.one(walk.dir()?, walk.name(), made.here()?, walk.name(), &stat)?;
+            }
+        } else if (!ignored || patterns.has_exceptions())
+            && let Some(dir) = walk.open()?
+        {
+            if !ignored {
+                make(&mut made, walk.path(), walk.depth() + 1)?;
+            }
+            stats.push(stat);
+            walk.enter(dir)?;
         }
     }
+    Ok(())
 }
 
-impl Walk<'_> {
-    fn below(&self, from: BorrowedFd<'_>, to: &Lazy<'_>, path: &mut String) -> Result<()> {
-        for name in tree::names(from)? {
-            let Some(stat) = tree::stat_at(from, &name)? else { continue };
-            let length = path.len();
-            if length > 0 {
-                path.push('/');
-            }
-            path.push_str(&String::from_utf8_lossy(&name));
-            let ignored = self.patterns.ignores(path);
-            if stat.is_dir() {
-                if !ignored || self.patterns.has_exceptions() {
-                    tree::check_depth(path.as_bytes())?;
-                    let dir = tree::open_dir_at(from, &name)?;
-                    let copy = Lazy::Wanted { above: to, name: &name, made: OnceCell::new() };
-                    if !ignored {
-                        copy.fd()?;
-                    }
-                    self.below(dir.as_fd(), &copy, path)?;
-                    if let Lazy::Wanted { made, .. } = &copy
-                        && let Some(made) = made.get()
-                    {
-                        self.copier.finish(made.as_fd(), dir.as_fd(), &stat)?;
-                    }
-                }
-            } else if !ignored {
-                self.copier.one(from, &name, to.fd()?, &name, &stat)?;
-            }
-            path.truncate(length);
-        }
-        Ok(())
+/// Makes what is missing of the first `levels` directories of a path.
+fn make(made: &mut Chain<'_>, path: &[u8], levels: usize) -> Result<()> {
+    for name in path.split(|&byte| byte == b'/').take(levels).skip(made.depth()) {
+        tree::mkdir_at(made.here()?, name, 0o755)?;
+        let dir = tree::open_dir_at(made.here()?, name)?;
+        made.enter(name, dir)?;
     }
+    Ok(())
 }
 
 fn ignored(root: &OwnedFd) -> Result<Patterns> {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Stat, Time};
+use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::collections::HashMap;
 use std::fs::File;
@@ -69,18 +70,24 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 
 /// Opens a directory of an image, made with those above it where it is missing (mode 0755, of `owner`).
 pub(super) fn make_dirs(root: &OwnedFd, path: &str, owner: Owner) -> Result<OwnedFd> {
-    match open_dir(root, path) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-        other => return other,
+    // How much of the path is there.
+    let mut end = path.trim_end_matches('/').len();
+    let mut dir = loop {
+        match open_dir(root, &path[..end]) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) && end > 0 => {
+                end = path[..end].rfind('/').map_or(0, |at| path[..at].trim_end_matches('/').len());
+            }
+            other => break other?,
+        }
+    };
+    for name in path[end..].split('/').filter(|name| !name.is_empty()) {
+        tree::mkdir_at(dir.as_fd(), name, 0o755)?;
+        dir = tree::open_dir_at(dir.as_fd(), name)?;
+        tree::chown_fd(dir.as_fd(), owner.0, owner.1)?;
+        // Whatever the caller's umask is.
+        tree::chmod_fd(dir.as_fd(), 0o755)?;
     }
-    let (above, name) = split(path);
-    let parent = make_dirs(root, above, owner)?;
-    tree::mkdir_at(parent.as_fd(), name, 0o755)?;
-    let made = tree::open_dir_at(parent.as_fd(), name)?;
-    tree::chown_fd(made.as_fd(), owner.0, owner.1)?;
-    // Whatever the caller's umask is.
-    tree::chmod_fd(made.as_fd(), 0o755)?;
-    Ok(made)
+    Ok(dir)
 }
 
 /// How files are copied.
@@ -98,46 +105,40 @@ type Linked = HashMap<(u64, u64), Vec<u8>>;
 impl Copier<'_> {
     /// Copies what is in the directory `from` into the directory `to`.
     pub(super) fn content(&self, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
-        self.below(from.as_fd(), to, to.as_fd(), &mut Vec::new(), &mut Linked::new())
-    }
-
-    fn below(
-        &self,
-        from: BorrowedFd<'_>,
-        root: &OwnedFd,
-        to: BorrowedFd<'_>,
-        path: &mut Vec<u8>,
-        linked: &mut Linked,
-    ) -> Result<()> {
-        let mut names = tree::names(from)?;
-        names.sort();
-        for name in names {
-            let Some(stat) = tree::stat_at(from, &name)? else { continue };
-            let length = path.len();
-            if length > 0 {
-                path.push(b'/');
+        let mut linked = Linked::new();
+        let mut walk = Walk::new(from.as_fd(), Order::ByName, Mounts::Crossed)?;
+        let mut made = Chain::new(to.as_fd(), Mounts::Crossed);
+        let mut stats = Vec::new();
+        while let Some(step) = walk.next()? {
+            if step == Step::Left {
+                if let (Some(copy), Some(original), Some(stat)) = (made.leave()?, walk.left(), stats.pop()) {
+                    self.finish(copy.as_fd(), original, &stat)?;
+                }
+                continue;
             }
-            path.extend_from_slice(&name);
+            let Some(stat) = walk.stat()? else { continue };
+            let (name, place) = (walk.name(), made.here()?);
+            check_path(walk.path())?;
             if stat.is_dir() {
-                tree::check_depth(path)?;
-                make_way(to, &name, true)?;
-                match tree::mkdir_at(to, &name, 0o700) {
+                let Some(inner) = walk.open()? else { continue };
+                make_way(place, name, true)?;
+                match tree::mkdir_at(place, name, 0o700) {
                     Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                     other => other?,
                 }
-                let (inner, copy) = (tree::open_dir_at(from, &name)?, tree::open_dir_at(to, &name)?);
-                self.below(inner.as_fd(), root, copy.as_fd(), path, linked)?;
-                self.finish(copy.as_fd(), inner.as_fd(), &stat)?;
+                let copy = tree::open_dir_at(place, name)?;
+                made.enter(name, copy)?;
+                stats.push(stat);
+                walk.enter(inner)?;
             } else if let Some(first) = linked.get(&(stat.dev, stat.ino)) {
-                make_way(to, &name, false)?;
-                link(root, first, to, &name)?;
+                make_way(place, name, false)?;
+                link(to, first, place, name)?;
             } else {
-                self.one(from, &name, to, &name, &stat)?;
+                self.one(walk.dir()?, name, place, name, &stat)?;
                 if stat.links > 1 {
-                    linked.insert((stat.dev, stat.ino), path.clone());
+                    linked.insert((stat.dev, stat.ino), walk.path().to_vec());
                 }
             }
-            path.truncate(length);
         }
         Ok(())
     }

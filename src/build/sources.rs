@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::image::Hasher;
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
+use crate::kernel::walk::{Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,31 +45,30 @@ impl From<'_> {
             return self.one(path).map(|found| vec![found]);
         }
         let mut matches = Vec::new();
-        self.matching(self.root.as_fd(), path, &mut String::new(), &mut matches)?;
+        self.matching(path, &mut matches)?;
         matches.iter().map(|path| self.one(path)).collect()
     }
 
-    fn matching(&self, dir: BorrowedFd<'_>, pattern: &str, path: &mut String, matches: &mut Vec<String>) -> Result<()> {
-        self.op.map_or(Ok(()), Op::check)?;
+    fn matching(&self, pattern: &str, matches: &mut Vec<String>) -> Result<()> {
         let depth = pattern.matches('/').count();
-        let mut entries = tree::entries(dir)?;
-        entries.sort();
-        for (name, is_dir) in entries {
-            let Ok(name) = String::from_utf8(name) else { continue };
-            let length = path.len();
-            if length > 0 {
-                path.push('/');
+        let mut walk = Walk::new(self.root.as_fd(), Order::ByName, Mounts::Crossed)?;
+        while let Some(step) = walk.next()? {
+            self.op.map_or(Ok(()), Op::check)?;
+            let Ok(path) = str::from_utf8(walk.path()) else { continue };
+            if step == Step::Left {
+                continue;
             }
-            path.push_str(&name);
+            check_path(walk.path())?;
             if glob(pattern, path) {
-                matches.push(path.clone());
+                matches.push(path.to_owned());
             }
             // A star takes no slash: deeper than the pattern nothing matches.
-            if is_dir && path.matches('/').count() < depth {
-                tree::check_depth(path.as_bytes())?;
-                self.matching(tree::open_dir_at(dir, &name)?.as_fd(), pattern, path, matches)?;
+            if walk.is_dir()
+                && walk.depth() < depth
+                && let Some(dir) = walk.open()?
+            {
+                walk.enter(dir)?;
             }
-            path.truncate(length);
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl From<'_> {
         };
         let mut hasher = Hasher::new();
         let kind = if there.is_dir() {
-            self.tree(open_dir(&self.root, &real)?.as_fd(), &mut Vec::new(), &mut hasher)?;
+            self.tree(open_dir(&self.root, &real)?.as_fd(), &mut hasher)?;
             "dir"
         } else {
             let (above, name) = split(&real);
@@ -97,20 +97,21 @@ impl From<'_> {
         Ok(Found { root: self.root.clone(), path: path.to_owned(), hash, may_unpack: true })
     }
 
-    fn tree(&self, dir: BorrowedFd<'_>, path: &mut Vec<u8>, hasher: &mut Hasher) -> Result<()> {
-        let mut names = tree::names(dir)?;
-        names.sort();
-        for name in names {
-            let Some(stat) = tree::stat_at(dir, &name)? else { continue };
-            let length = path.len();
-            path.push(b'/');
-            path.extend_from_slice(&name);
-            self.object(dir, &name, path, &stat, hasher)?;
-            if stat.is_dir() {
-                tree::check_depth(path)?;
-                self.tree(tree::open_dir_at(dir, &name)?.as_fd(), path, hasher)?;
+    fn tree(&self, dir: BorrowedFd<'_>, hasher: &mut Hasher) -> Result<()> {
+        let mut walk = Walk::new(dir, Order::ByName, Mounts::Crossed)?;
+        while let Some(step) = walk.next()? {
+            if step == Step::Left {
+                continue;
             }
-            path.truncate(length);
+            let Some(stat) = walk.stat()? else { continue };
+            check_path(walk.path())?;
+            let path = [b"/", walk.path()].concat();
+            self.object(walk.dir()?, walk.name(), &path, &stat, hasher)?;
+            if stat.is_dir()
+                && let Some(below) = walk.open()?
+            {
+                walk.enter(below)?;
+            }
         }
         Ok(())
     }

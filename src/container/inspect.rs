@@ -6,11 +6,13 @@ use super::text::{StateView, command_text, format_time, state_text, status_text}
 use super::{Containers, Found, network, now_ns};
 use crate::error::Result;
 use crate::image::Images;
+use crate::kernel::tree;
+use crate::kernel::walk::{Mounts, Order, Step, Walk};
 use crate::log::LogStream;
 use crate::model::*;
 use coracle_monitor::wire::*;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -261,21 +263,29 @@ fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String,
     networks
 }
 
-/// Bytes of a tree's files, hard links once.
+/// Bytes of a tree's files, hard links once; of what cannot be read, none.
 fn tree_size(dir: &Path) -> i64 {
-    let mut seen = BTreeSet::new();
-    let mut todo = vec![dir.to_path_buf()];
     let mut total = 0;
-    while let Some(dir) = todo.pop() {
-        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
-        for entry in entries.flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            if meta.is_dir() {
-                todo.push(entry.path());
-            } else if meta.nlink() == 1 || seen.insert(meta.ino()) {
-                total += meta.len() as i64;
+    let _ = tree::open_dir(dir).and_then(|dir| add_sizes(&dir, &mut total));
+    total
+}
+
+fn add_sizes(dir: &OwnedFd, total: &mut i64) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    let mut walk = Walk::new(dir.as_fd(), Order::AsRead, Mounts::Crossed)?;
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            continue;
+        }
+        if walk.is_dir() {
+            if let Ok(Some(below)) = walk.open() {
+                walk.enter(below)?;
             }
+        } else if let Ok(Some(stat)) = walk.stat()
+            && (stat.links == 1 || seen.insert(stat.ino))
+        {
+            *total = total.saturating_add(i64::try_from(stat.size).unwrap_or(i64::MAX));
         }
     }
-    total
+    Ok(())
 }

@@ -26,6 +26,5 @@ pub(crate) mod socket;
 pub(crate) mod thread;
 #[allow(unsafe_code)]
 pub(crate) mod tree;
-#[allow(dead_code)]
 pub(crate) mod walk;
 pub(crate) mod watch;

@@ -401,19 +401,6 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     Ok(link.into_os_string().into_vec())
 }
 
-/// Directories in directories that are gone into with a descriptor (or two) for each.
-const MAX_DEPTH: usize = 300;
-
-/// To be asked before going into the directory `path` of a tree. Errors: it lies too deep.
-pub(crate) fn check_depth(path: &[u8]) -> Result<()> {
-    let depth = path.split(|&b| b == b'/').filter(|part| !part.is_empty()).count();
-    if depth <= MAX_DEPTH {
-        return Ok(());
-    }
-    let start = String::from_utf8_lossy(&path[..path.len().min(60)]).into_owned();
-    Err(Error::invalid(format!("{start}...: more than {MAX_DEPTH} directories in one another")))
-}
-
 /// Names and whether they are directories, without `.` and `..`.
 pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     // A second open file, so that the caller's read position stays; "." of an open directory is no link.

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
+use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +13,28 @@ use std::os::fd::{AsFd, BorrowedFd};
 ///
 /// Both must be opened for reading. Nothing is followed that is a link.
 pub(super) fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
-    Copy { root: to, linked: HashMap::new() }.directory(from, to, &mut Vec::new())
+    let mut copy = Copy { root: to, linked: HashMap::new() };
+    let mut walk = Walk::new(from, Order::AsRead, Mounts::Crossed)?;
+    let mut made = Chain::new(to, Mounts::Crossed);
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            if let (Some(copy), Some(original)) = (made.leave()?, walk.left()) {
+                like(original, copy.as_fd(), &tree::stat_fd(original)?)?;
+            }
+            continue;
+        }
+        // What went away meanwhile is not copied.
+        let Some(stat) = walk.stat()? else { continue };
+        if !stat.is_dir() {
+            copy.entry(walk.dir()?, made.here()?, walk.name(), &stat, walk.path())?;
+        } else if let Some(source) = walk.open()? {
+            tree::mkdir_at(made.here()?, walk.name(), 0o700)?;
+            let dir = tree::open_dir_at(made.here()?, walk.name())?;
+            made.enter(walk.name(), dir)?;
+            walk.enter(source)?;
+        }
+    }
+    like(from, to, &tree::stat_fd(from)?)
 }
 
 struct Copy<'a> {
@@ -22,36 +44,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn directory(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &mut Vec<u8>) -> Result<()> {
-        for name in tree::names(from)? {
-            let length = path.len();
-            if length > 0 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&name);
-            // What went away meanwhile is not copied.
-            if let Some(stat) = tree::stat_at(from, &name)? {
-                self.entry(from, to, &name, &stat, path)?;
-            }
-            path.truncate(length);
-        }
-        like(from, to, &tree::stat_fd(from)?)
-    }
-
-    fn entry(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        name: &[u8],
-        stat: &Stat,
-        path: &mut Vec<u8>,
-    ) -> Result<()> {
-        if stat.is_dir() {
-            let source = tree::open_dir_at(from, name)?;
-            tree::mkdir_at(to, name, 0o700)?;
-            let made = tree::open_dir_at(to, name)?;
-            return self.directory(source.as_fd(), made.as_fd(), path);
-        }
+    fn entry(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8], stat: &Stat, path: &[u8]) -> Result<()> {
         if stat.links > 1 {
             if let Some(first) = self.linked.get(&(stat.dev, stat.ino)) {
                 let (above, old) = first
@@ -62,7 +55,7 @@ impl Copy<'_> {
                 let dir = openat2(self.root, above, flags, 0, BENEATH_NO_LINKS)?;
                 return tree::link_at(dir.as_fd(), old, to, name);
             }
-            self.linked.insert((stat.dev, stat.ino), path.clone());
+            self.linked.insert((stat.dev, stat.ino), path.to_vec());
         }
         match stat.mode & libc::S_IFMT {
             libc::S_IFREG => {

@@ -191,3 +191,77 @@ fn giant_files_of_etc_cost_nothing_and_keep_no_start() {
         assert_eq!(root.wait(&frozen), 0, "{}", root.logs(&frozen).err());
     }
 }
+
+/// The command with 512 KiB of stack and a limit of descriptors that is 40 above what an opened root has.
+fn poor(root: &Root, words: &[&str], input: Option<&Path>) -> Output {
+    const OPEN: usize = 24;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -S -s 512; ulimit -S -n {}; exec \"$@\"", OPEN + 40), "sh"]);
+    command.arg(built("coracle")).arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run"));
+    command.args(words);
+    if let Some(input) = input {
+        command.stdin(std::fs::File::open(input).expect("open the input"));
+    }
+    command.output().expect("run the command")
+}
+
+/// The same, where it must succeed: its output.
+fn done(root: &Root, words: &[&str]) -> Vec<u8> {
+    let output = poor(root, words, None);
+    assert!(output.status.success(), "{words:?}: {:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+// attack: R4 wall few-descriptors
+#[test]
+fn deep_trees_are_read_on_little_stack_with_few_descriptors() {
+    const DEPTH: usize = 2000;
+    let root = Root::new();
+    with_deep_tree(&root, "deep", DEPTH);
+    let changes = String::from_utf8(done(&root, &["diff", "deep"])).expect("text");
+    assert_eq!(changes.lines().filter(|line| line.starts_with("A /tmp/d")).count(), DEPTH);
+    for words in [&["export", "deep"][..], &["cp", "deep:/tmp/d", "-"]] {
+        // An entry is a header, and one of its own for a long name.
+        assert!(done(&root, words).len() > DEPTH * 1024, "{words:?}");
+    }
+    done(&root, &["commit", "deep", "made"]);
+    done(&root, &["ps", "-a", "-s"]);
+    // Copied into a volume.
+    done(&root, &["create", "--name", "copied", "--network", "none", "-v", "seeded:/tmp", "made", "true"]);
+    assert!(has_depth(root.dir.join("root/volumes/seeded/_data"), 1900));
+    // A file takes the tree's place.
+    let archive = root.dir.join("file.tar");
+    std::fs::write(root.dir.join("d"), "a file").expect("write");
+    let packed = Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(&root.dir).arg("d").status();
+    assert!(packed.expect("run tar").success());
+    let put = poor(&root, &["cp", "-", "deep:/tmp"], Some(&archive));
+    assert!(put.status.success(), "{}", text(&put));
+    assert!(done(&root, &["diff", "deep"]).len() < 500);
+    // A context, COPY, and the layer of it.
+    let context = root.dir.join("context");
+    std::fs::create_dir_all(context.join("x")).expect("mkdir");
+    let made = Command::new(program("tree")).arg("deep").arg(context.join("x")).arg("1900").status();
+    assert!(made.expect("run tree").success());
+    std::fs::write(context.join("Dockerfile"), "FROM busybox\nCOPY x /x\n").expect("write");
+    done(&root, &["build", "-q", "--network", "none", "-t", "built", &context.to_string_lossy()]);
+    done(&root, &["rm", "deep", "copied"]);
+    done(&root, &["volume", "rm", "seeded"]);
+    done(&root, &["rmi", "made", "built"]);
+    assert_eq!((left_in(&root, "containers"), left_in(&root, "tmp")), (vec![], vec![]));
+}
+
+// attack: R4 wall few-descriptors
+#[test]
+fn trees_deeper_than_paths_are_an_error() {
+    let root = Root::new();
+    with_deep_tree(&root, "deep", 6000);
+    for words in [&["diff", "deep"][..], &["export", "deep"], &["cp", "deep:/tmp/d", "-"], &["commit", "deep", "made"]]
+    {
+        let output = poor(&root, words, None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("the path is longer than 4095 bytes"), "{words:?}: {:?} {said}", output.status);
+    }
+    done(&root, &["ps", "-a", "-s"]);
+    done(&root, &["rm", "deep"]);
+    assert_eq!((left_in(&root, "containers"), left_in(&root, "tmp")), (vec![], vec![]));
+}

@@ -1,9 +1,10 @@
 //! What a container changed of its image: its writable directory against the image's tree.
 
 use crate::container::Containers;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
+use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::model::FileChange;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,90 +44,113 @@ impl Containers {
         let image = self.image_root(image_id)?;
         let image = openat2(image.as_fd(), ".", libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)?;
         let upper = tree::open_dir(&self.dir(id).join("upper"))?;
-        let mut found = Vec::new();
-        directory(upper.as_fd(), Some(image.as_fd()), &mut Vec::new(), &mut found)?;
-        found.sort_by(|a, b| a.path.cmp(&b.path));
+        let found = compare(upper.as_fd(), image.as_fd())?;
         Ok((upper, found))
     }
 }
 
-/// Compares a writable directory with the image's at the same place, if there is one that still shows through.
-fn directory(
-    upper: BorrowedFd<'_>,
-    image: Option<BorrowedFd<'_>>,
-    path: &mut Vec<u8>,
-    found: &mut Vec<Change>,
-) -> Result<()> {
-    let opaque = tree::get_xattr_fd(upper, "trusted.overlay.opaque")?.is_some_and(|value| value == b"y");
-    let mut names = BTreeSet::new();
-    for name in tree::names(upper)? {
-        let Some(stat) = tree::stat_at(upper, &name)? else { continue };
-        let length = path.len();
-        path.push(b'/');
-        path.extend_from_slice(&name);
-        entry(upper, image, &name, &stat, path, found)?;
-        path.truncate(length);
-        names.insert(name);
-    }
-    if opaque && let Some(image) = image {
-        for name in tree::names(image)?.into_iter().filter(|name| !names.contains(name)) {
-            found.push(Change { path: [path.as_slice(), b"/", &name].concat(), kind: DELETED });
+/// Compares a writable directory with the image's tree.
+fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> {
+    let mut found = Vec::new();
+    let mut walk = Walk::new(upper, Order::AsRead, Mounts::Crossed)?;
+    // The image's directory at the same place, as deep as there is one that still shows through.
+    let mut lower = Chain::new(image, Mounts::Crossed);
+    let mut dirs: Vec<Dir> = Vec::new();
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            let below = if lower.depth() > walk.depth() { lower.leave()? } else { None };
+            if let (Some(upper), Some(image)) = (walk.left(), &below) {
+                hidden(upper, image.as_fd(), walk.path(), &mut found)?;
+            }
+            if let Some(dir) = dirs.pop() {
+                dir.told(walk.path(), &mut found)?;
+            }
+            continue;
         }
+        let Some(stat) = walk.stat()? else { continue };
+        let image = if lower.depth() == walk.depth() { Some(lower.here()?) } else { None };
+        let before = image.map(|image| tree::stat_at(image, walk.name())).transpose()?.flatten();
+        if !stat.is_dir() {
+            entry(walk.path(), &stat, before, &mut found)?;
+            continue;
+        }
+        // The container may have removed it since it was listed.
+        let Some(opened) = walk.open()? else { continue };
+        if let Some(image) = image
+            && before.is_some_and(|before| before.is_dir())
+        {
+            let dir = tree::open_dir_at(image, walk.name())?;
+            lower.enter(walk.name(), dir)?;
+        }
+        dirs.push(Dir { stat, before, found: found.len() });
+        walk.enter(opened)?;
     }
-    Ok(())
+    hidden(upper, image, b"", &mut found)?;
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
 }
 
-fn entry(
-    upper: BorrowedFd<'_>,
-    image: Option<BorrowedFd<'_>>,
-    name: &[u8],
-    stat: &Stat,
-    path: &mut Vec<u8>,
-    found: &mut Vec<Change>,
-) -> Result<()> {
-    let before = image.map(|image| tree::stat_at(image, name)).transpose()?.flatten();
+/// A directory that is being compared.
+struct Dir {
+    stat: Stat,
+    before: Option<Stat>,
+    /// How many changes there were before those in it.
+    found: usize,
+}
+
+impl Dir {
+    /// Adds what changed of the directory itself, once that is done for all that is in it.
+    fn told(&self, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
+        let changed_below = found.len() > self.found;
+        let kind = match &self.before {
+            None if is_engine_made(path) && !changed_below => return Ok(()),
+            None => ADDED,
+            Some(before) if changed_below || !is_same(&self.stat, before) => MODIFIED,
+            Some(_) => return Ok(()),
+        };
+        add(found, path, b"", kind)
+    }
+}
+
+/// Adds what of the image's directory does not show any more, where the container's takes its whole place.
+fn hidden(upper: BorrowedFd<'_>, image: BorrowedFd<'_>, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
+    if tree::get_xattr_fd(upper, "trusted.overlay.opaque")?.is_none_or(|value| value != b"y") {
+        return Ok(());
+    }
+    let names: BTreeSet<Vec<u8>> = tree::names(upper)?.into_iter().collect();
+    let gone = tree::names(image)?.into_iter().filter(|name| !names.contains(name));
+    gone.into_iter().try_for_each(|name| add(found, path, &name, DELETED))
+}
+
+/// Adds what changed of what is no directory.
+fn entry(path: &[u8], stat: &Stat, before: Option<Stat>, found: &mut Vec<Change>) -> Result<()> {
     if stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0 {
-        if before.is_some() {
-            found.push(Change { path: path.clone(), kind: DELETED });
-        }
+        return if before.is_some() { add(found, path, b"", DELETED) } else { Ok(()) };
+    }
+    let same =
+        before.is_some_and(|before| is_same(stat, &before) && stat.size == before.size && stat.mtime == before.mtime);
+    let hidden = before.is_none() && is_engine_made(path) && stat.size == 0;
+    if same || hidden {
         return Ok(());
     }
-    let engine_made = before.is_none() && ENGINE_MADE.iter().any(|made| made.as_bytes() == path.as_slice());
-    if !stat.is_dir() {
-        let kind = if before.is_some() { MODIFIED } else { ADDED };
-        let same = before
-            .is_some_and(|before| is_same(stat, &before) && stat.size == before.size && stat.mtime == before.mtime);
-        let hidden = engine_made && stat.size == 0;
-        if !same && !hidden {
-            found.push(Change { path: path.clone(), kind });
-        }
-        return Ok(());
+    add(found, path, b"", if before.is_some() { MODIFIED } else { ADDED })
+}
+
+/// Adds a change of a path from the root on, or of a name in it. Errors: nobody could use such a path.
+fn add(found: &mut Vec<Change>, path: &[u8], name: &[u8], kind: u8) -> Result<()> {
+    let mut whole = Vec::with_capacity(path.len() + name.len() + 2);
+    for part in [path, name].into_iter().filter(|part| !part.is_empty()) {
+        whole.push(b'/');
+        whole.extend_from_slice(part);
     }
-    let opened = match tree::open_dir_at(upper, name) {
-        // The container removed it since it was listed.
-        Err(error) if is_elsewhere(&error) => return Ok(()),
-        opened => opened?,
-    };
-    let lower = match (image, before.filter(Stat::is_dir)) {
-        (Some(image), Some(_)) => Some(tree::open_dir_at(image, name)?),
-        _ => None,
-    };
-    let at = found.len();
-    directory(opened.as_fd(), lower.as_ref().map(AsFd::as_fd), path, found)?;
-    let changed_below = found.len() > at;
-    let kind = match before {
-        None if engine_made && !changed_below => return Ok(()),
-        None => ADDED,
-        Some(before) if changed_below || !is_same(stat, &before) => MODIFIED,
-        Some(_) => return Ok(()),
-    };
-    found.push(Change { path: path.clone(), kind });
+    check_path(&whole)?;
+    found.push(Change { path: whole, kind });
     Ok(())
 }
 
-/// Whether what was there a moment ago is gone, or is something else now: a running container goes on meanwhile.
-pub(super) fn is_elsewhere(error: &Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+/// Whether the engine makes that in every container.
+fn is_engine_made(path: &[u8]) -> bool {
+    ENGINE_MADE.iter().any(|made| made.as_bytes().strip_prefix(b"/") == Some(path))
 }
 
 /// Whether the kind, the rights and the owner are as they were.

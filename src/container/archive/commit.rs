@@ -1,13 +1,12 @@
 //! Making an image of a container.
 
-use super::changes::is_elsewhere;
 use crate::container::spec::over;
 use crate::container::{Containers, Found};
 use crate::error::{ErrorKind, Result};
 use crate::image::archive_writer::TarWriter;
 use crate::image::{Commit, check_commit_name};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
-use crate::kernel::tree;
+use crate::kernel::tree::{self, is_elsewhere};
 use crate::model::CommitContainer;
 use crate::op::Op;
 use coracle_monitor::wire::STATUS_RUNNING;

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_reader::{Entry, Kind, Later, LaterDir, Room, TarReader, decompressed};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::remove::remove_tree;
+use crate::kernel::walk::{Mounts, Order, Step, Walk};
 use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
 use crate::op::Op;
@@ -287,12 +288,26 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
     if !tree::stat_fd(place.as_fd())?.is_dir() {
         return Ok(false);
     }
-    let dir = tree::open_dir_at(dir, name)?;
-    for name in tree::names(dir.as_fd())? {
-        match holds_mount(dir.as_fd(), &name, id) {
-            Ok(false) => {}
+    let top = tree::open_dir_at(dir, name)?;
+    let mut walk = Walk::new(top.as_fd(), Order::AsRead, Mounts::Kept)?;
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            continue;
+        }
+        if walk.is_dir() {
+            match walk.open() {
+                Err(error) if error.raw_os_error() == Some(libc::EXDEV) => return Ok(true),
+                Err(error) => return Err(error),
+                Ok(Some(opened)) => walk.enter(opened)?,
+                Ok(None) => {}
+            }
+            continue;
+        }
+        match tree::open_at(walk.dir()?, walk.name(), libc::O_PATH, 0) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-            other => return other,
+            Err(error) => return Err(error),
+            Ok(place) if mount::mount_id(place.as_fd())? != id => return Ok(true),
+            Ok(_) => {}
         }
     }
     Ok(false)

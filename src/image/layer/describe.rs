@@ -7,6 +7,7 @@ use super::write::{TarWriter, Told};
 use crate::error::{Error, Result};
 use crate::image::digest::Hasher;
 use crate::kernel::tree::{self, Time};
+use crate::kernel::walk::{Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,7 +29,7 @@ pub(crate) fn describe(layer: &OwnedFd, op: Option<&Op>) -> Result<Option<Staged
         let mut encoder = Encoder::new(|piece: Vec<u8>| packer.push(&piece));
         let mut taken = Taken { recorder: &mut encoder, hasher: &mut hasher, size: &size };
         let mut tar = TarWriter::telling(&mut taken, op);
-        below(&mut tar, diff.as_fd(), &mut Vec::new())?;
+        below(&mut tar, diff.as_fd())?;
         forget_notes(diff.as_fd())?;
         tar.finish()?;
         encoder.finish()?
@@ -57,42 +58,41 @@ impl Told for Taken<'_> {
 }
 
 /// What overlayfs writes for a deletion becomes what a layer's tar has for it.
-fn below(tar: &mut TarWriter<'_>, dir: BorrowedFd<'_>, path: &mut Vec<u8>) -> Result<()> {
-    let mut names = tree::names(dir)?;
-    names.sort();
-    let length = path.len();
-    for name in names {
-        let Some(stat) = tree::stat_at(dir, &name)? else {
-            return Err(Error::internal("a layer that is being made was changed"));
-        };
-        let whiteout = stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0;
-        if whiteout {
-            path.extend_from_slice(b".wh.");
+fn below(tar: &mut TarWriter<'_>, diff: BorrowedFd<'_>) -> Result<()> {
+    let changed = || Error::internal("a layer that is being made was changed");
+    let mut walk = Walk::new(diff, Order::ByName, Mounts::Crossed)?;
+    // Of the directories on the way: to write in them changes their times.
+    let mut times = Vec::new();
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            let (Some(dir), Some(mtime)) = (walk.left(), times.pop()) else { return Err(changed()) };
+            forget_notes(dir)?;
+            tree::utime_fd(dir, whole(mtime))?;
+            continue;
         }
-        path.extend_from_slice(&name);
-        if whiteout {
-            tar.whiteout(path)?;
+        let stat = walk.stat()?.ok_or_else(changed)?;
+        let (path, name, dir) = (walk.path(), walk.name(), walk.dir()?);
+        check_path(path)?;
+        if stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0 {
+            let above = &path[..path.len() - name.len()];
+            tar.whiteout(&[above, b".wh.", name].concat())?;
         } else if stat.is_dir() {
-            tree::check_depth(path)?;
-            let opened = tree::open_dir_at(dir, &name)?;
+            let opened = walk.open()?.ok_or_else(changed)?;
             tar.directory(opened.as_fd(), path)?;
-            path.push(b'/');
             if tree::get_xattr_fd(opened.as_fd(), OPAQUE)?.is_some_and(|value| value == b"y") {
-                tar.whiteout(&[path.as_slice(), b".wh..wh..opq"].concat())?;
+                tar.whiteout(&[path, b"/.wh..wh..opq"].concat())?;
             }
-            below(tar, opened.as_fd(), path)?;
-            forget_notes(opened.as_fd())?;
-            tree::utime_fd(opened.as_fd(), whole(stat.mtime))?;
+            times.push(stat.mtime);
+            walk.enter(opened)?;
         } else if stat.mode & libc::S_IFMT == libc::S_IFSOCK {
-            tree::unlink_at(dir, &name)?;
+            tree::unlink_at(dir, name)?;
         } else {
-            tar.entry(dir, &name, path, &stat)?;
+            tar.entry(dir, name, path, &stat)?;
             if stat.is_file() {
-                forget_notes(tree::open_at(dir, &name, libc::O_RDONLY, 0)?.as_fd())?;
+                forget_notes(tree::open_at(dir, name, libc::O_RDONLY, 0)?.as_fd())?;
             }
-            tree::utime_at(dir, &name, whole(stat.mtime))?;
+            tree::utime_at(dir, name, whole(stat.mtime))?;
         }
-        path.truncate(length);
     }
     Ok(())
 }

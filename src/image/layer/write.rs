@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Stat};
+use crate::kernel::walk::{Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::collections::HashMap;
 use std::fs::File;
@@ -76,18 +77,25 @@ impl<'a> TarWriter<'a> {
     }
 
     fn below(&mut self, opened: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
-        let mut names = tree::names(opened)?;
-        names.sort();
+        let mut walk = Walk::new(opened, Order::ByName, Mounts::Crossed)?;
         let mut below = path.to_vec();
         if !below.is_empty() && !below.ends_with(b"/") {
             below.push(b'/');
         }
         let length = below.len();
-        for name in names {
-            if let Some(stat) = tree::stat_at(opened, &name)? {
-                below.extend_from_slice(&name);
-                self.tree(opened, &name, &below, &stat)?;
-                below.truncate(length);
+        while let Some(step) = walk.next()? {
+            if step == Step::Left {
+                continue;
+            }
+            let Some(stat) = walk.stat()? else { continue };
+            below.truncate(length);
+            below.extend_from_slice(walk.path());
+            check_path(&below)?;
+            if !stat.is_dir() {
+                self.entry(walk.dir()?, walk.name(), &below, &stat)?;
+            } else if let Some(opened) = walk.open()? {
+                self.directory(opened.as_fd(), &below)?;
+                walk.enter(opened)?;
             }
         }
         Ok(())
