@@ -29,6 +29,10 @@ pub struct Options {
     /// Where ports that name no address of the host are published; absent: at all of them. `127.0.0.1` keeps them from
     /// everybody but the host itself.
     pub publish_ip: Option<IpAddr>,
+    /// What comes to published ports at 127.0.0.1 is passed on by the containers' monitors, as always where the kernel has no
+    /// filter for bridges; the kernel leads nothing from containers to 127/8 then, and such connections cost more. Default
+    /// false.
+    pub relay_loopback: bool,
     /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
     /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
     pub userns_remap: Option<UsernsRemap>,
@@ -58,6 +62,7 @@ impl Options {
             labels: Vec::new(),
             registry: RegistryOptions::default(),
             publish_ip: None,
+            relay_loopback: false,
             userns_remap: None,
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
                 .map(PathBuf::from)

@@ -110,6 +110,8 @@ pub struct Globals {
     pub run_dir: Option<PathBuf>,
     /// `--publish-ip`.
     pub publish_ip: Option<std::net::IpAddr>,
+    /// `--relay-loopback`.
+    pub relay_loopback: bool,
     /// `--insecure-registry`.
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
@@ -135,6 +137,7 @@ impl Globals {
         let mut options = Options::new(&self.root);
         options.run_dir = self.run_dir.clone();
         options.publish_ip = self.publish_ip;
+        options.relay_loopback = self.relay_loopback;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
@@ -163,6 +166,7 @@ const GLOBAL: Command = Command {
         Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
         Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
         Flag::value(&["publish-ip"], "IP", "address that ports are published at where none is named (default all)"),
+        Flag::switch(&["relay-loopback"], "have monitors pass on what comes to ports at 127.0.0.1"),
         Flag::value(&["plugin-dir"], "DIR", "where plugins are looked for, in place of the usual directories"),
         Flag::value(
             &["insecure-registry"],
@@ -243,6 +247,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             Ok(ip) => ip,
             Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
         },
+        relay_loopback: global.has("relay-loopback"),
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
         mirrors: global.all("registry-mirror"),

@@ -202,6 +202,7 @@ struct Config {
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
     ip: Option<String>,
+    relay_loopback: Option<bool>,
     plugin_dirs: Option<Vec<String>>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
@@ -241,6 +242,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         None | Some("") => None,
         Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
     };
+    options.relay_loopback = config.relay_loopback.unwrap_or(false);
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
@@ -267,6 +269,7 @@ mod tests {
         assert_eq!((o.durability, o.cgroup_parent.as_str()), (Durability::Off, "/x"));
         assert_eq!(o.log_options["max-size"], "1m");
         assert!(read(c"{\"ip\":\"127.0.0.1\"}").unwrap().publish_ip.unwrap().is_loopback());
+        assert!(read(c"{\"relay-loopback\":true}").unwrap().relay_loopback);
         assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is no address"));
         assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));
         assert!(read(c"{\"data-root\":\"/\"}").unwrap_err().message.contains("data-root"));

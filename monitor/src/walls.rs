@@ -26,6 +26,7 @@ walls! {
     SeccompSocketcall "seccomp-socketcall" "The default seccomp filter refuses sockets by socketcall, but to images for i386.";
     SeccompX32 "seccomp-x32" "To the default seccomp filter there are no x32 calls.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
+    LoopbackFilter "loopback-filter" "A filter at each bridge drops packets for 127/8, whatever happens to the firewall.";
     ResolverQuestions "resolver-questions" "Each question to a resolver of the host leaves from another port, in another spelling.";
     ResolverAnswers "resolver-answers" "An answer is believed only when it answers the question as it was asked.";
     ArchiveHeaders "archive-headers" "What precedes one entry of an archive has one bound, all of it together.";

@@ -73,6 +73,9 @@ impl Engine {
                 "WARNING: The firewall table {table} of another program drops forwarded packets: containers on networks may not be reached, nor reach others"
             ));
         }
+        if self.0.containers.networks.lacks_filter().unwrap_or(false) {
+            warnings.push("WARNING: The kernel has no filter for bridges (sch_ingress and cls_bpf): what comes to ports at 127.0.0.1 is passed on by the containers' monitors".into());
+        }
         if let Some(text) = facts::not_on_tmpfs(&dirs::run(options, &root)?) {
             warnings.push(text);
         }

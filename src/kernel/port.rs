@@ -16,6 +16,11 @@ const BACKLOG: i32 = 4096;
 /// Takes a port of the host: a listening (TCP, SCTP) or bound (UDP) socket, for somebody who reads it (`read`) or to keep
 /// others out. Errors carry the kernel's number.
 pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Result<OwnedFd> {
+    // Who reads datagrams reads addresses of one form.
+    let ip = match ip {
+        IpAddr::V4(ip) if read && protocol == libc::IPPROTO_UDP && has_v6() => IpAddr::V6(ip.to_ipv6_mapped()),
+        ip => ip,
+    };
     let family = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = match protocol {
         libc::IPPROTO_UDP => libc::SOCK_DGRAM,
@@ -29,7 +34,8 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
     // SAFETY: the kernel just gave us this descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     if family == libc::AF_INET6 {
-        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1);
+        let is_mapped = matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
+        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(!is_mapped));
     }
     if protocol != libc::IPPROTO_UDP {
         // Connections that ended a moment ago do not count; a listening socket keeps everybody else out all the same.
@@ -47,6 +53,10 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
         return Err(Error::os("listen", errno()));
     }
     Ok(socket)
+}
+
+fn has_v6() -> bool {
+    std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
 fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {

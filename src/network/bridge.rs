@@ -25,6 +25,9 @@ impl Networks {
         if let Some(link) = own_bridge(network)?
             && self.firewall.is_there()?
         {
+            if super::loopback::is_open(network) {
+                self.check_loopback(network)?;
+            }
             return Ok((network.clone(), link.index));
         }
         let _here = self.kernel.lock();
@@ -39,6 +42,7 @@ impl Networks {
         } else {
             self.make_firewall()?;
         }
+        self.settle_loopback(&network)?;
         Ok((network, index))
     }
 
@@ -116,10 +120,13 @@ impl Networks {
                 needed.push(row.network_id);
             }
         }
-        for id in needed {
-            let network = self.find(&id)?;
-            if network.spec.driver == "bridge" {
-                self.up(&network)?;
+        for mut network in known.into_iter().filter(|network| network.spec.driver == "bridge") {
+            let is_needed = needed.contains(&network.id);
+            if is_needed {
+                network = self.up(&network)?.0;
+            }
+            if is_needed || super::loopback::is_open(&network) {
+                self.check_loopback(&network)?;
             }
         }
         self.sweep_ports()?;
@@ -253,6 +260,8 @@ impl Networks {
             request(m, &format!("make bridge {name}"))?;
             let link = find_link(&name)?.ok_or_else(|| as_500(format!("bridge {name} is gone")))?;
             self.host_settings(network, &name)?;
+            // Now: at a link that is up it takes some milliseconds. Whether it stands is asked before it matters.
+            super::loopback::guard(link.index)?;
             let mut m = Messages::new();
             link::set_up(&mut m, link.index);
             for pool in Pool::of(network)? {
@@ -419,8 +428,8 @@ impl Networks {
     /// The settings of the host that its containers' packets need, each changed only where it differs.
     fn host_settings(&self, network: &Network, bridge: &str) -> Result<()> {
         let v6 = Pool::of(network)?.iter().any(|pool| pool.subnet.is_v6());
-        // The host may reach published ports at its loopback address; the firewall lets nobody else use that.
-        set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
+        // A container does not say over which of the host's addresses its packets go.
+        set(&format!("ipv4/conf/{bridge}/accept_source_route"), "0")?;
         if !network.spec.internal {
             self.change_setting("ipv4/ip_forward", "1")?;
         }

@@ -206,7 +206,9 @@ impl Networks {
         let ports = joined.ports();
         if !ports.is_empty() {
             joined.hold = taken.hold()?;
-            self.lead_ports(&ports)?;
+            for end in &joined.endpoints {
+                self.lead_ports(&end.network, &end.doc.ports)?;
+            }
             joined.firewall_end = self.firewall.removal(&ports);
         }
         Ok(joined)
@@ -371,7 +373,8 @@ impl Networks {
             return Ok(());
         }
         let leader = joined.leads().filter(|at| joined.endpoints[*at].network.spec.driver == "bridge");
-        let doc = leader.map(|at| &joined.endpoints[at].doc);
+        let leading = leader.map(|at| &joined.endpoints[at]);
+        let doc = leading.map(|end| &end.doc);
         let (mut now, mut idle) = (Vec::new(), Vec::new());
         for port in &ports {
             let to = doc.and_then(|doc| Published::target(port.host, port.protocol, doc.v4, doc.v6));
@@ -394,7 +397,9 @@ impl Networks {
             Ok(())
         })?;
         self.firewall.remove_ports(&ended)?;
-        self.lead_ports(&new)?;
+        if let Some(end) = leading {
+            self.lead_ports(&end.network, &new)?;
+        }
         if idle.is_empty() {
             let _ = std::fs::remove_file(&waiting);
             return Ok(());
@@ -421,7 +426,7 @@ impl Networks {
             }
             Ok(taken)
         })?;
-        self.lead_ports(&taken.ports)?;
+        self.lead_ports(network, &taken.ports)?;
         taken.hold()
     }
 
@@ -598,6 +603,7 @@ impl Networks {
             exposed: who.exposed.clone(),
             all: who.publish_all,
             default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
+            relay_loopback: self.relays_loopback(network)?,
             v4: doc.v4,
             v6: doc.v6,
         };
@@ -670,13 +676,14 @@ impl Networks {
         Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(who, _)| who).collect())
     }
 
-    /// Leads ports to a container that has them. Something that is led already gives way, if it leads to nobody.
-    fn lead_ports(&self, ports: &[Published]) -> Result<()> {
+    /// Leads ports to a container that has them, over this network. Something that is led already gives way, if it leads to nobody.
+    fn lead_ports(&self, network: &Network, ports: &[Published]) -> Result<()> {
         if ports.is_empty() {
             return Ok(());
         }
         // Nobody takes it for what a killed program left.
         let _everywhere = self.lock()?;
+        self.open_loopback(network, ports)?;
         match self.firewall.add_ports(ports) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
                 self.firewall.remove_led(&self.led_to_nobody()?)?;

@@ -4,6 +4,7 @@
 //! A container's ports are elements that its monitor takes out again when it ends. Whatever another program does to the
 //! table, it can be made again from the database at any time.
 
+use super::netlink::filter::ANSWER;
 use super::netlink::nft::{
     Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_elements, get_rules, get_table, read_elements,
     read_forward, read_refusal,
@@ -13,7 +14,7 @@ use super::subnet::Subnet;
 use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, Socket};
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The table of one root.
 #[derive(Debug, Clone)]
@@ -33,6 +34,7 @@ pub(crate) struct Zone {
 }
 
 const PREROUTING: u32 = 0;
+const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
@@ -248,6 +250,17 @@ fn rules(batch: &mut Batch) {
             .in_set(R0, "bridges", true)
             .drop(),
     );
+    // Where bridges call the firewall, an answer to the host is for its loopback address again before it comes to the
+    // bridge's filter (see [`super::loopback`]): that lets marked ones pass. Behind the filter nobody needs the mark.
+    let answer = || {
+        let of_host = v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]);
+        of_host.load(Meta::InName, R0).in_set(R0, "bridges", true)
+    };
+    batch.add_chain("answers", filter(PREROUTING, -90));
+    let led = answer().ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED).ct(2, R0).any_bit(R0, STATUS_DNAT);
+    batch.add_rule("answers", led.mark(ANSWER));
+    batch.add_chain("arrived", filter(INPUT, -300));
+    batch.add_rule("arrived", answer().mark(0));
     for (chain, hook) in [("inbound", PREROUTING), ("own", OUTPUT)] {
         batch.add_chain(chain, nat(hook, -100));
         if hook == PREROUTING {
@@ -395,7 +408,14 @@ fn write_ports(batch: &mut Batch, ports: &[Published], write: Write) {
 
 fn elements_of(ports: &[Published], v6: bool, at: bool) -> Vec<Element> {
     let fits = |port: &&Published| port.is_translated() && port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
-    ports.iter().filter(fits).map(|port| element(port, at)).collect()
+    let led = ports.iter().filter(fits).map(|port| element(port, at));
+    // The monitor reads it there: it leads to itself, and nowhere else.
+    let stays = |port: &&Published| at && !v6 && port.is_translated() && port.loopback_relayed;
+    let here = ports.iter().filter(stays).map(|port| {
+        let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        element(&Published { host, to: host, port: port.host_port, ..*port }, at)
+    });
+    led.chain(here).collect()
 }
 
 fn element(port: &Published, at: bool) -> Element {

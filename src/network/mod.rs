@@ -11,6 +11,7 @@ mod endpoint;
 mod firewall;
 mod list;
 mod loans;
+mod loopback;
 mod names;
 mod netlink;
 mod options;
@@ -55,6 +56,8 @@ pub(crate) struct Networks {
     ports: Ports,
     /// Where ports that name no address are published.
     publish_ip: Option<IpAddr>,
+    /// Monitors pass on ports at 127.0.0.1, also where the kernel could lead them.
+    relay_loopback: bool,
     plugins: Plugins,
     /// The networks `host` and `none`, once they were asked for: nobody changes or removes them.
     fixed: [OnceLock<Network>; 2],
@@ -143,6 +146,7 @@ impl Networks {
             firewall: Firewall::new(&default.id[..8]),
             ports: Ports::default(),
             publish_ip: options.publish_ip,
+            relay_loopback: options.relay_loopback,
             plugins: Plugins::new(&options.plugin_dirs),
             fixed: Default::default(),
             kernel: Mutex::new(()),

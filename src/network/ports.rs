@@ -38,7 +38,8 @@ impl Protocol {
 }
 
 /// One port of the host that leads to a container's. Where the two addresses are not of one family, the container's monitor
-/// passes on what comes; so it does with what comes to the IPv6 loopback address, which the kernel routes nowhere else.
+/// passes on what comes; so it does with what comes to the IPv6 loopback address, which the kernel routes nowhere else, and
+/// to 127.0.0.1 where the kernel cannot keep others from it ([`super::loopback`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     pub host: IpAddr,
@@ -46,18 +47,28 @@ pub(crate) struct Published {
     pub protocol: Protocol,
     pub to: IpAddr,
     pub port: u16,
+    /// The monitor passes on what comes to 127.0.0.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loopback_relayed: bool,
 }
 
 impl Published {
     /// Its monitor reads the port's socket.
     pub(crate) fn is_relayed(&self) -> bool {
-        let IpAddr::V6(host) = self.host else { return false };
+        let IpAddr::V6(host) = self.host else { return self.loopback_relayed };
         self.protocol != Protocol::Sctp && (self.to.is_ipv4() || host.is_unspecified() || host.is_loopback())
     }
 
     /// The firewall has it.
     pub(super) fn is_translated(&self) -> bool {
-        self.host.is_ipv4() == self.to.is_ipv4() && self.host != IpAddr::V6(Ipv6Addr::LOCALHOST)
+        let is_passed_on = self.host.is_loopback() && (self.host.is_ipv6() || self.loopback_relayed);
+        self.host.is_ipv4() == self.to.is_ipv4() && !is_passed_on
+    }
+
+    /// The kernel leads it from 127.0.0.1.
+    pub(super) fn needs_localnet(&self) -> bool {
+        let is_there = self.host.is_ipv4() && (self.host.is_unspecified() || self.host.is_loopback());
+        is_there && self.is_translated() && !self.loopback_relayed
     }
 
     /// What the monitor knows its socket by.
@@ -65,9 +76,11 @@ impl Published {
         let mut key = [0; RELAY_KEY];
         key[..2].copy_from_slice(&self.host_port.to_le_bytes());
         key[2] = self.protocol.number();
-        if let IpAddr::V6(host) = self.host {
-            key[4..].copy_from_slice(&host.octets());
-        }
+        let host = match self.host {
+            IpAddr::V4(host) => host.to_ipv6_mapped(),
+            IpAddr::V6(host) => host,
+        };
+        key[4..].copy_from_slice(&host.octets());
         key
     }
 
@@ -138,6 +151,8 @@ pub(crate) struct Asked<'a> {
     pub all: bool,
     /// Where bindings without an address are published; absent: everywhere.
     pub default_host: Option<IpAddr>,
+    /// See [`Published::loopback_relayed`].
+    pub relay_loopback: bool,
     pub v4: Option<IpAddr>,
     pub v6: Option<IpAddr>,
 }
@@ -249,7 +264,11 @@ impl Ports {
             ));
         }
         let at = |host_port: u16| -> Vec<Published> {
-            let one = |&(host, to): &(IpAddr, IpAddr)| Published { host, host_port, protocol, to, port };
+            let one = |&(host, to): &(IpAddr, IpAddr)| {
+                let is_there = host.is_ipv4() && (host.is_unspecified() || host.is_loopback());
+                let loopback_relayed = asked.relay_loopback && is_there && protocol != Protocol::Sctp;
+                Published { host, host_port, protocol, to, port, loopback_relayed }
+            };
             addresses.iter().map(one).collect()
         };
         taken.add(match wanted {
@@ -363,6 +382,7 @@ mod tests {
             exposed: vec!["80"],
             all: false,
             default_host: None,
+            relay_loopback: false,
             v4: Some(Ipv4Addr::new(10, 0, 0, 2).into()),
             v6: None,
         };

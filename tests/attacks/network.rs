@@ -1,11 +1,13 @@
 //! Attacks over the network: the host's own addresses, the firewall, the resolver.
 
+use crate::programs::program;
 use crate::support::world::*;
 use crate::support::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
 
 /// An upstream resolver of the neighbour; `answer` says what is sent back for a question. Answers what was asked, with
 /// the ports that the questions came from.
@@ -259,4 +261,232 @@ fn sockets_of_many_questions_are_given_back() {
     // The resolver's own, and the four that are kept for the next questions.
     let sockets = || world.inside(&id, || std::fs::read_to_string("/proc/thread-self/net/udp").expect("the sockets"));
     wait_for("the sockets to be closed", || sockets().lines().count() <= 1 + 1 + 4);
+}
+
+const FORMS: [&str; 8] = ["plain", "tag", "tags", "qinq", "broadcast", "options", "fragments", "ring"];
+
+/// A server in the container, which can run the attackers' programs.
+fn armed(world: &World, name: &str, mut more: Value) -> String {
+    let dir = program("frames").with_file_name("");
+    more["HostConfig"]["Binds"] = json!([format!("{}:/programs:ro", dir.display())]);
+    world.server(name, more)
+}
+
+/// The hardware address of a bridge of the host.
+fn mac(bridge: &str) -> String {
+    sh(&format!("ip -o link show {bridge} | sed 's/.*link.ether //; s/ .*//'")).trim().to_owned()
+}
+
+/// Sends a frame from the container, with nothing but the rights that every container has.
+fn forge(world: &World, id: &str, form: &str, bridge: &str, from: &str, to: &str, port: u16) {
+    let port = port.to_string();
+    let sent = world.root.exec(id, &["/programs/frames", form, &mac(bridge), from, to, &port]);
+    assert_eq!((sent.code, sent.err().as_str()), (0, ""), "the frame {form} was not sent");
+}
+
+/// What arrived at a socket, until nothing comes any more.
+fn arrived(socket: &UdpSocket) -> BTreeSet<String> {
+    socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    let mut all = BTreeSet::new();
+    let mut buffer = [0; 64];
+    while let Ok(length) = socket.recv(&mut buffer) {
+        all.insert(String::from_utf8_lossy(&buffer[..length]).trim_end().to_owned());
+    }
+    all
+}
+
+fn route_localnet(bridge: &str) -> String {
+    std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{bridge}/route_localnet"))
+        .expect("a setting")
+        .trim()
+        .into()
+}
+
+/// Every form of a packet for the host's 127.0.0.1, and to an address of the host that is open to it.
+fn try_loopback(world: &World, id: &str, what: &str) {
+    let service = UdpSocket::bind("127.0.0.1:0").expect("a service of the host");
+    let open = UdpSocket::bind("172.17.0.1:0").expect("another service");
+    let port = |socket: &UdpSocket| socket.local_addr().expect("an address").port();
+    for form in FORMS {
+        forge(world, id, form, "coracle0", "172.17.0.2", "127.0.0.1", port(&service));
+        forge(world, id, form, "coracle0", "172.17.0.2", "172.17.0.1", port(&open));
+    }
+    let seen = arrived(&open);
+    for form in ["plain", "tag", "broadcast", "fragments", "ring"] {
+        assert!(seen.contains(form), "{what}: such packets come to the host: {form} of {seen:?}");
+    }
+    assert_eq!(arrived(&service), BTreeSet::new(), "{what}: the host's 127.0.0.1 was reached");
+}
+
+// attack: 123, R6 wall loopback-filter
+#[test]
+fn loopback_stays_closed_when_the_firewall_is_gone() {
+    let world = World::new();
+    let id = armed(&world, "web", published("80/tcp", "", "8080"));
+    assert_eq!(route_localnet("coracle0"), "1", "the host reaches the port at 127.0.0.1");
+    let firewalld =
+        "nft 'add table inet firewalld; add chain inet firewalld filter_INPUT { type filter hook input priority 10; }'";
+    for wreck in [
+        "true",
+        // A reload of firewalld takes its own tables, one of iptables-restore those of iptables.
+        &format!("{firewalld}; nft 'delete table inet firewalld'; {firewalld}"),
+        "iptables -F; iptables -t nat -F; iptables -t raw -F; iptables -P INPUT ACCEPT; iptables -P FORWARD ACCEPT",
+        "nft flush ruleset",
+    ] {
+        sh(wreck);
+        // Whether bridges call the host's firewall, and so when connection tracking sees a packet, makes no difference.
+        for calls in ["1", "0"] {
+            let _ = std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", calls);
+            try_loopback(&world, &id, wreck);
+        }
+    }
+    for calls in ["1", "0"] {
+        let _ = std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", calls);
+        world.root.engine.network_repair().expect("repair");
+        assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"), "bridges call the firewall: {calls}");
+        try_loopback(&world, &id, "after the repair");
+    }
+}
+
+fn filter_stands() -> bool {
+    sh("tc filter show dev coracle0 ingress").contains("direct-action")
+}
+
+// attack: 123, R6 wall loopback-filter
+#[test]
+fn a_filter_that_somebody_removed_comes_back() {
+    let mut world = World::new();
+    let id = armed(&world, "web", published("80/tcp", "127.0.0.1", "8080"));
+    assert!(filter_stands(), "before anything is removed");
+    // The queue with the filter, the filter alone, another one in its place.
+    let bad =
+        "tc filter replace dev coracle0 ingress prio 1 handle 1 protocol all bpf da bytecode '1,6 0 0 4294967295'";
+    for wreck in ["tc qdisc del dev coracle0 clsact", "tc filter del dev coracle0 ingress", bad] {
+        for mend in ["start", "open", "repair"] {
+            sh(wreck);
+            match mend {
+                "start" => drop(world.run("true", json!({}))),
+                "open" => world.with_options(|_| {}),
+                _ => world.root.engine.network_repair().expect("repair"),
+            }
+            assert!(filter_stands(), "{wreck}, then {mend}");
+            sh("nft flush ruleset");
+            try_loopback(&world, &id, &format!("{wreck}, then {mend}"));
+            world.root.engine.network_repair().expect("repair");
+        }
+    }
+    assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"));
+    // A bridge that somebody deleted, and made again under its name: there is another one then.
+    sh("ip link del coracle0");
+    world.root.engine.network_repair().expect("repair");
+    sh("nft flush ruleset");
+    try_loopback(&world, &id, "a new bridge");
+    world.root.engine.network_repair().expect("repair");
+    assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"));
+    sh("ip link del coracle0; ip link add coracle0 type bridge; ip link set coracle0 up");
+    world.root.engine.network_repair().expect("repair");
+    assert_eq!((route_localnet("coracle0").as_str(), get("127.0.0.1:8080").as_deref()), ("0", Some("hi")));
+}
+
+/// The setting stands as long as somebody needs it.
+#[test]
+fn localnet_only_while_a_port_needs_it() {
+    let mut world = World::new();
+    let quiet = world.sleeper("quiet", json!({}));
+    let elsewhere = world.sleeper("elsewhere", published("80/tcp", HOST, "8079"));
+    assert_eq!(route_localnet("coracle0"), "0", "nobody publishes at 127.0.0.1");
+    let one = world.server("one", published("80/tcp", "", "8080"));
+    let two = world.server("two", published("80/tcp", "127.0.0.1", "8081"));
+    let at = |port: u16| get(&format!("127.0.0.1:{port}"));
+    assert_eq!((route_localnet("coracle0").as_str(), at(8080), at(8081)), ("1", Some("hi".into()), Some("hi".into())));
+    world.root.engine.container_kill(&one, None, None).expect("kill");
+    world.with_options(|_| {});
+    assert_eq!((route_localnet("coracle0").as_str(), at(8081)), ("1", Some("hi".into())));
+    world.root.engine.container_kill(&two, None, None).expect("kill");
+    world.with_options(|_| {});
+    assert_eq!(route_localnet("coracle0"), "0", "an open takes it back");
+    world.root.start(&one);
+    wait_for("the server", || at(8080).is_some());
+    world.root.engine.container_kill(&one, None, None).expect("kill");
+    world.run("true", json!({}));
+    assert_eq!(route_localnet("coracle0"), "0", "so does a start");
+    [quiet, elsewhere].iter().for_each(|id| assert_eq!(world.root.status(id), "running"));
+}
+
+/// Where nothing may lead from a bridge to 127/8, monitors pass on what comes there.
+#[test]
+fn ports_at_loopback_are_passed_on() {
+    let mut world = World::new();
+    world.with_options(|options| options.relay_loopback = true);
+    let id = armed(&world, "web", published("80/tcp", "", "8080"));
+    let local = world.server("local", published("80/tcp", "127.0.0.1", "8081"));
+    let answers = |address: &str| get(address).as_deref() == Some("hi");
+    assert!(answers("127.0.0.1:8080") && answers("127.0.0.1:8081") && answers(&format!("{HOST}:8080")));
+    assert!(world.outside(|| answers(&format!("{HOST}:8080"))));
+    assert!(world.outside(|| is_closed(&format!("{HOST}:8081"))));
+    assert_eq!(route_localnet("coracle0"), "0");
+    // Datagrams, too.
+    let mut more = published("53/udp", "", "5353");
+    more["HostConfig"]["PortBindings"]["53/udp"] =
+        json!([{ "HostPort": "5353" }, { "HostIp": "127.0.0.1", "HostPort": "5354" }]);
+    let udp = world.sleeper("udp", more);
+    let echo = world.inside(&udp, || UdpSocket::bind("0.0.0.0:53").expect("port 53"));
+    echo.set_read_timeout(Some(SOON)).expect("a limit");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16];
+        while let Ok((length, from)) = echo.recv_from(&mut buffer) {
+            let _ = echo.send_to(&buffer[..length], from);
+        }
+    });
+    for address in ["127.0.0.1:5353", "127.0.0.1:5354", &format!("{HOST}:5353")] {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.connect(address).expect("connect");
+        socket.set_read_timeout(Some(SOON)).expect("a limit");
+        socket.send(b"ping").expect("send");
+        let mut buffer = [0; 16];
+        assert_eq!(socket.recv(&mut buffer).map_err(|e| format!("{address}: {e}")), Ok(4));
+    }
+    // No firewall has a part in it.
+    sh("nft flush ruleset");
+    assert!(answers("127.0.0.1:8080") && answers("127.0.0.1:8081"));
+    try_loopback(&world, &id, "relayed");
+    world.root.engine.network_repair().expect("repair");
+    assert!(answers("127.0.0.1:8080") && answers(&format!("{HOST}:8080")));
+    let info = world.root.engine.info().expect("info");
+    assert!(!serde_json::to_string(&info).expect("info").contains("sch_ingress"), "it was asked for");
+    // A root that is opened without the option leads new ports through the kernel, beside those.
+    world.with_options(|_| {});
+    let info = serde_json::to_string(&world.root.engine.info().expect("info")).expect("info");
+    assert!(info.contains("sch_ingress"), "{info}");
+    let kernel = world.server("kernel", published("80/tcp", "", "8082"));
+    assert!(answers("127.0.0.1:8080") && answers("127.0.0.1:8081") && answers("127.0.0.1:8082"));
+    assert_eq!(route_localnet("coracle0"), "1");
+    for id in [&id, &local, &udp, &kernel] {
+        world.root.engine.container_kill(id, None, None).expect("kill");
+    }
+    assert!(is_closed("127.0.0.1:8080"));
+    drop(TcpListener::bind("127.0.0.1:8081").expect("the port is free"));
+    assert!(!sh("nft list ruleset").contains("8080"));
+}
+
+/// The kernel takes nothing for `::1` from a bridge, and nobody needs it to.
+#[test]
+fn the_ipv6_loopback_address_is_closed() {
+    let world = World::new();
+    let pools = json!({ "Config": [{ "Subnet": "10.56.0.0/24" }, { "Subnet": "fd56::/64" }] });
+    let name = json!({ "com.docker.network.bridge.name": "both0" });
+    world.network(json!({ "Name": "both", "EnableIPv6": true, "IPAM": pools, "Options": name })).expect("a network");
+    let mut more = published("80/tcp", "", "8080");
+    more["HostConfig"]["NetworkMode"] = json!("both");
+    let id = armed(&world, "web", more);
+    let service = UdpSocket::bind("[::1]:0").expect("a service of the host");
+    let open = UdpSocket::bind("[fd56::1]:0").expect("another service");
+    let port = |socket: &UdpSocket| socket.local_addr().expect("an address").port();
+    for wreck in ["true", "nft flush ruleset"] {
+        sh(wreck);
+        forge(&world, &id, "v6", "both0", "fd56::2", "::1", port(&service));
+        forge(&world, &id, "v6", "both0", "fd56::2", "fd56::1", port(&open));
+        assert_eq!(arrived(&open), BTreeSet::from(["v6".to_owned()]), "such packets come to the host");
+        assert_eq!(arrived(&service), BTreeSet::new(), "after {wreck}");
+    }
 }

@@ -56,7 +56,8 @@ fn name_server(world: &World) -> Arc<Mutex<Vec<String>>> {
             name.push(String::from_utf8_lossy(&query[at + 1..next]).into_owned());
             at = next;
         }
-        let (name, kind) = (name.join("."), query[end - 3]);
+        // Whoever asks may spell it as he likes.
+        let (name, kind) = (name.join(".").to_ascii_lowercase(), query[end - 3]);
         notes.lock().expect("the notes").push(format!("{name} {kind} {}", if datagram { "udp" } else { "tcp" }));
         let (known, records) = match name.as_str() {
             "far.example.test" => (true, 1),

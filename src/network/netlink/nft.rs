@@ -306,6 +306,9 @@ fn write_element(m: &mut Messages, element: &Element) {
     }
 }
 
+/// `NFT_META_MARK`.
+const MARK: u32 = 3;
+
 /// What of a packet's way a rule looks at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Meta {
@@ -384,6 +387,13 @@ impl Rule {
             m.be32(1, register).nest(2, |m| {
                 m.attr(1, data);
             });
+        })
+    }
+
+    /// Marks the packet.
+    pub(crate) fn mark(self, mark: u32) -> Rule {
+        self.set(R0, &mark.to_ne_bytes()).expression("meta", |m| {
+            m.be32(2, MARK).be32(3, R0);
         })
     }
 
