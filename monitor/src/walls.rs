@@ -27,6 +27,12 @@ walls! {
     SeccompX32 "seccomp-x32" "To the default seccomp filter there are no x32 calls.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
     LoopbackFilter "loopback-filter" "A filter at each bridge drops packets for 127/8, whatever happens to the firewall.";
+    RouterAdvertisements "router-advertisements" "A bridge takes no router's word.";
+    NoIpv6 "no-ipv6" "The bridge of a network without IPv6 has none.";
+    InternalResolver "internal-resolver" "Nobody is asked for the names of internal networks.";
+    PeerAddresses "peer-addresses" "A published port's server sees the address of its client.";
+    NeighbourLoopback "neighbour-loopback" "What comes from the wire for 127/8 is led nowhere.";
+    ForwardDrop "forward-drop" "What nobody published is not forwarded to containers.";
     ResolverQuestions "resolver-questions" "Each question to a resolver of the host leaves from another port, in another spelling.";
     ResolverAnswers "resolver-answers" "An answer is believed only when it answers the question as it was asked.";
     ArchiveHeaders "archive-headers" "What precedes one entry of an archive has one bound, all of it together.";

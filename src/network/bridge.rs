@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::store::Flush;
 use crate::store::networks as table;
+use crate::walls::Wall;
 use std::net::IpAddr;
 
 /// What a bridge's alias begins with; the network's id, the firewall's key and the root's directory follow.
@@ -435,7 +436,13 @@ impl Networks {
         }
         if std::path::Path::new("/proc/sys/net/ipv6").exists() {
             // A container must not make itself the host's router.
-            set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
+            if Wall::RouterAdvertisements.stands() {
+                set(&format!("ipv6/conf/{bridge}/accept_ra"), "0")?;
+            }
+            // Nor reach the host by what its network does not have.
+            if !v6 && Wall::NoIpv6.stands() {
+                set(&format!("ipv6/conf/{bridge}/disable_ipv6"), "1")?;
+            }
             // Nobody else can have the addresses of a new bridge: they are of use at once.
             set(&format!("ipv6/conf/{bridge}/accept_dad"), "0")?;
             if v6 && !network.spec.internal {

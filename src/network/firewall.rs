@@ -13,6 +13,7 @@ use super::ports::Published;
 use super::subnet::Subnet;
 use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, Socket};
+use crate::walls::Wall;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -263,7 +264,7 @@ fn rules(batch: &mut Batch) {
     batch.add_rule("arrived", answer().mark(0));
     for (chain, hook) in [("inbound", PREROUTING), ("own", OUTPUT)] {
         batch.add_chain(chain, nat(hook, -100));
-        if hook == PREROUTING {
+        if hook == PREROUTING && Wall::NeighbourLoopback.stands() {
             // The host's own packets to its loopback address do not come this way. Where one comes from the wire, the
             // kernel drops it, if only its destination stays what it is.
             batch
@@ -337,12 +338,16 @@ fn outbound() -> Vec<Rule> {
 /// Packets to a network's containers. A container that comes back to its own network through a published port, and the host
 /// through its loopback address: the answer must come back this way.
 fn arriving() -> Vec<Rule> {
-    vec![
+    let mut rules = vec![
         Rule::new().ct(2, R0).no_bit(R0, STATUS_DNAT).accept(),
         v4(Rule::new()).payload(NETWORK_HEADER, 12, 1, R0).compare(R0, true, &[127]).masquerade(),
         source4(v4(Rule::new()), "own4").masquerade(),
         source6(v6(Rule::new()), "own6").masquerade(),
-    ]
+    ];
+    if !Wall::PeerAddresses.stands() {
+        rules.push(Rule::new().masquerade());
+    }
+    rules
 }
 
 /// Networks are closed to each other and to what comes from outside, but for published ports; internal ones wholly.
@@ -350,7 +355,7 @@ fn forward() -> Vec<Rule> {
     let from = |set: &str| Rule::new().load(Meta::InName, R0).in_set(R0, set, true);
     let to = |set: &str| Rule::new().load(Meta::OutName, R0).in_set(R0, set, true);
     let goes_on = |rule: Rule| rule.ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED);
-    vec![
+    let mut rules = vec![
         // Almost every packet: of a connection through a published port, or to the outside. It was let through as one; and
         // nothing of an internal network is ever translated.
         goes_on(Rule::new()).ct(2, R0).any_bit(R0, STATUS_SNAT | STATUS_DNAT).accept(),
@@ -359,8 +364,11 @@ fn forward() -> Vec<Rule> {
         to("internal").drop(),
         goes_on(Rule::new()).accept(),
         to("bridges").ct(2, R0).any_bit(R0, STATUS_DNAT).accept(),
-        to("bridges").drop(),
-    ]
+    ];
+    if Wall::ForwardDrop.stands() {
+        rules.push(to("bridges").drop());
+    }
+    rules
 }
 
 type Write = fn(&mut Batch, &str, &[Element]);

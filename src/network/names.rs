@@ -6,6 +6,7 @@ use super::{Joined, Network, Networks, random};
 use crate::error::{Error, Result};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
+use crate::walls::Wall;
 use coracle_monitor::wire::{NAMES_ENTRY, NAMES_MAGIC};
 use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,7 +44,7 @@ impl Networks {
             redirect: redirect(port),
             names: own.iter().map(|end| format!("../../net/{}", end.network.id)).collect(),
             aliases: own.iter().enumerate().flat_map(|(at, end)| aliases(at as u32, &end.doc.links)).collect(),
-            forwards: joined.endpoints.iter().any(|end| !end.network.spec.internal),
+            forwards: joined.endpoints.iter().any(|end| !end.network.spec.internal) || !Wall::InternalResolver.stands(),
         }))
     }
 

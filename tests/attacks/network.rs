@@ -490,3 +490,132 @@ fn the_ipv6_loopback_address_is_closed() {
         assert_eq!(arrived(&service), BTreeSet::new(), "after {wreck}");
     }
 }
+
+/// A container that says it is a router.
+// attack: 119 wall router-advertisements
+#[test]
+fn no_container_becomes_the_hosts_router() {
+    let world = World::new();
+    let pools = json!({ "Config": [{ "Subnet": "10.56.0.0/24" }, { "Subnet": "fd56::/64" }] });
+    let name = json!({ "com.docker.network.bridge.name": "inner0" });
+    // An internal one: for others the host forwards, and does not listen to routers at all.
+    let body = json!({ "Name": "inner", "EnableIPv6": true, "Internal": true, "IPAM": pools, "Options": name });
+    world.network(body).expect("a network");
+    let id = armed(&world, "router", json!({ "HostConfig": { "NetworkMode": "inner" } }));
+    let heard = || sh("awk '/^Icmp6InRouterAdvertisements/ {print $2}' /proc/thread-self/net/snmp6").trim().to_owned();
+    let facts = || (sh("ip -6 route"), sh("ip -6 -o addr | awk '{print $2, $4}'"));
+    let (before, none) = (facts(), heard());
+    // From an address of a link, as routers do.
+    forge(&world, &id, "advert", "inner0", "fe80::1234", "ff02::1", 0);
+    wait_for("the host to hear it", || heard() != none);
+    assert_eq!(facts(), before);
+}
+
+/// A network without IPv6 gives its containers no way to the host by it.
+// attack: 120 wall no-ipv6
+#[test]
+fn a_network_of_ipv4_has_no_ipv6() {
+    let world = World::new();
+    let id = armed(&world, "web", json!({}));
+    let inside = world.root.exec(&id, &["ip", "-o", "addr"]).ok();
+    assert!(
+        inside.contains("172.17.0.2") && !inside.lines().any(|line| line.contains("eth0") && line.contains("inet6")),
+        "{inside}"
+    );
+    let service = UdpSocket::bind("[::]:0").expect("a service of the host");
+    let port = service.local_addr().expect("an address").port();
+    // The address that the kernel makes of the hardware's.
+    let bytes: Vec<u8> = mac("coracle0").split(':').map(|byte| u8::from_str_radix(byte, 16).expect("hex")).collect();
+    let &[a, b, c, d, e, f] = &bytes[..] else { panic!("six bytes: {bytes:?}") };
+    let link = format!("fe80::{:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}", a ^ 2);
+    forge(&world, &id, "v6", "coracle0", "fe80::1234", &link, port);
+    forge(&world, &id, "plain", "coracle0", "172.17.0.2", "172.17.0.1", port);
+    assert_eq!(arrived(&service), BTreeSet::from(["plain".to_owned()]));
+}
+
+/// The name of a resolver on the host's loopback device is asked from the host, for networks that lead outside alone.
+// attack: 121 wall internal-resolver
+#[test]
+fn internal_networks_ask_nobody() {
+    let world = World::new();
+    world.network(json!({ "Name": "open" })).expect("a network");
+    world.network(json!({ "Name": "closed", "Internal": true })).expect("a network");
+    let stub = UdpSocket::bind("127.0.0.53:53").expect("port 53");
+    let on = |network: &str| {
+        let config = json!({ "HostConfig": { "NetworkMode": network, "Dns": ["127.0.0.53"] } });
+        world.sleeper(network, config)
+    };
+    let asks = |id: &str| {
+        world.inside(id, || {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.send_to(&query("secret.example"), "127.0.0.11:53").expect("ask");
+            socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a limit");
+            let mut answer = [0; 512];
+            socket.recv(&mut answer).ok().map(|_| answer[3] & 15)
+        })
+    };
+    let seen = || {
+        stub.set_read_timeout(Some(Duration::from_millis(500))).expect("a limit");
+        stub.recv(&mut [0; 512]).is_ok()
+    };
+    asks(&on("open"));
+    assert!(seen(), "such questions come to the host's resolver");
+    let answer = asks(&on("closed"));
+    assert!(!seen(), "a question of an internal network left it");
+    assert_eq!(answer, Some(2), "it failed at once");
+}
+
+/// What a published port's server sees of its clients.
+// attack: 122 wall peer-addresses
+#[test]
+fn a_server_sees_the_clients_address() {
+    let world = World::new();
+    let id = world.sleeper("web", published("90/tcp", "", "8090"));
+    let server = world.inside(&id, || TcpListener::bind("0.0.0.0:90").expect("port 90"));
+    let client = world.outside(|| TcpStream::connect(format!("{HOST}:8090")).expect("connect"));
+    let (_, peer) = server.accept().expect("a client");
+    assert_eq!(peer.ip().to_string(), OUTSIDE);
+    drop(client);
+    // The host at its loopback address comes from the bridge's, and nobody from 127.0.0.1.
+    let client = TcpStream::connect("127.0.0.1:8090").expect("connect");
+    let (_, peer) = server.accept().expect("a client");
+    assert_eq!(peer.ip().to_string(), "172.17.0.1");
+    drop(client);
+}
+
+/// A neighbour that routes the host's loopback addresses to the host.
+// attack: 124 wall neighbour-loopback
+#[test]
+fn a_port_at_loopback_is_not_the_neighbours() {
+    let world = World::new();
+    world.server("local", published("80/tcp", "127.0.0.1", "8081"));
+    let everywhere = world.server("everywhere", published("80/tcp", "", "8082"));
+    world.outside_sh(&format!(
+        "sysctl -qw net.ipv4.conf.all.route_localnet=1; ip addr del 127.0.0.1/8 dev lo; ip route add 127.0.0.0/8 via {HOST}"
+    ));
+    assert_eq!(get("127.0.0.1:8081").as_deref(), Some("hi"), "the host's own");
+    assert!(world.outside(|| get(&format!("{HOST}:8082"))).is_some(), "the host is reached");
+    let dropped = || {
+        sh(
+            "awk '/^TcpExt/ && n++ {print}' /proc/thread-self/net/netstat; grep up0 /proc/thread-self/net/dev | awk '{print $3}'",
+        )
+    };
+    let before = dropped();
+    assert!(world.outside(|| is_closed("127.0.0.1:8081")), "a neighbour reached the host's own port");
+    assert_ne!(dropped(), before, "its packets came to the host");
+    let _ = everywhere;
+}
+
+/// A neighbour that routes the container's addresses to the host.
+// attack: 124 wall forward-drop
+#[test]
+fn a_neighbour_reaches_published_ports_alone() {
+    let world = World::new();
+    world.server("web", published("80/tcp", "", "8080"));
+    let hidden = world.server("hidden", json!({}));
+    world.outside_sh(&format!("ip route add 172.17.0.0/16 via {HOST}"));
+    assert_eq!(world.outside(|| get(&format!("{HOST}:8080"))).as_deref(), Some("hi"));
+    let ip = world.ip(&hidden);
+    assert_eq!(get(&format!("{ip}:80")).as_deref(), Some("hi"), "the host reaches it");
+    assert!(world.outside(|| is_closed(&format!("{ip}:80"))), "the neighbour reached a port that is not published");
+}
