@@ -132,8 +132,8 @@ fn extended_headers_have_one_bound() {
 fn what_directories_get_at_the_end_lies_on_the_disk() {
     let at = Measured::new();
     at.root.create("box", body(&["true"], json!({})));
-    at.taken(SMALL, IMPORT, hostile::directories(900, 60 << 10));
-    at.taken(SMALL, PUT, hostile::long_directories(9000));
+    at.taken(SMALL, IMPORT, hostile::directories(600, 60 << 10));
+    at.taken(SMALL, PUT, hostile::long_directories(6000));
     // All of them got what is theirs.
     let import = |archive: &[u8]| {
         let how = ImportImage { repo: "dirs".into(), ..ImportImage::default() };
@@ -261,15 +261,15 @@ fn build_files_and_ignore_files_are_bounded() {
 fn generated_archives_are_taken_or_refused_within_the_bound() {
     let at = Measured::new();
     at.root.create("box", body(&["true"], json!({})));
-    for seed in 1..=3 {
+    for seed in 1..=2 {
         for words in [IMPORT, LOAD, PUT, CONTEXT] {
-            let run = at.run(SMALL, words, Some(hostile::generated(seed, 12 << 20, words != LOAD)));
+            let run = at.run(SMALL, words, Some(hostile::generated(seed, 6 << 20, words != LOAD)));
             assert!(run.code == Some(0) || !run.said.is_empty(), "{seed} {words:?}: an error without a word");
         }
     }
     // As what ADD unpacks, and compressed in each way.
     for (seed, program) in [(6, "gzip"), (7, "bzip2"), (8, "xz"), (9, "zstd")] {
-        let packed = hostile::packed(program, hostile::generated(seed, 3 << 20, false));
+        let packed = hostile::packed(program, hostile::generated(seed, 1 << 20, false));
         at.run(SMALL, IMPORT, Some(hostile::bytes(packed.clone())));
         at.run(SMALL, LOAD, Some(hostile::bytes(packed.clone())));
         at.run(SMALL, PUT, Some(hostile::bytes(packed.clone())));
