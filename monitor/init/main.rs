@@ -11,6 +11,9 @@
 #[allow(dead_code)]
 #[path = "../program/sys.rs"]
 mod sys;
+#[path = "../src/walls.rs"]
+#[allow(dead_code)]
+mod walls;
 #[path = "../program/memory.rs"]
 mod memory;
 

@@ -3,6 +3,7 @@
 //! Every wrapper answers the kernel's value, or the error number as `Err`. Pointers come from references that live over
 //! the call; that is the whole safety argument unless a function says more.
 
+use crate::walls::Wall;
 use core::arch::asm;
 
 pub type Result<T> = core::result::Result<T, i32>;
@@ -222,6 +223,12 @@ struct OpenHow {
 
 /// openat2(2); tried again when a rename raced with the walk.
 pub fn openat2(dir: i32, path: &[u8], flags: u32, mode: u32, resolve: u64) -> Result<i32> {
+    let links = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    let resolve = match resolve & RESOLVE_NO_SYMLINKS != 0 {
+        true if !Wall::FixedTargets.stands() => links,
+        false if !Wall::ResolveInRoot.stands() => resolve & !links,
+        _ => resolve,
+    };
     let how = OpenHow { flags: u64::from(flags | O_CLOEXEC), mode: u64::from(mode), resolve };
     for _ in 0..64 {
         match sys!(OPENAT2, dir, path.as_ptr(), &raw const how, size_of::<OpenHow>()) {

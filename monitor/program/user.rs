@@ -35,13 +35,13 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
     let passwd = read_file(root, b"etc/passwd\0")?;
     let groups = read_file(root, b"etc/group\0")?;
     let name = find_user(&mut who, user, passwd)?;
-    if group.is_empty() {
+    if group.is_empty() && Wall::UserGroups.stands() {
         for line in lines(groups) {
             if lists(line, name) {
                 who.add(field(line, 2))?;
             }
         }
-    } else {
+    } else if !group.is_empty() {
         who.gid = group_id(group, groups, 0)?;
     }
     let primary = who.gid;
@@ -60,7 +60,12 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
 
 /// Fills uid, gid and home; answers the name as the file has it (empty when it is not there).
 fn find_user<'a>(who: &mut Identity, user: &'a [u8], passwd: &'a [u8]) -> Outcome<&'a [u8]> {
-    let wanted = if user.is_empty() { Some(0) } else { number(user)? };
+    let named = !Wall::UserNumbers.stands() && lines(passwd).any(|line| field(line, 0) == user);
+    let wanted = match user.is_empty() {
+        true => Some(0),
+        false if named => None,
+        false => number(user)?,
+    };
     let entry = lines(passwd).find(|line| match wanted {
         Some(uid) => number(field(line, 2)) == Ok(Some(uid)),
         None => field(line, 0) == user,
@@ -182,7 +187,7 @@ fn number(text: &[u8]) -> Outcome<Option<u32>> {
     for digit in text {
         value = value.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
     }
-    if value > i32::MAX as u64 {
+    if value > i32::MAX as u64 && Wall::UserNumbers.stands() {
         return Err(Failure { errno: ERANGE, detail: DETAIL_BAD_ID, ..Failure::default() });
     }
     Ok(Some(value as u32))

@@ -21,6 +21,19 @@ macro_rules! walls {
 
 // One line a wall: the name in the source, the name of the switch, the defence.
 walls! {
+    ResolveInRoot "resolve-in-root" "A path of a container is resolved inside of its root, also where links lead.";
+    FixedTargets "fixed-targets" "What the engine itself mounts, masks or opens for a container has no link on its way.";
+    ProcfsTargets "procfs-targets" "Nothing is mounted in /proc, nor on /sys or devices that the engine makes.";
+    NullDevice "null-device" "The container's /dev/null is looked at before it is an input or a cover.";
+    ReadonlyPaths "readonly-paths" "Switches of the kernel are read-only in a container.";
+    CgroupReadOnly "cgroup-read-only" "A container sees its control groups read-only.";
+    SysctlCheck "sysctl-check" "Only kernel parameters of the container's own namespaces are set, to one plain value each.";
+    SealedMonitor "sealed-monitor" "The monitor's program cannot be changed by anybody.";
+    DeviceRules "device-rules" "A container opens the devices that it was given, and no others.";
+    UserNumbers "user-numbers" "Digits are a number of a user, never a name, and never out of range.";
+    UserGroups "user-groups" "A process has the groups that list its user.";
+    UserCapabilities "user-capabilities" "Other users than root have no capability.";
+    PlainText "plain-text" "A name that goes into a file of the engine's is one word.";
     SeccompDefault "seccomp-default" "A container that asks for nothing has the default seccomp filter.";
     SeccompHalves "seccomp-halves" "The default seccomp filter compares 32-bit arguments under a mask of 32 bits.";
     SeccompSocketcall "seccomp-socketcall" "The default seccomp filter refuses sockets by socketcall, but to images for i386.";

@@ -2,6 +2,7 @@
 
 use super::fd::{cstr, errno};
 use crate::error::{Error, Result};
+use crate::walls::Wall;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// How [`openat2`] resolves: links inside the directory, none leaving it, no magic links.
@@ -36,7 +37,7 @@ pub(crate) fn openat2(
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.mode = u64::from(mode);
-    how.resolve = resolve;
+    how.resolve = if Wall::ResolveInRoot.stands() { resolve } else { resolve & !IN_ROOT };
     loop {
         // SAFETY: path and how live over the call; size is that of how.
         let fd = unsafe {

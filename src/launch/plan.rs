@@ -274,7 +274,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     for (name, value) in &c.sysctls {
         plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
     }
-    for path in &c.readonly {
+    for path in c.readonly.iter().filter(|_| Wall::ReadonlyPaths.stands()) {
         plan.op(OP_READONLY, format!("make {path} read-only")).str(path);
     }
     for path in c.masked.iter().filter(|_| Wall::MaskedPaths.stands()) {
@@ -755,6 +755,7 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
         plan.op(OP_CGROUP_NS, "make a cgroup namespace");
     }
     const BASE: &str = "/sys/fs/cgroup";
+    let access = if Wall::CgroupReadOnly.stands() { access } else { 0 };
     if c.cgroups.v2 {
         return mount(plan, SPECIAL_NONE, "cgroup2", BASE, attributes | access, &[]);
     }

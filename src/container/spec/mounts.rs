@@ -5,6 +5,7 @@ use super::{Spec, as_500, clean, plain};
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, HostConfig, MountPoint, VolumeOptions};
 use crate::volume;
+use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
 
 /// What a mount shows.
@@ -355,6 +356,9 @@ enum Instead {
 /// Refuses targets over the engine's own /proc, /sys and /dev: what lies there is trusted while a container is set up
 /// (labels, sysctls, masks, the terminal).
 fn target_allowed(mount: &Mount) -> Result<()> {
+    if !Wall::ProcfsTargets.stands() {
+        return Ok(());
+    }
     let target = mount.target.as_str();
     let below = |dir: &str| target.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let why = if below("/proc") {

@@ -28,6 +28,7 @@ pub(crate) use stats::CgroupStats;
 use super::devices::DeviceRules;
 use crate::error::{Error, Result};
 use crate::model::{Resources, ThrottleDevice};
+use crate::walls::Wall;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +122,7 @@ pub(crate) fn compile(
         }
         groups.push(group);
     }
-    if !devices.default_allow && host.with("devices").is_none() {
+    if !devices.default_allow && Wall::DeviceRules.stands() && host.with("devices").is_none() {
         let unified = groups.iter_mut().find(|group| group.version == Version::V2);
         let group = unified.ok_or_else(|| Error::unsupported("this host has no cgroup that can rule devices"))?;
         group.device_program = device_bpf(devices);

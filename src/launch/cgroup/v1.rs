@@ -2,6 +2,7 @@
 
 use super::{DeviceRules, Group, Hierarchy, Limits, OnError, PerDevice, Write, parents};
 use crate::error::{Error, Result};
+use crate::walls::Wall;
 use std::fs;
 use std::path::Path;
 
@@ -16,7 +17,7 @@ pub(super) fn fill(
     if hierarchy.has("cpuset") {
         inherit_cpuset(hierarchy, path, limits, group)?;
     }
-    if hierarchy.has("devices") {
+    if hierarchy.has("devices") && Wall::DeviceRules.stands() {
         device_lines(devices, &mut group.writes);
     }
     self::limits(hierarchy, limits, &mut group.writes);

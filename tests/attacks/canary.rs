@@ -1,0 +1,81 @@
+//! A directory of the host that no container is told of. Whoever looks into one of its files, or changes anything of it, is
+//! seen: the files by fanotify while the attack lasts, their facts by a look before and one after.
+
+use crate::support::Root;
+use nix::fcntl::AT_FDCWD;
+use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What the canary's file has in it, and nothing else on the machine.
+pub const SECRET: &str = "the canary's secret";
+
+pub struct Canary {
+    pub dir: PathBuf,
+    before: BTreeMap<PathBuf, Facts>,
+    watch: Fanotify,
+}
+
+/// Owner, mode, device and time of change of a file, and what it holds.
+#[derive(Debug, PartialEq, Eq)]
+struct Facts(u32, u32, u32, u64, i64, Vec<u8>);
+
+impl Canary {
+    /// In the directory of `root`, which takes it away.
+    pub fn new(root: &Root) -> Canary {
+        let dir = root.dir.join("canary");
+        for (name, content) in [("passwd", SECRET), ("empty", ""), ("sub/deep/secret", SECRET)] {
+            let path = dir.join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("make the canary");
+            std::fs::write(&path, content).expect("write the canary");
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("its mode");
+        }
+        let before = facts(&dir);
+        let watch = Fanotify::init(InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_NONBLOCK, EventFFlags::O_RDONLY);
+        let watch = watch.expect("fanotify");
+        let mask = MaskFlags::FAN_OPEN | MaskFlags::FAN_ACCESS | MaskFlags::FAN_MODIFY;
+        for path in before.keys().filter(|path| path.is_file()) {
+            watch.mark(MarkFlags::FAN_MARK_ADD, mask, AT_FDCWD, Some(path)).expect("watch the canary");
+        }
+        Canary { dir, before, watch }
+    }
+
+    /// The path of a part of it.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// The same, as who sits in a directory of a container would climb to it.
+    pub fn climb(&self, name: &str) -> String {
+        format!("../../../../../..{}", self.path(name))
+    }
+
+    /// Asserts that nobody has touched it.
+    #[track_caller]
+    pub fn untouched(&self) {
+        let events = self.watch.read_events().unwrap_or_default();
+        let seen: Vec<_> = events.iter().map(|event| (event.pid(), event.mask())).collect();
+        assert!(seen.is_empty(), "somebody looked into the canary: {seen:?}");
+        assert_eq!(facts(&self.dir), self.before, "somebody changed the canary");
+        // This look was ours.
+        let _ = self.watch.read_events();
+    }
+}
+
+fn facts(dir: &Path) -> BTreeMap<PathBuf, Facts> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        let meta = std::fs::symlink_metadata(&path).expect("look at the canary");
+        let content = if meta.is_file() { std::fs::read(&path).expect("read the canary") } else { Vec::new() };
+        if meta.is_dir() {
+            left.extend(
+                std::fs::read_dir(&path).expect("list the canary").map(|entry| entry.expect("an entry").path()),
+            );
+        }
+        // The time of a directory's change says that a name came or went, the one of a file that anything of it did.
+        found.insert(path, Facts(meta.uid(), meta.gid(), meta.mode(), meta.rdev(), meta.ctime_nsec(), content));
+    }
+    found
+}

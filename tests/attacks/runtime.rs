@@ -1,0 +1,257 @@
+//! What a start does in a root that an attacker made: links, false devices, false kernel files, odd parameters.
+
+use crate::canary::Canary;
+use crate::images::Image;
+use crate::support::archive::Tar;
+use crate::support::*;
+use serde_json::{Value, json};
+
+fn with_canary() -> (Root, Canary) {
+    let root = Root::new();
+    let canary = Canary::new(&root);
+    (root, canary)
+}
+
+/// Starts a container to its end; answers the error of the start, or its exit code and output.
+fn outcome(root: &Root, command: &[&str], more: Value) -> Result<(i32, String), String> {
+    let id = root.try_create("", body(command, more)).map_err(|error| error.message().to_owned())?;
+    root.engine.container_start(&id, None, Some(&soon())).map_err(|error| error.message().to_owned())?;
+    let code = root.wait(&id);
+    Ok((code, root.logs(&id).out()))
+}
+
+/// A file and a directory of the host that may be seen.
+fn open_house(root: &Root) -> (String, String) {
+    let dir = root.dir.join("open");
+    std::fs::create_dir_all(&dir).expect("make a directory");
+    std::fs::write(dir.join("file"), "open").expect("write a file");
+    (dir.join("file").display().to_string(), dir.display().to_string())
+}
+
+// attack: 15, 20, 22, 23, 36 wall resolve-in-root
+#[test]
+fn links_of_an_image_lead_no_mount_point_to_the_host() {
+    let (root, canary) = with_canary();
+    let mut layer = Tar::new()
+        .symlink("absolute", &canary.path(""))
+        .symlink("climbing", &canary.climb(""))
+        .symlink("last", &canary.path("empty"));
+    for number in 0..35 {
+        let next = if number == 34 { canary.path("") } else { format!("chain{}", number + 1) };
+        layer = layer.symlink(&format!("chain{number}"), &next);
+    }
+    Image::new().layer(layer).load(&root, "links");
+    let (file, dir) = open_house(&root);
+    for link in ["absolute", "climbing", "chain0"] {
+        let host = json!({ "Binds": [format!("{file}:/{link}/new-file"), format!("{dir}:/{link}/new/dir")],
+            "Tmpfs": { format!("/{link}/memory"): "" } });
+        let look = format!("cat /{link}/new-file && ls /{link}/new/dir && test -d {}/memory", canary.path(""));
+        let got = outcome(&root, &["sh", "-c", &look], json!({ "Image": "links", "HostConfig": host }));
+        assert_eq!(got, Ok((0, "openfile".into())), "{link}: mounts come to where the link leads inside");
+        canary.untouched();
+    }
+    let host = json!({ "Binds": [format!("{file}:/last")] });
+    let got = outcome(&root, &["cat", "/last"], json!({ "Image": "links", "HostConfig": host }));
+    assert_eq!(got, Ok((0, "open".into())));
+    canary.untouched();
+}
+
+// attack: 5, 35, 37 wall resolve-in-root
+#[test]
+fn the_engine_s_own_files_stay_inside() {
+    let (root, canary) = with_canary();
+    for (number, target) in [canary.path(""), canary.climb("")].iter().enumerate() {
+        let name = format!("etc{number}");
+        Image::new().layer(Tar::new().file(".wh.etc", b"").symlink("etc", target)).load(&root, &name);
+        let look = "cat /etc/hosts /etc/hostname /etc/resolv.conf > /dev/null && grep -q localhost /etc/hosts";
+        let got = outcome(&root, &["sh", "-c", look], json!({ "Image": name }));
+        assert_eq!(got, Ok((0, String::new())), "{target}");
+        canary.untouched();
+    }
+}
+
+// attack: 6, 86 wall resolve-in-root
+#[test]
+fn links_left_where_mounts_were_lead_the_next_start_nowhere() {
+    let (root, canary) = with_canary();
+    let (_, dir) = open_house(&root);
+    let script = format!(
+        "test -e /second && exec grep -q localhost /etc/hosts; touch /second
+         mv /etc /etc-before; ln -s {canary} /etc; mv /data /data-before; ln -s {canary} /data; echo swapped",
+        canary = canary.path("")
+    );
+    let host = json!({ "Binds": [format!("{dir}:/data/bound"), "kept:/data/volume"] });
+    let id = root.create("swapping", body(&["sh", "-c", &script], json!({ "HostConfig": host })));
+    root.start(&id);
+    root.wait(&id);
+    assert_eq!(root.logs(&id).out(), "swapped", "the mount points were replaced");
+    for _ in 0..2 {
+        root.start(&id);
+        assert_eq!(root.wait(&id), 0, "{}", root.logs(&id).err());
+        canary.untouched();
+    }
+}
+
+// attack: 14, 15 wall resolve-in-root
+#[test]
+fn links_in_a_shared_volume_lead_no_mount_to_the_host() {
+    let (root, canary) = with_canary();
+    let (file, dir) = open_house(&root);
+    let script = format!("ln -s {} /vol/absolute; ln -s {} /vol/climbing", canary.path(""), canary.climb(""));
+    root.sh_with(&script, host(json!({ "Binds": ["shared:/vol"] }))).ok();
+    for link in ["absolute", "climbing"] {
+        let binds = json!(["shared:/vol", format!("{file}:/vol/{link}/new"), format!("{dir}:/vol/{link}/dir/x")]);
+        let got = outcome(&root, &["true"], host(json!({ "Binds": binds })));
+        canary.untouched();
+        assert_eq!(got, Ok((0, String::new())), "{link}");
+    }
+}
+
+// attack: 12, 13, 19, 23 wall fixed-targets
+#[test]
+fn an_image_whose_kernel_directories_are_links_is_refused() {
+    let (root, canary) = with_canary();
+    for (name, target) in [("proc", "fake"), ("sys", "fake"), ("dev", "fake"), ("proc", "far/away"), ("dev", "/fake")] {
+        let image = format!("{name}{}", target.len());
+        let layer = Tar::new().dir("fake").dir("fake/sys").dir("fake/fs").symlink(name, target);
+        Image::new().layer(layer).load(&root, &image);
+        let error = outcome(&root, &["true"], json!({ "Image": image })).expect_err("a refusal");
+        assert!(error.contains(&format!("/{name}")) && error.contains("symbolic links"), "{name}: {error}");
+    }
+    for (number, name) in ["proc", "sys", "dev"].iter().enumerate() {
+        let image = format!("led{number}");
+        Image::new().layer(Tar::new().symlink(name, &canary.path("sub"))).load(&root, &image);
+        outcome(&root, &["true"], json!({ "Image": image })).expect_err("a refusal");
+        canary.untouched();
+    }
+}
+
+// attack: 16, 20 wall null-device
+#[test]
+fn a_false_null_device_is_no_stream() {
+    let (root, canary) = with_canary();
+    let dev = root.dir.join("dev");
+    let start = || outcome(&root, &["true"], host(json!({ "Binds": [format!("{}:/dev", dev.display())] })));
+    std::fs::create_dir_all(&dev).expect("make a directory");
+    std::fs::write(dev.join("null"), "no device").expect("a false device");
+    let error = start().expect_err("a refusal");
+    assert!(error.starts_with("set up the standard streams"), "{error}");
+    std::fs::remove_file(dev.join("null")).expect("remove");
+    std::os::unix::fs::symlink(canary.path("passwd"), dev.join("null")).expect("a link");
+    start().expect_err("a refusal");
+    canary.untouched();
+    std::fs::remove_file(dev.join("null")).expect("remove");
+    nix::sys::stat::mknod(
+        &dev.join("null"),
+        nix::sys::stat::SFlag::S_IFCHR,
+        nix::sys::stat::Mode::from_bits_truncate(0o666),
+        nix::sys::stat::makedev(1, 3),
+    )
+    .expect("mknod");
+    assert_eq!(start(), Ok((0, String::new())), "the real one");
+}
+
+// attack: 3 wall resolve-in-root
+#[test]
+fn a_descriptor_is_no_working_directory() {
+    let root = Root::new();
+    let mut layer = Tar::new();
+    for number in 3..24 {
+        layer = layer.symlink(&format!("w{number}"), &format!("/proc/self/fd/{number}"));
+    }
+    Image::new().layer(layer).load(&root, "descriptors");
+    for number in (3..24).step_by(2) {
+        for path in [format!("/proc/self/fd/{number}"), format!("/w{number}"), format!("/proc/1/fd/{number}")] {
+            let got = outcome(&root, &["pwd"], json!({ "Image": "descriptors", "WorkingDir": path }));
+            assert!(got.is_err(), "{path} was entered: {got:?}");
+        }
+    }
+}
+
+// attack: 10, 11, 18 wall procfs-targets
+#[test]
+fn nothing_takes_the_place_of_kernel_files() {
+    let (root, canary) = with_canary();
+    let fake = root.dir.join("fake");
+    std::fs::create_dir_all(fake.join("kernel")).expect("make a directory");
+    std::fs::write(fake.join("kernel/msgmax"), "untouched").expect("a false parameter");
+    let bind = |target: &str| json!({ "Binds": [format!("{}:{target}", fake.display())], "Sysctls": { "kernel.msgmax": "4242" } });
+    let got = outcome(&root, &["true"], host(bind("/proc/sys")));
+    let written = std::fs::read_to_string(fake.join("kernel/msgmax")).expect("read");
+    assert_eq!(written, "untouched", "a parameter was written elsewhere: {got:?}");
+    got.expect_err("a refusal");
+    for target in ["/proc", "/proc/self/attr", "/proc/sys/kernel", "/sys", "/dev/ptmx", "/dev/pts/x", "/", "/x/../proc"]
+    {
+        outcome(&root, &["true"], host(bind(target))).expect_err(target);
+        Image::new().config(json!({ "Volumes": { target: {} } })).load(&root, "volumes");
+        outcome(&root, &["true"], json!({ "Image": "volumes" })).expect_err(target);
+    }
+    canary.untouched();
+}
+
+// attack: 1, 2 wall sealed-monitor
+#[test]
+fn the_program_that_a_container_sees_as_its_own_cannot_be_changed() {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    let root = Root::new();
+    let id = root.sleeper("sealed");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", root.pid(&id))).expect("its process");
+    let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).expect("its parent");
+    let program = std::fs::File::open(format!("/proc/{parent}/exe")).expect("the monitor's program");
+    let name = std::fs::read_link(format!("/proc/{parent}/exe")).expect("its name");
+    assert!(name.display().to_string().contains("memfd:"), "{name:?}");
+    let seals = SealFlag::from_bits_truncate(fcntl(&program, FcntlArg::F_GET_SEALS).expect("its seals"));
+    let wanted = SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    assert!(seals.contains(wanted), "{seals:?}");
+    // The container's way to it: a program that is `/proc/self/exe` while it is started.
+    let layer = Tar::new().entry(b'0', "again", "", 0o755, b"#!/proc/self/exe\n").symlink("own", "/proc/self/exe");
+    Image::new().layer(layer).load(&root, "again");
+    for command in ["/again", "/own", "/proc/self/exe"] {
+        let _ = outcome(&root, &[command], json!({ "Image": "again" }));
+        let try_write = "for f in /proc/*/exe; do (echo x > $f) 2>/dev/null && echo $f; done; true";
+        let got = root.exec(&id, &["sh", "-c", try_write]).out();
+        assert_eq!(got, "", "a running program was opened for writing");
+    }
+    assert_eq!(root.exec(&id, &["echo", "alive"]).ok(), "alive");
+}
+
+// attack: 26, 29 wall cgroup-read-only
+#[test]
+fn control_groups_cannot_be_written() {
+    let root = Root::new();
+    let script = "cd /sys/fs/cgroup; find . -type d | grep -q . || echo none
+        for f in $(find . -name cgroup.procs -o -name tasks -o -name release_agent -o -name notify_on_release); do
+          (echo 0 > $f) 2>/dev/null && echo $f; done
+        mkdir /tmp/own && mount -t cgroup -o memory none /tmp/own 2>/dev/null && echo mounted
+        find . -name release_agent; true";
+    assert_eq!(root.sh(script).ok(), "");
+}
+
+/// Values that the host has already are asked for, so that nothing changes where an attack succeeds.
+// attack: 27, 28 wall sysctl-check
+#[test]
+fn kernel_parameters_of_the_host_are_not_set() {
+    let root = Root::new();
+    let value = |path: &str| std::fs::read_to_string(format!("/proc/sys/{path}")).expect(path).trim().to_owned();
+    let try_one = |name: &str, value: &str, mode: Value| {
+        let mut more = mode;
+        more["Sysctls"] = json!({ name: value });
+        outcome(&root, &["true"], host(more))
+    };
+    let panic = value("kernel/panic");
+    for (name, value, mode) in [
+        ("kernel.panic", panic.clone(), json!({})),
+        ("kernel.msgmax", value("kernel/msgmax"), json!({ "IpcMode": "host" })),
+        ("net.ipv4.ip_forward", value("net/ipv4/ip_forward"), json!({ "NetworkMode": "host" })),
+        ("net/../kernel/panic", panic.clone(), json!({})),
+        ("net.ipv4.ip_forward", "1\n".into(), json!({})),
+        ("net.ipv4.ping_group_range", "0 0+".into(), json!({})),
+        ("kernel.shm_rmid_forced", format!("0 kernel.panic={panic}"), json!({})),
+        ("kernel.shm_rmid_forced=0 kernel.panic", panic.clone(), json!({})),
+    ] {
+        let got = try_one(name, &value, mode);
+        assert!(got.is_err(), "{name}={value:?} went through: {got:?}");
+    }
+    assert_eq!(try_one("kernel.msgmax", "4242", json!({})), Ok((0, String::new())));
+    assert_eq!(value("kernel/panic"), panic);
+}
