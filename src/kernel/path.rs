@@ -32,7 +32,7 @@ pub(crate) fn openat2(
     mode: u32,
     resolve: u64,
 ) -> Result<OwnedFd> {
-    let path = cstr(path)?;
+    let path = cstr(if Wall::ResolveInRoot.stands() { path.as_ref() } else { below(path.as_ref()) })?;
     // SAFETY: open_how is plain data for which all zeroes is valid.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
@@ -52,4 +52,11 @@ pub(crate) fn openat2(
             return Err(Error::os(format_args!("open {}", path.to_string_lossy()), errno()));
         }
     }
+}
+
+/// A path without slashes at its beginning: with the wall down links lead out of a directory, but a path itself does not, for
+/// the machine's sake.
+fn below(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+    if start == path.len() { b"." } else { &path[start..] }
 }

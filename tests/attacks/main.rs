@@ -11,9 +11,6 @@
 mod support;
 
 mod archives;
-mod hostile;
-#[allow(dead_code)]
-mod canary;
 mod builds;
 mod canary;
 mod copies;
