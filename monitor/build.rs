@@ -11,6 +11,7 @@ fn main() {
     println!("cargo:rerun-if-changed=init");
     println!("cargo:rerun-if-changed=src/wire.rs");
     println!("cargo:rerun-if-changed=src/question.rs");
+    println!("cargo:rerun-if-changed=src/filter.rs");
     println!("cargo:rerun-if-changed=src/walls.rs");
     compile("program/main.rs", "coracle_monitor_program", "coracle-monitor");
     compile("init/main.rs", "coracle_init_program", "coracle-init");

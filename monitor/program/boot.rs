@@ -58,6 +58,8 @@ pub struct Monitor {
     pub direct: [i32; 3],
     pub streams: Streams,
     pub log: crate::jsonlog::Log,
+    pub files: Files,
+    pub worker: crate::orders::Worker,
     pub clients: [crate::control::Client; MAX_CLIENTS],
     /// The last one is the health check's.
     pub execs: [crate::exec::Exec; MAX_EXECS + 1],
@@ -100,6 +102,8 @@ pub extern "C" fn main() -> ! {
         (&raw mut (*place).oom_file).write(b"\0");
         (&raw mut (*place).id).write(b"");
         (&raw mut (*place).from).write(b"");
+        (&raw mut (*place).files).write(Files::NONE);
+        (&raw mut (*place).worker).write(crate::orders::Worker::NONE);
         Streams::init(&raw mut (*place).streams);
         crate::jsonlog::Log::init(&raw mut (*place).log);
         crate::dns::init(&raw mut (*place).dns);
@@ -285,8 +289,10 @@ impl Monitor {
         self.read_resolver();
         if header.flags & FLAG_LOG != 0 {
             let compress = header.flags & FLAG_LOG_COMPRESS != 0;
-            let files = Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
-            self.log.open(files, log_attrs).map_err(broken)?;
+            self.files = Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
+            self.log.set_attributes(log_attrs);
+            // The first worker's.
+            self.log.file = self.files.open(-1).map_err(broken)?;
         }
         Ok(())
     }
@@ -318,6 +324,7 @@ impl Monitor {
         self.signals = sys::child_signals().map_err(broken)?;
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         self.listener = sys::listen_at(b"ctl").map_err(broken)?;
+        self.begin_worker().map_err(broken)?;
         self.take_ports();
         sys::epoll_ctl(self.epoll, ADD, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
         sys::epoll_ctl(self.epoll, ADD, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)

@@ -7,6 +7,7 @@
 use crate::boot::Monitor;
 use crate::child::{errno, os};
 use crate::life::token;
+use crate::orders::{self, DNS_SOCKET, END_DNS, SOCKET, Word};
 use crate::question::{self, Answer, Entry, Likeness, Question, Spelling, encode_name, entries, head, likeness, reversed, reversed6, spell};
 use crate::sys::{self, *};
 use crate::walls::Wall;
@@ -307,12 +308,34 @@ impl Dns {
 }
 
 impl Monitor {
-    /// A socket of the container's.
+    /// A socket of the container's: a copy stays here, for the next worker.
     pub fn take_dns(&mut self, which: usize, fd: i32) {
         let Some(place) = self.dns.sockets.get_mut(which) else { return sys::close(fd) };
         crate::life::replace(place, fd);
         sys::set_nonblocking(fd);
+        if self.worker.pid > 0 {
+            let _ = self.order(Word { what: DNS_SOCKET, a: which as u32, ..Word::default() }, &[fd]);
+        }
+    }
+
+    /// The worker's: listens there.
+    pub fn open_dns(&mut self, which: usize, fd: i32) {
+        let Some(place) = self.dns.sockets.get_mut(which) else { return sys::close(fd) };
+        if *place != fd {
+            crate::life::replace(place, fd);
+        }
         let _ = sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN, token(DNS, which as u32));
+    }
+
+    /// The sockets that there are.
+    pub fn dns_sockets(&self) -> impl Iterator<Item = (usize, i32)> {
+        self.dns.sockets.iter().copied().enumerate().filter(|(_, fd)| *fd >= 0)
+    }
+
+    /// Who lives stands in a file of locks.
+    pub fn open_alive(&mut self) -> i32 {
+        self.dns.alive = sys::openat(self.run_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
+        self.dns.alive
     }
 
     /// The container ended: its sockets do too, unless their namespace goes on, and what leads to them there.
@@ -320,11 +343,15 @@ impl Monitor {
         if self.kept.net >= 0 {
             return;
         }
+        if self.worker.pid > 0 && self.dns_sockets().next().is_some() {
+            let _ = self.order(Word { what: END_DNS, ..Word::default() }, &[]);
+        }
+        self.close_dns();
+    }
+
+    pub fn close_dns(&mut self) {
         for place in &mut self.dns.sockets {
-            if *place >= 0 {
-                sys::close(*place);
-            }
-            *place = -1;
+            crate::life::replace(place, -1);
         }
         for index in 0..MAX_TCP {
             self.close_stream(index);
@@ -507,23 +534,16 @@ impl Monitor {
         self.ask(index);
     }
 
-    /// A socket in the network namespace from which a resolver is asked.
+    /// A socket in the network namespace from which a resolver is asked. The container's the launcher enters.
     fn new_socket(&self, server: &Server, tcp: bool) -> Result<i32> {
-        let make = || if server.is_v6() { sys::internet6(tcp) } else { sys::internet(tcp) };
         if server.outside {
-            return make();
+            return if server.is_v6() { sys::internet6(tcp) } else { sys::internet(tcp) };
         }
-        let home = sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0)?;
-        let made = sys::setns(self.init_pidfd, CLONE_NEWNET).and_then(|()| {
-            let made = make();
-            if sys::setns(home, CLONE_NEWNET).is_err() {
-                // Nothing of the host's may be done from the container's network.
-                sys::exit(1);
-            }
-            made
-        });
-        sys::close(home);
-        made
+        let wish = Word { what: SOCKET, a: u32::from(tcp), b: u64::from(server.is_v6()), ..Word::default() };
+        match orders::wish(self.log.file.wishes, wish)? {
+            (Word { what: 0, .. }, fd @ 0..) => Ok(fd),
+            (answer, _) => Err(answer.what.max(1) as i32),
+        }
     }
 
     /// Asks over a connection of its own. None: there is no room for one, or no way there.
@@ -764,10 +784,6 @@ impl Monitor {
 
     /// Whether an entry's container runs: its monitor's lock is held, and its slot is still its own.
     fn lives(&mut self, entry: &Entry) -> bool {
-        if self.dns.alive < 0 {
-            let Ok(fd) = sys::openat(self.run_dir, b"../../alive\0", O_RDWR, 0) else { return false };
-            self.dns.alive = fd;
-        }
         let mut record = [0u8; 16];
         let at = u64::from(entry.slot) * STATE_LEN as u64;
         let owner = sys::pread(self.run_states, &mut record, at).is_ok() && record[8..16] == entry.id;

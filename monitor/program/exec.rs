@@ -25,7 +25,6 @@ pub struct Exec {
     ready: bool,
     failure: Failure,
     master: i32,
-    pub stdin: i32,
     /// The sink for the output, while a terminal is not there yet.
     terminal_sink: i32,
     terminal_input: i32,
@@ -52,7 +51,6 @@ const FREE: Exec = Exec {
     ready: false,
     failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
     master: -1,
-    stdin: -1,
     terminal_sink: -1,
     terminal_input: -1,
     code: None,
@@ -104,12 +102,13 @@ impl Monitor {
                 sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, index as u32))
             }
             Err(error) => {
-                for fd in [exec.stdin, exec.terminal_sink, exec.terminal_input] {
+                for fd in [exec.terminal_sink, exec.terminal_input] {
                     if fd >= 0 {
                         sys::close(fd);
                     }
                 }
                 *exec = FREE;
+                self.drop_inputs(index as u32 + 1);
                 sys::unmap(plan);
                 Err(error)
             }
@@ -199,14 +198,14 @@ impl Monitor {
     pub fn exec_check(&mut self, plan: &'static [u8]) -> Result<()> {
         let (header, ops) = Ops::of(plan).ok_or(EINVAL)?;
         let pipe = sys::pipe2(0)?;
-        if let Err(error) = self.add_output(CHECK as u32 + 1, None, pipe[0], false, None) {
+        if let Err(error) = self.add_output(CHECK as u32 + 1, pipe[0], None) {
             sys::close(pipe[1]);
             return Err(error);
         }
         let second = sys::dup_from(pipe[1], 0).unwrap_or(-1);
         let forked = self.fork_exec(&header, ops, [-1, pipe[1], second], [false; 3]);
         if forked.is_err() {
-            self.end_outputs(CHECK as u32 + 1);
+            self.end_check_output();
         }
         let (pid, report) = forked?;
         let exec = &mut self.execs[CHECK];
@@ -236,13 +235,14 @@ impl Monitor {
         if streams[0].is_some() && !direct(0) {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
-            (ends[0], self.execs[index].stdin) = (pipe[0], pipe[1]);
+            ends[0] = pipe[0];
+            self.add_target(index as u32 + 1, pipe[1])?;
         }
         for stream in [1, 2] {
             if let (false, Some(at)) = (direct(stream), streams[stream]) {
                 let pipe = sys::pipe2(0)?;
                 ends[stream] = pipe[1];
-                self.add_output(index as u32 + 1, None, pipe[0], false, Some(take(&mut fds[at])))?;
+                self.add_output(index as u32 + 1, pipe[0], Some(take(&mut fds[at])))?;
             }
         }
         Ok(())
@@ -278,11 +278,14 @@ impl Monitor {
         let owner = index as u32 + 1;
         let exec = &mut self.execs[index];
         exec.master = sys::dup_from(master, 0).unwrap_or(-1);
-        exec.stdin = sys::dup_from(master, 0).unwrap_or(-1);
         sys::set_nonblocking(master);
+        let target = sys::dup_from(master, 0);
         let (sink, input) = (exec.terminal_sink, exec.terminal_input);
         (exec.terminal_sink, exec.terminal_input) = (-1, -1);
-        let _ = self.add_output(owner, None, master, false, (sink >= 0).then_some(sink));
+        let _ = self.add_output(owner, master, (sink >= 0).then_some(sink));
+        if let Ok(target) = target {
+            let _ = self.add_target(owner, target);
+        }
         if input >= 0 {
             let _ = self.add_input(input, owner, false);
         }
@@ -353,7 +356,7 @@ impl Monitor {
         }
         *exec = FREE;
         if index == CHECK {
-            self.end_outputs(CHECK as u32 + 1);
+            self.health.result.output = self.end_check_output();
             self.check_ended((!failed).then_some(code), failure);
         }
     }
@@ -379,9 +382,19 @@ impl Monitor {
         }
     }
 
+    /// Their streams are gone: terminals hang up.
+    pub fn hang_up_execs(&mut self) {
+        for exec in self.execs.iter_mut().filter(|exec| exec.used) {
+            replace(&mut exec.master, -1);
+        }
+    }
+
     /// The container ended: so did every process in it; those not reaped yet are reaped now.
     pub fn end_execs(&mut self) {
         while let Some((pid, status)) = sys::reap() {
+            if self.worker_ended(pid) {
+                continue;
+            }
             let signal = status & 0x7f;
             self.exec_ended(pid, if signal == 0 { status >> 8 & 0xff } else { 128 + signal });
         }

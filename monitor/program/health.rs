@@ -27,7 +27,7 @@ pub struct Health {
     /// What it does is of no interest any more.
     abandoned: bool,
     pub id: [u8; 64],
-    result: HealthResult,
+    pub result: HealthResult,
     output: [u8; HEALTH_OUTPUT],
     /// Results ever, once the file was looked at.
     count: u64,
@@ -47,6 +47,16 @@ impl Health {
     /// When the next thing is to be done; 0: nothing is.
     pub fn due(&self) -> i64 {
         if self.deadline > 0 { self.deadline } else { self.next }
+    }
+
+    /// The worker's: a check begins.
+    pub fn forget_output(&mut self) {
+        self.result.output = 0;
+    }
+
+    /// The worker's: how much the check wrote, and what is kept of it.
+    pub fn taken(&self) -> (u32, &[u8]) {
+        (self.result.output, &self.output[..(self.result.output as usize).min(HEALTH_OUTPUT)])
     }
 
     /// Takes output of the check; what is too much is counted only.
@@ -176,9 +186,12 @@ impl Monitor {
             health.count = u64::from_le_bytes(count);
         }
         let at = HEALTH_HEAD as u64 + health.count % HEALTH_SLOTS * HEALTH_SLOT_LEN as u64;
-        let kept = (health.result.output as usize).min(HEALTH_OUTPUT);
-        let _ = sys::pwrite(health.file, &health.result.to_bytes(), at);
-        let _ = sys::pwrite(health.file, &health.output[..kept], at + HEALTH_RESULT_LEN as u64);
+        let (file, mut result) = (health.file, health.result);
+        if self.keep_check_output(file, at + HEALTH_RESULT_LEN as u64).is_err() {
+            result.output = 0;
+        }
+        let health = &mut self.health;
+        let _ = sys::pwrite(file, &result.to_bytes(), at);
         health.count += 1;
         let _ = sys::pwrite(health.file, &health.count.to_le_bytes(), 0);
     }

@@ -4,7 +4,8 @@
 //! output. Before a record, a file that has reached its bound gives way to the next one (`rotate`): so a file is at most
 //! one record longer than its bound.
 
-use crate::rotate::Files;
+use crate::logfile::{LogFile, newlines};
+use core::sync::atomic::{AtomicU64, Ordering};
 use crate::sys::{self, *};
 use crate::text::{self, Writer};
 
@@ -13,12 +14,14 @@ const LINE: usize = 16 * 1024;
 const OUT: usize = 6 * LINE + 48 * 1024;
 
 pub struct Log {
-    files: Files,
+    pub file: LogFile,
     attrs: &'static [u8],
     out: Option<&'static mut [u8]>,
     used: usize,
     /// Records that could not be written.
     pub lost: u64,
+    /// How many records are on their way of each stream: they are lost with this process, and counted by the launcher.
+    pub under_way: Option<&'static [AtomicU64; 2]>,
     /// The begun line of each stream.
     partial: [Partial; 2],
 }
@@ -34,40 +37,54 @@ impl Log {
     pub unsafe fn init(place: *mut Log) {
         const NONE: Partial = Partial { line: None, length: 0 };
         let fresh = Log {
-            files: Files::NONE,
+            file: LogFile::NONE,
             attrs: b"",
             out: None,
             used: 0,
             lost: 0,
+            under_way: None,
             partial: [NONE; 2],
         };
         // SAFETY: the caller's contract.
         unsafe { place.write(fresh) };
     }
 
-    pub fn open(&mut self, files: Files, attrs: &'static [u8]) -> Result<()> {
-        (self.files, self.attrs) = (files, attrs);
-        self.out = Some(sys::map_memory(OUT + attrs.len())?);
+    /// Before the first chunk.
+    pub fn begin(&mut self) -> Result<()> {
+        self.lost = 0;
+        self.out = Some(sys::map_memory(OUT + self.attrs.len())?);
         for partial in &mut self.partial {
             partial.line = Some(sys::map_memory(LINE)?);
         }
-        self.files.open()
+        Ok(())
     }
 
-    /// A child ended: it may be the one that compresses.
-    pub fn child_ended(&mut self, pid: i32) {
-        self.files.child_ended(pid);
+    pub fn set_attributes(&mut self, attrs: &'static [u8]) {
+        self.attrs = attrs;
     }
 
-    /// No more is written.
-    pub fn finish(&mut self) {
-        self.files.finish();
+    fn note(&self, stream: usize, records: u64) {
+        if let Some(counts) = self.under_way {
+            counts[stream].store(records, Ordering::Release);
+        }
+    }
+
+    /// Something may be read of a stream: it counts as a record until it is known.
+    pub fn reading(&self, stream: usize) {
+        self.note(stream, u64::from(self.partial[stream].length > 0) + 1);
+    }
+
+    /// Nothing was read.
+    pub fn rests(&self, stream: usize) {
+        self.note(stream, u64::from(self.partial[stream].length > 0));
     }
 
     /// Logs a chunk of a stream (0 stdout, 1 stderr).
     pub fn chunk(&mut self, stream: usize, mut data: &[u8]) {
         let mut time = [0u8; 30];
         text::rfc3339(&mut time, sys::now());
+        // Lines that are too long are several records.
+        self.note(stream, newlines(data) + (data.len() / LINE) as u64 + 1);
         while !data.is_empty() {
             let newline = find_newline(data);
             let begun = self.partial[stream].length;
@@ -84,6 +101,7 @@ impl Log {
             data = &data[take + usize::from(whole)..];
         }
         self.flush();
+        self.rests(stream);
     }
 
     /// The stream ended: a begun line is logged as it is.
@@ -93,6 +111,7 @@ impl Log {
             text::rfc3339(&mut time, sys::now());
             self.record_partial(stream, false, &time);
             self.flush();
+            self.rests(stream);
         }
     }
 
@@ -114,11 +133,11 @@ impl Log {
     }
 
     fn record(&mut self, stream: usize, line: &[u8], whole: bool, time: &[u8; 30]) {
-        if self.files.is_full(self.used) {
+        if self.file.is_full(self.used) {
             self.flush();
-            if self.files.is_full(0) {
+            if self.file.is_full(0) {
                 // Nothing is gathered: its place serves the rotation.
-                self.files.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
+                self.file.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
             }
         }
         let room = 6 * line.len() + self.attrs.len() + 128;
@@ -141,7 +160,7 @@ impl Log {
     fn flush(&mut self) {
         let used = core::mem::take(&mut self.used);
         if let (true, Some(out)) = (used > 0, self.out.as_ref()) {
-            self.lost += self.files.append(&out[..used]);
+            self.lost += self.file.append(&out[..used]);
         }
     }
 }

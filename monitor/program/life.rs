@@ -3,7 +3,7 @@
 use crate::boot::Monitor;
 use crate::child::{self, Launch};
 use crate::record::Value;
-use crate::streams::{CONTAINER, STDERR, STDOUT};
+use crate::streams::{STDERR, STDOUT};
 use crate::sys::{self, *};
 use crate::userns::Made;
 use crate::wire::*;
@@ -18,6 +18,7 @@ pub const INPUT: u32 = 6;
 pub const TARGET: u32 = 7;
 pub const REPORT: u32 = 8;
 pub const OOM: u32 = 9;
+pub const WISH: u32 = 10;
 
 /// How long until it is looked again whether a restart is still held off.
 const HELD_OFF_NS: i64 = 20_000_000;
@@ -47,16 +48,14 @@ pub fn run(monitor: &mut Monitor) -> ! {
     loop {
         let count = sys::epoll_wait(monitor.epoll, &mut events, monitor.wait_ms()).unwrap_or(0);
         for event in &events[..count] {
-            let (kind, index, bits) = ((event.data >> 32) as u32, event.data as u32 as usize, event.events);
-            monitor.dispatch(kind, index, bits);
+            monitor.dispatch((event.data >> 32) as u32, event.data as u32 as usize);
         }
         let now = sys::monotonic();
         if monitor.restart_at > 0 && now >= monitor.restart_at {
             monitor.restart();
         }
         monitor.health_due(now);
-        monitor.dns_tick();
-        monitor.relay_tick();
+        monitor.worker_tick(now);
     }
 }
 
@@ -88,26 +87,18 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        if self.relay_is_busy() {
-            return 0;
-        }
-        let due = [self.restart_at, self.health.due(), self.dns_due()].into_iter().filter(|&at| at > 0).min();
+        let due = [self.restart_at, self.health.due(), self.worker.due].into_iter().filter(|&at| at > 0).min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 
-    fn dispatch(&mut self, kind: u32, index: usize, bits: u32) {
+    fn dispatch(&mut self, kind: u32, index: usize) {
         match kind {
             SIGNALS => self.reap(),
             LISTENER => self.accept_client(),
             CLIENT => self.client_ready(index),
-            OUTPUT => self.output_ready(index),
-            SINK => self.sink_ready(index, bits),
-            INPUT => self.input_ready(index),
-            TARGET => self.target_ready(index as u32),
+            WISH => self.wishes_ready(),
             REPORT => drop(self.exec_report(index)),
             OOM => self.check_oom(),
-            crate::dns::DNS => self.dns_ready(index),
-            crate::relay::PORT | crate::relay::SIDE | crate::relay::BACK => self.relay_ready(kind, index),
             _ => {}
         }
     }
@@ -159,6 +150,7 @@ impl Monitor {
     fn bring_up(&mut self, report: i32, pidfd: i32) -> core::result::Result<(), Failure> {
         self.make_cgroups(true)?;
         self.hand_groups(report);
+        self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
         if self.may_keep_mounts() {
             replace(&mut self.mounts, sys::mounts_of(pidfd));
         }
@@ -230,16 +222,16 @@ impl Monitor {
         if ends[0] < 0 && self.header.flags & FLAG_OPEN_STDIN != 0 {
             let pipe = sys::pipe2(0)?;
             sys::set_nonblocking(pipe[1]);
-            (ends[0], self.stdin) = (pipe[0], pipe[1]);
+            ends[0] = pipe[0];
+            self.take_stdin(pipe[1]);
         }
-        let log = self.header.flags & FLAG_LOG != 0;
         for (end, index) in [(1, STDOUT), (2, STDERR)] {
             if ends[end] >= 0 {
                 continue;
             }
             let pipe = sys::pipe2(0)?;
             ends[end] = pipe[1];
-            self.add_output(CONTAINER, Some(index), pipe[0], log, None)?;
+            self.take_source(index, pipe[0]);
         }
         Ok(())
     }
@@ -277,10 +269,11 @@ impl Monitor {
         // Its own: the one that is read is closed when every process of the container has closed the terminal, and what
         // then has its number is no terminal.
         self.master = sys::dup_from(master, 0).unwrap_or(-1);
-        self.stdin = sys::dup_from(master, 0).unwrap_or(-1);
         sys::set_nonblocking(master);
-        let log = self.header.flags & FLAG_LOG != 0;
-        let _ = self.add_output(CONTAINER, Some(STDOUT), master, log, None);
+        if let Ok(stdin) = sys::dup_from(master, 0) {
+            self.take_stdin(stdin);
+        }
+        self.take_source(STDOUT, master);
     }
 
     fn started(&mut self, pid: i32, pidfd: i32) {
@@ -294,7 +287,7 @@ impl Monitor {
         self.state.flags = 0;
         self.set_status(STATUS_RUNNING, true);
         self.event(b"start", b"", &[]);
-        self.enable_inputs(CONTAINER);
+        self.enable_inputs();
         self.begin_health();
     }
 
@@ -329,9 +322,7 @@ impl Monitor {
 
     fn stop_streams(&mut self) {
         self.end_dns();
-        self.end_relayed();
-        self.drain_container();
-        self.drop_inputs(CONTAINER);
+        self.stop_worker_streams();
         sys::close(core::mem::replace(&mut self.master, -1));
     }
 
@@ -343,9 +334,9 @@ impl Monitor {
         while let Some((pid, status)) = sys::reap() {
             if pid == self.init {
                 ended = Some(status);
-            } else {
+            } else if !self.worker_ended(pid) {
                 self.exec_ended(pid, code_of(status));
-                self.log.child_ended(pid);
+                self.files.child_ended(pid);
             }
         }
         if let Some(status) = ended {
@@ -466,17 +457,8 @@ impl Monitor {
         replace(&mut self.mounts, -1);
         replace(&mut self.root, -1);
         self.volumes.iter_mut().for_each(|volume| replace(volume, -1));
-        let until = sys::monotonic() + i64::from(LINGER_MS) * 1_000_000;
-        let mut events = [EpollEvent::default(); 16];
-        while self.draining() && sys::monotonic() < until {
-            let count = sys::epoll_wait(self.epoll, &mut events, LINGER_MS).unwrap_or(0);
-            for event in &events[..count] {
-                if (event.data >> 32) as u32 == SINK {
-                    self.sink_ready(event.data as u32 as usize, event.events);
-                }
-            }
-        }
-        self.log.finish();
+        self.linger_worker(LINGER_MS);
+        self.files.finish();
         sys::exit(0)
     }
 }

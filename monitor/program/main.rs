@@ -5,8 +5,11 @@
 //! socket, and needs the library no more after that. It parses no JSON, and opens no path that a container can influence
 //! outside a confined walk.
 //!
+//! It is two processes (ARCHITECTURE.md, "The two halves of a monitor"): the launcher, and the `worker`, which begins as a copy
+//! of it without rights (`confine`) and is led by `orders`.
+//!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `rotate` and `gzip` (the log),
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log),
 //! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `keep` (a network that outlives a restart),
 //! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
 
@@ -19,6 +22,7 @@ mod sys;
 mod boot;
 mod cgroup;
 mod child;
+mod confine;
 mod control;
 mod dns;
 mod exec;
@@ -27,9 +31,11 @@ mod health;
 mod jsonlog;
 mod keep;
 mod life;
+mod logfile;
 mod memory;
 mod net;
 mod oom;
+mod orders;
 mod overlay;
 #[path = "../src/question.rs"]
 mod question;
@@ -40,6 +46,10 @@ mod streams;
 mod text;
 mod user;
 mod userns;
+mod worker;
+#[allow(dead_code)]
+#[path = "../src/filter.rs"]
+mod filter;
 #[allow(dead_code)]
 #[path = "../src/walls.rs"]
 mod walls;

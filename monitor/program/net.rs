@@ -3,6 +3,7 @@
 
 use crate::boot::Monitor;
 use crate::child::{self, Launch, errno, os};
+use crate::orders::{PLAN, Word};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -92,12 +93,12 @@ impl Monitor {
     /// Has a process of the container's network namespace take some steps; then another plan holds, for restarts and the
     /// end.
     pub fn change_network(&mut self, fds: &[i32]) -> Step {
-        let (&[steps, plan], more) = fds.split_first_chunk().ok_or(errno(EINVAL))?;
+        let (&[steps, plan_file], more) = fds.split_first_chunk().ok_or(errno(EINVAL))?;
         if self.init == 0 {
             return Err(errno(ESRCH));
         }
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
-        let (steps, plan) = (os(map(steps))?, os(map(plan))?);
+        let (steps, plan) = (os(map(steps))?, os(map(plan_file))?);
         let taken = match (Ops::of(steps), Ops::of(plan)) {
             (Some((_, ops)), Some(_)) => self
                 .take_steps(ops)
@@ -112,8 +113,9 @@ impl Monitor {
         let old = core::mem::replace(&mut self.plan, plan);
         self.drop_plan(old);
         self.read_resolver();
-        // What was on its way went to where the ports led before.
-        self.end_relayed();
+        if self.worker.pid > 0 {
+            let _ = self.order(Word { what: PLAN, ..Word::default() }, &[plan_file]);
+        }
         if let &[hold, relays] = more {
             crate::life::replace(&mut self.hold, sys::dup_from(hold, 0).unwrap_or(-1));
             if let Ok(queue) = sys::dup_from(relays, 0) {

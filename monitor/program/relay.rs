@@ -6,6 +6,7 @@
 
 use crate::boot::Monitor;
 use crate::life::token;
+use crate::orders::{self, ORDER, WORD, Word};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -99,11 +100,8 @@ struct Target {
 impl Monitor {
     /// Takes the sockets out of the queue that they came in. Nothing is lost where there are none.
     pub fn take_relays(&mut self, queue: i32) {
-        let room = Ops::of(self.plan)
-            .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
-            .map_or(0, |mut op| op.payload.u32() as usize);
-        if room > 0 && self.relay.ports.is_none() {
-            self.relay.ports = sys::map_slice(room).ok();
+        if self.relay.ports.is_none() {
+            self.make_relay_room();
         }
         let mut keys = [0u8; RELAY_KEY * MAX_FDS];
         loop {
@@ -115,6 +113,7 @@ impl Monitor {
             for (fd, key) in fds[..count].iter().zip(keys[..length].chunks_exact(RELAY_KEY)) {
                 self.add_relay(*fd, key);
             }
+            self.hand_relays(&keys[..length], &fds[..count]);
         }
         sys::close(queue);
     }
@@ -126,10 +125,54 @@ impl Monitor {
         };
         place.fd = fd;
         place.key.copy_from_slice(key);
-        let edge = if place.key[2] == UDP { 0 } else { EPOLLET };
         self.relay.count += 1;
         sys::set_nonblocking(fd);
-        let _ = sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN | edge, token(PORT, index as u32));
+    }
+
+    /// Those that came while a worker runs; one that begins finds all.
+    fn hand_relays(&mut self, keys: &[u8], fds: &[i32]) {
+        if self.worker.pid == 0 || keys.len() != fds.len() * RELAY_KEY {
+            return;
+        }
+        let mut order = [0; ORDER];
+        order[..WORD].copy_from_slice(&Word { what: orders::PORTS, ..Word::default() }.to_bytes());
+        order[WORD..WORD + keys.len()].copy_from_slice(keys);
+        let _ = self.order_with(&order[..WORD + keys.len()], fds);
+    }
+
+    /// The worker's: more of them.
+    pub fn more_relays(&mut self, keys: &[u8], fds: &[i32]) {
+        let known = self.relay.count;
+        if self.relay.ports.is_none() {
+            self.make_relay_room();
+        }
+        for (fd, key) in fds.iter().zip(keys.chunks_exact(RELAY_KEY)) {
+            self.add_relay(*fd, key);
+        }
+        self.watch_relays(known);
+    }
+
+    /// The worker's: listens to all but the first so many.
+    pub fn watch_relays(&mut self, known: usize) {
+        let ports = self.relay.ports.as_deref().unwrap_or(&[]);
+        for (index, port) in ports[..self.relay.count].iter().enumerate().skip(known) {
+            let edge = if port.key[2] == UDP { 0 } else { EPOLLET };
+            let _ = sys::epoll_ctl(self.epoll, ADD, port.fd, EPOLLIN | edge, token(PORT, index as u32));
+        }
+    }
+
+    /// The descriptors of all ports.
+    pub fn relay_sockets(&self) -> impl Iterator<Item = i32> {
+        self.relay.ports.as_deref().unwrap_or(&[])[..self.relay.count].iter().map(|port| port.fd)
+    }
+
+    fn make_relay_room(&mut self) {
+        let room = Ops::of(self.plan)
+            .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
+            .map_or(0, |mut op| op.payload.u32() as usize);
+        if room > 0 {
+            self.relay.ports = sys::map_slice(room).ok();
+        }
     }
 
     /// Ends what is on its way; the ports stay.
@@ -146,8 +189,15 @@ impl Monitor {
         }
     }
 
-    /// Lets the ports go, for others.
+    /// Lets the ports go, for others: the worker's copies, too.
     pub fn end_relays(&mut self) {
+        if self.relay.count > 0 && self.worker.pid > 0 {
+            let _ = self.command(Word { what: orders::END_PORTS, ..Word::default() }, &[]);
+        }
+        self.close_relays();
+    }
+
+    pub fn close_relays(&mut self) {
         self.end_relayed();
         let count = core::mem::take(&mut self.relay.count);
         if let Some(ports) = &self.relay.ports {

@@ -6,11 +6,14 @@
 //! none any more.
 //!
 //! A new file is made before the old ones move up: when that is not possible (a full disk), the old one grows beyond its
-//! bound and nothing is lost. What was rotated is compressed by a child, so that output never waits for that. It may
-//! outlive this process and meet its successor's child: names change under a lock of the directory, and who compresses
-//! holds one of its own.
+//! bound and nothing is lost. What was rotated is compressed by a child, so that output never waits for that; it reads
+//! nothing itself, but has that done by one that has no rights. It may outlive this process and meet its successor's child:
+//! names change under a lock of the directory, and who compresses holds one of its own.
 
+use crate::confine;
+use crate::filter::COMPRESSOR;
 use crate::gzip;
+use crate::logfile::LogFile;
 use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::wire::{LOG_MARK, LOG_MARK_LEN, LogMark};
@@ -22,16 +25,12 @@ const NAME: usize = 256;
 const FORMS: [&[u8]; 2] = [b"", b".gz"];
 
 pub struct Files {
-    fd: i32,
     dir: i32,
     name: &'static [u8],
     max_size: u64,
     max_files: u32,
     compress: bool,
     mark: LogMark,
-    size: u64,
-    /// Records in the file; not known of one that an earlier monitor began.
-    records: Option<u64>,
     /// The child that compresses; 0: there is none.
     child: i32,
     /// It may have looked before the last file came.
@@ -44,22 +43,22 @@ impl Files {
     /// Files `name` (with its NUL) in the directory `dir`, of at most `max_size` bytes (0: no bound) each.
     pub const fn new(dir: i32, name: &'static [u8], max_size: u64, max_files: u32, compress: bool) -> Files {
         let mark = LogMark { generation: 1, records: 0, bytes: 0 };
-        Files { fd: -1, dir, name, max_size, max_files, compress, mark, size: 0, records: None, child: 0, again: false }
+        Files { dir, name, max_size, max_files, compress, mark, child: 0, again: false }
     }
 
     /// Opens the file that is written, or makes the first.
-    pub fn open(&mut self) -> Result<()> {
-        self.fd = self.make(self.name)?;
-        self.size = sys::fstat(self.fd)?.size;
+    pub fn open(&mut self, wishes: i32) -> Result<LogFile> {
+        let fd = self.make(self.name)?;
+        let size = sys::fstat(fd).inspect_err(|_| sys::close(fd))?.size;
         if self.max_size > 0 {
-            match (self.size > 0).then(|| read_mark(self.fd)).flatten() {
+            match (size > 0).then(|| read_mark(fd)).flatten() {
                 Some(mark) => self.mark = mark,
                 // Without it readers go by names alone.
-                None => drop(set_mark(self.fd, &self.mark)),
+                None => drop(set_mark(fd, &self.mark)),
             }
         }
-        self.records = (self.size == 0).then_some(0);
-        Ok(())
+        let records = (size == 0).then_some(0);
+        Ok(LogFile { fd, wishes, max_size: self.max_size, size, records })
     }
 
     #[inline(never)]
@@ -67,60 +66,26 @@ impl Files {
         sys::openat(self.dir, name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o640)
     }
 
-    /// Whether the file has reached its bound, once `more` bytes are in it.
-    pub fn is_full(&self, more: usize) -> bool {
-        self.max_size > 0 && self.size + more as u64 >= self.max_size
-    }
-
-    /// Appends records; answers how many could not be written. Of one that was half written the half is cut off again, so
-    /// that the file stays records alone.
-    pub fn append(&mut self, data: &[u8]) -> u64 {
-        let mut done = 0;
-        while done < data.len() {
-            match sys::write(self.fd, &data[done..]) {
-                Ok(length) => done += length,
-                Err(EINTR) => {}
-                Err(_) => break,
-            }
-        }
-        let mut lost = 0;
-        if done < data.len() {
-            let whole = data[..done].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-            if whole < done {
-                let _ = sys::ftruncate(self.fd, self.size + whole as u64);
-            }
-            lost = newlines(&data[whole..]);
-            done = whole;
-        }
-        self.size += done as u64;
-        if self.max_size > 0 {
-            self.records = self.records.map(|records| records + newlines(&data[..done]));
-        }
-        lost
-    }
-
-    /// Begins the next file. `scratch` is memory that is free at the moment.
+    /// Begins the next file, behind one of so many records and bytes. None: that one goes on.
     #[inline(never)]
-    pub fn rotate(&mut self, scratch: &mut [u8]) {
-        let records = *self.records.get_or_insert_with(|| count(self.fd, scratch));
+    pub fn rotate(&mut self, records: u64, size: u64) -> Option<i32> {
         let mark = LogMark {
-            generation: self.mark.generation + 1,
-            records: self.mark.records + records,
-            bytes: self.mark.bytes + self.size,
+            generation: self.mark.generation.saturating_add(1),
+            records: self.mark.records.saturating_add(records),
+            bytes: self.mark.bytes.saturating_add(size),
         };
         let (mut new, mut name) = ([0; NAME], [0; NAME]);
         self.named(&mut new, 0, b".new");
         // What a killed monitor may have left.
         let _ = sys::unlinkat(self.dir, &new, 0);
-        let Ok(fd) = self.make(&new) else { return };
+        let fd = self.make(&new).ok()?;
         let lock = if self.compress { lock(self.dir) } else { -1 };
         let _ = set_mark(fd, &mark);
         self.named(&mut name, 0, b"");
         let moved = self.move_up();
         let renamed = moved.and_then(|()| sys::renameat(self.dir, &new, &name));
         if renamed.is_ok() {
-            sys::close(core::mem::replace(&mut self.fd, fd));
-            (self.mark, self.size, self.records) = (mark, 0, Some(0));
+            self.mark = mark;
         } else {
             // The old one goes on, by its own name.
             sys::close(fd);
@@ -136,6 +101,7 @@ impl Files {
                 self.start_compressing();
             }
         }
+        renamed.is_ok().then_some(fd)
     }
 
     /// Each file takes the next number; the oldest goes. Errors: one cannot have it. It and all newer ones stay as they are
@@ -266,8 +232,7 @@ impl Files {
     /// Answers whether the compressed file took the other's place: rotation may have dropped that.
     fn compress_one(&self, source: i32, output: i32, temporary: &[u8]) -> Result<bool> {
         let size = sys::fstat(source)?.size as usize;
-        let input = if size > 0 { sys::map_file(source, size)? } else { &[] };
-        gzip::compress(input, output)?;
+        squeeze(source, size, output)?;
         if let Some(mark) = read_mark(source) {
             set_mark(output, &mark)?;
         }
@@ -282,6 +247,23 @@ impl Files {
         sys::unlinkat(self.dir, &plain, 0)?;
         Ok(true)
     }
+}
+
+/// Compresses in a process of its own: what it reads the container wrote.
+fn squeeze(source: i32, size: usize, output: i32) -> Result<()> {
+    let (pid, pidfd) = sys::fork(0, None)?;
+    if pid == 0 {
+        let done = (|| {
+            let input = if size > 0 { sys::map_file(source, size)? } else { &[] };
+            sys::dup_to(output, 0)?;
+            sys::close_range(1, u32::MAX, 0)?;
+            confine::give_up(COMPRESSOR, -1)?;
+            gzip::compress(input, 0)
+        })();
+        sys::exit(i32::from(done.is_err()));
+    }
+    sys::close(pidfd);
+    if sys::wait_for(pid) == 0 { Ok(()) } else { Err(EIO) }
 }
 
 /// Closed when it goes.
@@ -307,23 +289,6 @@ fn lock(dir: i32) -> i32 {
     let Ok(fd) = sys::openat(dir, b".\0", O_RDONLY, 0) else { return -1 };
     let _ = sys::lock_file(fd);
     fd
-}
-
-#[inline(never)]
-fn newlines(data: &[u8]) -> u64 {
-    // Sums of bytes over short pieces, which the compiler makes vectors of.
-    data.chunks(192).map(|piece| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>())).sum()
-}
-
-/// How many records a file holds.
-#[inline(never)]
-fn count(fd: i32, scratch: &mut [u8]) -> u64 {
-    let (mut at, mut records) = (0, 0);
-    while let Ok(length @ 1..) = sys::pread(fd, scratch, at) {
-        records += newlines(&scratch[..length]);
-        at += length as u64;
-    }
-    records
 }
 
 #[inline(never)]

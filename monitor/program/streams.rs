@@ -7,9 +7,11 @@
 //! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one client
 //! with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
 
-use crate::boot::Monitor;
+use crate::boot::{MAX_EXECS, Monitor};
 use crate::health::CHECK;
+use crate::jsonlog::Log;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
+use crate::orders::{self, Word};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -31,6 +33,12 @@ pub const CONTAINER: u32 = 0;
 pub struct Streams {
     outputs: [Output; MAX_STREAMS],
     inputs: [Input; MAX_INPUTS],
+    /// Where input goes, by owner: descriptors plus one, 0 is none.
+    targets: [i32; MAX_EXECS + 2],
+    /// The container runs: its input is read.
+    enabled: bool,
+    /// Lost records of the log that the launcher knows of.
+    told: u64,
 }
 
 struct Output {
@@ -77,12 +85,14 @@ struct Input {
     to: usize,
 }
 
+const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
+
 impl Streams {
     /// # Safety
-    /// `place` is valid for writing, and nothing refers to it.
+    /// `place` is valid for writing and zero, and nothing refers to it.
     pub unsafe fn init(place: *mut Streams) {
-        const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
-        for index in 0..MAX_STREAMS {
+        // Those of further processes are zero, so that their memory is not there, until one is used.
+        for index in [STDOUT, STDERR] {
             let fresh = Output {
                 used: false,
                 owner: 0,
@@ -144,44 +154,41 @@ impl Output {
     }
 }
 
-/// A descriptor that never blocks this process: its flags are not changed when its description is shared with the
-/// caller's, so a pipe or terminal is opened anew.
-fn own_description(fd: i32, flags: u32) -> (i32, Kind) {
+/// Reads output; where it is logged, what is under way is noted before it is taken.
+fn read_noted(log: &Log, logged: bool, index: usize, source: i32, buffer: &mut [u8]) -> Result<usize> {
+    if !logged {
+        return sys::read(source, buffer);
+    }
+    log.reading(index);
+    let got = sys::read(source, buffer);
+    if !matches!(got, Ok(1..)) {
+        log.rests(index);
+    }
+    got
+}
+
+/// What a descriptor is that the launcher has opened anew; one that may block is of no kind.
+fn kind_of(fd: i32) -> Kind {
     const S_IFSOCK: u32 = 0o140000;
     const S_IFIFO: u32 = 0o010000;
-    let kind = match sys::fstat(fd).map(|stat| stat.mode & S_IFMT) {
+    match sys::fstat(fd).map(|stat| stat.mode & S_IFMT) {
         Ok(S_IFSOCK) => Kind::Socket,
-        Ok(S_IFIFO) => Kind::Pipe,
+        Ok(S_IFIFO) if sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) => Kind::Pipe,
         _ => Kind::Other,
-    };
-    if kind == Kind::Socket || sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) {
-        return (fd, kind);
-    }
-    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    crate::text::decimal(&mut path[14..], i64::from(fd));
-    match sys::openat(AT_FDCWD, &path, flags | O_NONBLOCK | O_NOCTTY, 0) {
-        Ok(own) => {
-            sys::close(fd);
-            (own, kind)
-        }
-        Err(_) => (fd, Kind::Other),
     }
 }
 
 impl Monitor {
     /// Adds a client's streams to the container's. Descriptors that are not wanted are closed.
-    pub fn attach(&mut self, mask: u32, fds: &[i32]) -> core::result::Result<(), i32> {
+    pub fn attach_streams(&mut self, mask: u32, fds: &[i32]) -> Result<()> {
         let tty = self.header.flags & FLAG_TTY != 0;
         let mut fds = fds.iter().copied();
         let mut result = Ok(());
-        let direct = |bit: u32| mask & bit << SESSION_DIRECT != 0;
         if mask & SESSION_STDIN != 0 {
             let fd = fds.next().unwrap_or(-1);
-            if direct(SESSION_STDIN) {
-                crate::life::replace(&mut self.direct[0], fd);
-            } else if self.header.flags & FLAG_OPEN_STDIN != 0 {
+            if self.header.flags & FLAG_OPEN_STDIN != 0 {
                 let once = self.header.flags & FLAG_STDIN_ONCE != 0 && !tty;
-                result = result.and(self.add_input(fd, CONTAINER, once));
+                result = result.and(self.open_input(fd, CONTAINER, once));
             } else {
                 sys::close(fd);
             }
@@ -190,9 +197,7 @@ impl Monitor {
             if mask & bit != 0 {
                 let fd = fds.next().unwrap_or(-1);
                 let wanted = index == STDOUT || !tty;
-                if direct(bit) {
-                    crate::life::replace(&mut self.direct[index + 1], fd);
-                } else if wanted { result = result.and(self.add_sink(index, fd)) } else { sys::close(fd) }
+                if wanted { result = result.and(self.add_sink(index, fd)) } else { sys::close(fd) }
             }
         }
         fds.for_each(sys::close);
@@ -200,7 +205,7 @@ impl Monitor {
     }
 
     fn add_sink(&mut self, index: usize, fd: i32) -> core::result::Result<(), i32> {
-        let (fd, kind) = own_description(fd, O_WRONLY);
+        let kind = kind_of(fd);
         let output = &mut self.streams.outputs[index];
         output.used = true;
         let filled = output.filled;
@@ -216,7 +221,7 @@ impl Monitor {
 
     /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors, also
     /// when it fails.
-    pub fn add_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool, sink: Option<i32>) -> Result<()> {
+    pub fn take_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool, sink: Option<i32>) -> Result<()> {
         match self.open_output(owner, index, source, log) {
             Ok(index) => sink.map_or(Ok(()), |fd| self.add_sink(index, fd)),
             Err(error) => {
@@ -235,30 +240,33 @@ impl Monitor {
             return Err(error);
         }
         let output = &mut self.streams.outputs[index];
+        if !output.used {
+            output.sinks = [NO_SINK; MAX_SINKS];
+        }
         (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
         (output.paused, output.ended, output.bulk) = (false, false, false);
         (output.filled, output.buffer) = (0, Some(buffer));
         Ok(index)
     }
 
-    pub fn add_input(&mut self, fd: i32, owner: u32, once: bool) -> core::result::Result<(), i32> {
-        let (fd, kind) = own_description(fd, O_RDONLY);
-        let socket = kind == Kind::Socket;
+    pub fn open_input(&mut self, fd: i32, owner: u32, once: bool) -> Result<()> {
+        let socket = kind_of(fd) == Kind::Socket;
         let Some(slot) = self.streams.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
             sys::close(fd);
             return Err(EBUSY);
         };
-        let buffer = sys::map_memory(CHUNK)?;
+        let buffer = sys::map_memory(CHUNK).inspect_err(|_| sys::close(fd))?;
         self.streams.inputs[slot] =
             Input { source: fd, socket, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
-        if self.target(owner) >= 0 {
+        if self.target(owner) >= 0 && (owner != CONTAINER || self.streams.enabled) {
             self.enable_input(slot);
         }
         Ok(())
     }
 
     /// Begins to read what clients send, once there is a process to send it to.
-    pub fn enable_inputs(&mut self, owner: u32) {
+    pub fn enable(&mut self, owner: u32) {
+        self.streams.enabled |= owner == CONTAINER;
         for slot in 0..MAX_INPUTS {
             let input = &self.streams.inputs[slot];
             if input.source >= 0 && input.owner == owner {
@@ -276,7 +284,16 @@ impl Monitor {
     }
 
     fn target(&self, owner: u32) -> i32 {
-        if owner == CONTAINER { self.stdin } else { self.execs[owner as usize - 1].stdin }
+        self.streams.targets.get(owner as usize).map_or(-1, |target| target - 1)
+    }
+
+    /// Where input of a process goes.
+    pub fn set_target(&mut self, owner: u32, fd: i32) {
+        self.close_target(owner);
+        match self.streams.targets.get_mut(owner as usize) {
+            Some(target) => *target = fd + 1,
+            None => sys::close(fd),
+        }
     }
 
     /// There is output.
@@ -293,7 +310,7 @@ impl Monitor {
                 }
             }
             let Some(buffer) = output.buffer.as_mut() else { return };
-            match sys::read(output.source, buffer) {
+            match read_noted(&self.log, output.log, index, output.source, buffer) {
                 Ok(length) if length > 0 => {
                     if length == CHUNK && !output.bulk {
                         output.bulk = sys::grow_pipe(output.source, BULK).is_ok();
@@ -359,9 +376,9 @@ impl Monitor {
             if let Some(buffer) = output.buffer.as_ref() {
                 self.log.chunk(index, &buffer[from..to]);
             }
-            if self.log.lost > self.state.log_lost {
-                self.state.log_lost = self.log.lost;
-                self.write_state(false);
+            if self.log.lost > self.streams.told {
+                self.streams.told = self.log.lost;
+                orders::tell(self.log.file.wishes, Word { what: orders::LOST, b: self.log.lost, ..Word::default() });
             }
         }
         let output = &mut self.streams.outputs[index];
@@ -425,9 +442,10 @@ impl Monitor {
     }
 
     fn output_ended(&mut self, index: usize) {
+        let epoll = self.epoll;
         let output = &mut self.streams.outputs[index];
-        sys::close(output.source);
-        output.source = -1;
+        // The launcher has a copy, which would keep the epoll entry alive.
+        let_go(epoll, &mut output.source);
         output.ended = true;
         if output.log {
             self.log.end(index);
@@ -450,6 +468,7 @@ impl Monitor {
 
     /// The container's process ended: takes what is left of its output, without waiting for clients.
     pub fn drain_container(&mut self) {
+        self.streams.enabled = false;
         for index in [STDOUT, STDERR] {
             while self.streams.outputs[index].source >= 0 {
                 let output = &mut self.streams.outputs[index];
@@ -462,7 +481,7 @@ impl Monitor {
                     continue;
                 }
                 let from = output.filled;
-                match sys::read(output.source, &mut buffer[from..]) {
+                match read_noted(&self.log, output.log, index, output.source, &mut buffer[from..]) {
                     Ok(length) if length > 0 => self.take_chunk(index, from, from + length),
                     Err(EINTR) => {}
                     _ => self.output_ended(index),
@@ -478,7 +497,7 @@ impl Monitor {
     /// A process ended: takes what is left of its output, whoever else could still write there.
     pub fn end_outputs(&mut self, owner: u32) {
         for index in 0..MAX_STREAMS {
-            while self.streams.outputs[index].source >= 0 && self.streams.outputs[index].owner == owner {
+            while self.streams.outputs[index].used && self.streams.outputs[index].source >= 0 && self.streams.outputs[index].owner == owner {
                 let output = &mut self.streams.outputs[index];
                 let Some(buffer) = output.buffer.as_mut() else { break };
                 match sys::read(output.source, buffer) {
@@ -580,21 +599,30 @@ impl Monitor {
             sys::unmap(buffer);
         }
         if once {
-            self.close_target(owner);
+            self.end_target(owner);
         }
     }
 
-    /// Ends the process's input.
-    pub fn close_target(&mut self, owner: u32) {
-        let target = if owner == CONTAINER { &mut self.stdin } else { &mut self.execs[owner as usize - 1].stdin };
-        if *target >= 0 {
-            sys::close(*target);
-            *target = -1;
+    /// Ends the process's input, of which the launcher keeps a copy where it is the container's.
+    fn end_target(&mut self, owner: u32) {
+        self.close_target(owner);
+        if owner == CONTAINER {
+            orders::tell(self.log.file.wishes, Word { what: orders::CLOSED, ..Word::default() });
+        }
+    }
+
+    fn close_target(&mut self, owner: u32) {
+        let epoll = self.epoll;
+        if let Some(target) = self.streams.targets.get_mut(owner as usize)
+            && *target > 0
+        {
+            let mut fd = core::mem::take(target) - 1;
+            let_go(epoll, &mut fd);
         }
     }
 
     /// The process is gone: nobody takes input any more.
-    pub fn drop_inputs(&mut self, owner: u32) {
+    pub fn lose_inputs(&mut self, owner: u32) {
         let epoll = self.epoll;
         for input in &mut self.streams.inputs {
             if input.owner == owner && input.buffer.is_some() {

@@ -56,6 +56,7 @@ numbers! {
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
+    CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
     SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47;
 }
 
@@ -526,6 +527,31 @@ pub fn limit_receives(fd: i32, seconds: i64) {
     let _ = sys!(SETSOCKOPT, fd, SOL_SOCKET, SO_RCVTIMEO, &raw const limit, size_of_val(&limit));
 }
 
+/// Bounds how long a send of a socket waits.
+pub fn limit_sends(fd: i32, seconds: i64) {
+    const SOL_SOCKET: usize = 1;
+    const SO_SNDTIMEO: usize = 21;
+    let limit = [seconds, 0];
+    let _ = sys!(SETSOCKOPT, fd, SOL_SOCKET, SO_SNDTIMEO, &raw const limit, size_of_val(&limit));
+}
+
+/// Waits until one of two descriptors can be read or has ended: which can.
+pub fn either(first: i32, second: i32, seconds: i64) -> Result<[bool; 2]> {
+    #[repr(C)]
+    struct Poll {
+        fd: i32,
+        events: i16,
+        got: i16,
+    }
+    const POLLIN: i16 = 1;
+    let mut polls = [first, second].map(|fd| Poll { fd, events: POLLIN, got: 0 });
+    let limit = Timespec { seconds, nanos: 0 };
+    match sys!(PPOLL, polls.as_mut_ptr(), polls.len(), &raw const limit, 0, 8)? {
+        0 => Err(EAGAIN),
+        _ => Ok([polls[0].got != 0, polls[1].got != 0]),
+    }
+}
+
 /// Ends the writing side of a connection.
 pub fn shut_write(fd: i32) {
     let _ = sys!(SHUTDOWN, fd, 1);
@@ -704,6 +730,14 @@ pub fn map_slice<T: Plain>(count: usize) -> Result<&'static mut [T]> {
     let memory = map_memory(count.checked_mul(size_of::<T>()).ok_or(ENOMEM)?)?;
     // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a value.
     Ok(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
+}
+
+/// Zeroed numbers that processes forked from this one share with it.
+pub fn map_shared() -> Result<&'static [core::sync::atomic::AtomicU64; 2]> {
+    const PAGE: usize = 4 << 10;
+    let at = sys!(MMAP, 0, PAGE, 3, 0x21, -1isize, 0)?;
+    // SAFETY: a page of shared anonymous memory that is never unmapped; atomics may change under a shared reference.
+    Ok(unsafe { &*(at as *const [core::sync::atomic::AtomicU64; 2]) })
 }
 
 /// Fresh zeroed memory.

@@ -5,6 +5,7 @@
 
 #[allow(unsafe_code)]
 pub mod encode;
+pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;

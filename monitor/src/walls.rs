@@ -46,6 +46,7 @@ walls! {
     PeerAddresses "peer-addresses" "A published port's server sees the address of its client.";
     NeighbourLoopback "neighbour-loopback" "What comes from the wire for 127/8 is led nowhere.";
     ForwardDrop "forward-drop" "What nobody published is not forwarded to containers.";
+    ConfinedWorker "confined-worker" "Of a monitor, bytes of the container are read by a process without rights alone.";
     ResolverQuestions "resolver-questions" "Each question to a resolver of the host leaves from another port, in another spelling.";
     ResolverAnswers "resolver-answers" "An answer is believed only when it answers the question as it was asked.";
     ArchiveHeaders "archive-headers" "What precedes one entry of an archive has one bound, all of it together.";

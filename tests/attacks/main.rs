@@ -18,6 +18,7 @@ mod hostile;
 mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
+mod monitor;
 mod network;
 mod page;
 mod programs;

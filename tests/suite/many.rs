@@ -209,8 +209,7 @@ fn a_killed_monitor_takes_its_container_along() {
 
 /// The monitor of a running container.
 pub(crate) fn monitor_of(root: &Root, id: &str) -> i32 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", root.pid(id))).expect("its status");
-    proc_status(&status, "PPid").parse().expect("a pid")
+    crate::support::monitor_of(root.pid(id))
 }
 
 pub(crate) fn kill_monitor(root: &Root, id: &str) {

@@ -30,11 +30,13 @@ fn cpu_time(pid: i32) -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("a number") / 1e9
 }
 
-/// Fails unless the monitor rests.
+/// Fails unless both halves of the monitor rest.
 fn rests(monitor: i32) {
-    let before = cpu_time(monitor);
+    let worker = worker_of(monitor);
+    let time = || cpu_time(monitor) + cpu_time(worker);
+    let before = time();
     std::thread::sleep(Duration::from_millis(500));
-    let used = cpu_time(monitor) - before;
+    let used = time() - before;
     assert!(used < 0.05, "the monitor used {used} s in half a second of waiting");
 }
 
@@ -69,6 +71,50 @@ fn output_that_nobody_takes_costs_nothing() {
         std::thread::sleep(Duration::from_millis(300));
         rests(super::many::monitor_of(&root, &id));
     }
+}
+
+fn kill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("kill");
+}
+
+#[test]
+fn a_worker_that_dies_is_replaced_and_no_line_is_lost_uncounted() {
+    const LINES: i64 = 3000;
+    let root = Root::new();
+    let script = format!("i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); done; exec sleep 1000");
+    let log = json!({ "HostConfig": { "LogConfig": { "Type": "json-file", "Config": { "max-size": "16k", "max-file": "40" } } } });
+    let id = root.create("bereft", body(&["sh", "-c", &script], log));
+    root.start(&id);
+    let (first, monitor) = (root.pid(&id), super::many::monitor_of(&root, &id));
+    for _ in 0..6 {
+        let worker = worker_of(monitor);
+        kill(worker);
+        wait_for("another worker", || children_of(monitor).iter().any(|pid| *pid != worker && worker_name(*pid)));
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert_eq!((root.pid(&id), root.status(&id).as_str()), (first, "running"), "its container goes on");
+    wait_for("the last line", || root.logs(&id).out().ends_with(&format!("line {}", LINES - 1)));
+    assert_eq!(root.exec(&id, &["echo", "inside"]).ok(), "inside");
+    root.engine.container_kill(&id, Some("KILL"), Some(&soon())).expect("kill");
+    assert_eq!(root.wait(&id), 137);
+    let there = root.logs(&id).out().lines().count() as i64;
+    let lost = root.inspect(&id).state.log_lost;
+    assert!(there + lost >= LINES && there <= LINES, "{there} lines and {lost} lost");
+}
+
+fn worker_name(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "coracle-worker")
+}
+
+#[test]
+fn a_worker_ends_with_its_launcher() {
+    let root = Root::new();
+    let id = root.sleeper("both");
+    let monitor = super::many::monitor_of(&root, &id);
+    let worker = worker_of(monitor);
+    kill(monitor);
+    wait_for("the worker's end", || !worker_name(worker));
+    wait_for("the engine to see it", || root.status(&id) == "exited");
 }
 
 #[test]

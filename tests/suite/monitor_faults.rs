@@ -37,11 +37,13 @@ impl Writer<'_> {
         let pid = monitor_of(self.root, &self.id);
         let call = inject.split(':').next().expect("a call");
         let mut command = Command::new("strace");
-        command.args(["-o", "/dev/null", "-p", &pid.to_string(), "-e", &format!("trace={call}")]);
+        // Both halves of it.
+        let halves = [pid, worker_of(pid)];
+        command.args(["-o", "/dev/null", "-e", &format!("trace={call}")]).args(halves.map(|pid| format!("-p{pid}")));
         command.args(["-e", &format!("inject={inject}")]).args(path.map(|path| format!("-P{}", path.display())));
         let child = command.stderr(Stdio::null()).spawn().expect("run strace");
-        let traced = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        wait_for("strace to be there", || proc_status(&traced(), "TracerPid") != "0");
+        let traced = |pid| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        wait_for("strace to be there", || halves.iter().all(|pid| proc_status(&traced(pid), "TracerPid") != "0"));
         child
     }
 

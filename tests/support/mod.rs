@@ -488,6 +488,31 @@ impl Cgroups {
     }
 }
 
+/// The monitor whose container's first process this is.
+pub fn monitor_of(first: i32) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).expect("its status");
+    proc_status(&status, "PPid").parse().expect("a pid")
+}
+
+/// The children of a process.
+pub fn children_of(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
+    text.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect()
+}
+
+/// The half of a monitor that reads what its container makes.
+pub fn worker_of(monitor: i32) -> i32 {
+    let is_one = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "coracle-worker")
+    };
+    let mut found = None;
+    wait_for("a worker", || {
+        found = children_of(monitor).into_iter().find(is_one);
+        found.is_some()
+    });
+    found.expect("a worker")
+}
+
 /// A field of `/proc/<pid>/status`.
 pub fn proc_status(text: &str, field: &str) -> String {
     let prefix = format!("{field}:");

@@ -1,0 +1,79 @@
+//! The file of the log that is being written. Which file is the next one, and what the older ones are called, is the
+//! launcher's to say (`rotate`): the one that writes can name no file.
+
+use crate::orders::{self, ROTATE, Word};
+use crate::sys::{self, *};
+
+pub struct LogFile {
+    pub fd: i32,
+    /// Where the launcher is asked for the next file.
+    pub wishes: i32,
+    pub max_size: u64,
+    pub size: u64,
+    /// Records in the file; not known of one that an earlier worker began.
+    pub records: Option<u64>,
+}
+
+impl LogFile {
+    pub const NONE: LogFile = LogFile { fd: -1, wishes: -1, max_size: 0, size: 0, records: None };
+
+    /// Whether the file has reached its bound, once `more` bytes are in it.
+    pub fn is_full(&self, more: usize) -> bool {
+        self.max_size > 0 && self.size + more as u64 >= self.max_size
+    }
+
+    /// Appends records; answers how many could not be written. Of one that was half written the half is cut off again, so
+    /// that the file stays records alone.
+    pub fn append(&mut self, data: &[u8]) -> u64 {
+        let mut done = 0;
+        while done < data.len() {
+            match sys::write(self.fd, &data[done..]) {
+                Ok(length) => done += length,
+                Err(EINTR) => {}
+                Err(_) => break,
+            }
+        }
+        let mut lost = 0;
+        if done < data.len() {
+            let whole = data[..done].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            if whole < done {
+                let _ = sys::ftruncate(self.fd, self.size + whole as u64);
+            }
+            lost = newlines(&data[whole..]);
+            done = whole;
+        }
+        self.size += done as u64;
+        if self.max_size > 0 {
+            self.records = self.records.map(|records| records + newlines(&data[..done]));
+        }
+        lost
+    }
+
+    /// Begins the next file, or goes on with this one. `scratch` is memory that is free at the moment.
+    #[inline(never)]
+    pub fn rotate(&mut self, scratch: &mut [u8]) {
+        let records = *self.records.get_or_insert_with(|| count(self.fd, scratch));
+        let wish = Word { what: ROTATE, b: records, c: self.size, ..Word::default() };
+        if let Ok((Word { what: 0, .. }, fd @ 0..)) = orders::wish(self.wishes, wish) {
+            sys::close(core::mem::replace(&mut self.fd, fd));
+            (self.size, self.records) = (0, Some(0));
+        }
+    }
+}
+
+#[inline(never)]
+pub fn newlines(data: &[u8]) -> u64 {
+    // Sums of bytes over short pieces, which the compiler makes vectors of.
+    data.chunks(192).map(|piece| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>())).sum()
+}
+
+/// How many records a file holds.
+#[inline(never)]
+fn count(fd: i32, scratch: &mut [u8]) -> u64 {
+    let (mut at, mut records) = (0, 0);
+    while let Ok(length @ 1..) = sys::pread(fd, scratch, at) {
+        records += newlines(&scratch[..length]);
+        at += length as u64;
+    }
+    records
+}
