@@ -1,5 +1,19 @@
 //! Ids: 64 lower-case hex digits, of containers, images and networks; people give their beginnings.
 
+use crate::error::{Error, Result};
+
+/// Bytes as lower-case hex digits.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A new id.
+pub(crate) fn random_id() -> Result<String> {
+    let mut random = [0u8; 32];
+    getrandom::fill(&mut random).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    Ok(encode(&random))
+}
+
 /// Whether `text` may be the beginning of an id.
 pub(crate) fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

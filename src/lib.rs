@@ -45,7 +45,9 @@ pub use coracle_monitor::walls;
 pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
-pub use engine::{AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap};
+pub use engine::{
+    AttachOptions, Changed, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap, version,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Directory of the durable state; made if missing (mode 0700).
     pub root: PathBuf,
+    /// Make a root where there is none; default true. Without it the open of a directory that is no engine root fails with
+    /// [`crate::ErrorKind::NotFound`], and makes nothing.
+    pub create: bool,
     /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
     pub run_dir: Option<PathBuf>,
     /// What a power cut may take back; default: nothing that was acknowledged.
@@ -54,6 +57,7 @@ impl Options {
     pub fn new(root: impl AsRef<Path>) -> Options {
         Options {
             root: root.as_ref().to_path_buf(),
+            create: true,
             run_dir: None,
             durability: Durability::Full,
             log_driver: "json-file".into(),

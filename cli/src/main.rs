@@ -102,8 +102,13 @@ fn entries() -> Vec<&'static Entry> {
     .collect()
 }
 
+/// The commands that make a root where there is none: all others need what only these bring.
+const BEGINNINGS: &[&str] = &["load", "import", "pull", "build", "serve", "network create", "volume"];
+
 /// The flags before the command.
 pub struct Globals {
+    /// Whether the command makes a root where there is none.
+    pub begins: bool,
     /// `--root`.
     pub root: PathBuf,
     /// `--run`.
@@ -135,6 +140,7 @@ impl Globals {
     /// The options of the chosen root.
     pub fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.root);
+        options.create = self.begins;
         options.run_dir = self.run_dir.clone();
         options.publish_ip = self.publish_ip;
         options.relay_loopback = self.relay_loopback;
@@ -241,6 +247,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         return (String::new(), Err(Failure::Usage(text)));
     };
     let globals = Globals {
+        begins: BEGINNINGS.contains(&entry.command.name),
         root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
         run_dir: global.last("run").map(PathBuf::from),
         publish_ip: match global.last("publish-ip").map(str::parse).transpose() {

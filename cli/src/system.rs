@@ -79,8 +79,8 @@ fn info(globals: &Globals, parsed: &Parsed) -> Outcome {
     show(parsed, &info)
 }
 
-fn version(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let version = document(&globals.engine()?.version()?)?;
+fn version(_: &Globals, parsed: &Parsed) -> Outcome {
+    let version = document(&coracle::version())?;
     show(parsed, &version)
 }
 

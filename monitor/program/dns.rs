@@ -334,7 +334,7 @@ impl Monitor {
 
     /// Who lives stands in a file of locks.
     pub fn open_alive(&mut self) -> i32 {
-        self.dns.alive = sys::openat(self.run_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
+        self.dns.alive = sys::openat(self.container_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
         self.dns.alive
     }
 

@@ -197,6 +197,7 @@ impl Containers {
             log_driver: self.options.log_driver.clone(),
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
+            engine: self.engine().to_owned(),
             host_name: host_name(),
             remap: self.options.userns_remap,
             host: self.host.clone(),

@@ -174,7 +174,7 @@ impl Containers {
 
     /// The run directory.
     pub(super) fn run_dir(&self, id: &str) -> PathBuf {
-        self.run.join("c").join(id)
+        self.claim.run.join("c").join(id)
     }
 
     /// Opens the run directory, making it if a reboot took it.

@@ -77,11 +77,11 @@ impl Containers {
     }
 
     fn exec_path(&self, id: &str) -> PathBuf {
-        self.run.join("x").join(id)
+        self.claim.run.join("x").join(id)
     }
 
     fn exec_state_path(&self, id: &str) -> PathBuf {
-        self.run.join("x").join(format!("{id}.state"))
+        self.claim.run.join("x").join(format!("{id}.state"))
     }
 
     fn kept(&self, id: &str) -> Result<Kept> {
@@ -274,7 +274,7 @@ impl Containers {
     }
 
     fn exec_ids(&self) -> Result<Vec<String>> {
-        let dir = self.run.join("x");
+        let dir = self.claim.run.join("x");
         let entries = std::fs::read_dir(&dir).map_err(|e| Error::io(format_args!("list {}", dir.display()), &e))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         Ok(names.filter(|name| name.len() == 64).collect())

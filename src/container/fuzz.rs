@@ -12,6 +12,7 @@ pub(crate) fn create(data: &[u8]) {
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
+        engine: "0123456789ab".into(),
         host_name: "host".into(),
         host: HostFacts::everything(),
         remap: None,

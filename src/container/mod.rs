@@ -46,7 +46,7 @@ use crate::error::{Error, Result};
 use crate::event::Journal;
 use crate::image::{ImageUser, Images};
 use crate::kernel::process;
-use crate::launch::cgroup::{self, Hierarchies};
+use crate::launch::cgroup::{self, Hierarchies, Live};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
 use crate::model::Event;
@@ -54,6 +54,7 @@ use crate::network::Networks;
 use crate::op::Op;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
+use crate::store::identity::Claim;
 use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush, Kept, Leftovers};
 use crate::time::now_ns;
@@ -62,14 +63,18 @@ use coracle_monitor::wire::STATUS_STARTING;
 use parking_lot::Mutex;
 use spec::Spec;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How much of the engine's id names its control groups.
+const ENGINE_LENGTH: usize = 12;
 
 /// All containers of a root.
 pub(crate) struct Containers {
     root: PathBuf,
-    run: PathBuf,
+    /// Who the root is, and its run directory; held as long as this is open.
+    claim: Claim,
     options: Options,
     db: Arc<Db>,
     images: Arc<Images>,
@@ -107,26 +112,28 @@ impl Containers {
     /// Opens the containers of a root: makes what is missing, and puts right what a crash or a reboot left.
     pub(crate) fn open(
         root: PathBuf,
-        run: PathBuf,
+        claim: Claim,
         options: Options,
         db: Arc<Db>,
         images: Arc<Images>,
         journal: Arc<Journal>,
         volumes: Arc<Volumes>,
     ) -> Result<Containers> {
+        let run = &claim.run;
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
         }
         let base = dirs::base_layer(&root)?;
-        let states = Arc::new(States::open(&root, &run)?);
-        let networks = Arc::new(Networks::open(db.clone(), states.clone(), journal.clone(), &root, &run, &options)?);
+        let states = Arc::new(States::open(&root, run)?);
+        let shared = (db.clone(), states.clone(), journal.clone());
+        let networks = Arc::new(Networks::open(shared, &root, &claim, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let program = MonitorProgram::default();
         let filters = DefaultFilters::default();
         let all = Containers {
             root,
-            run,
+            claim,
             options,
             db,
             images,
@@ -146,6 +153,36 @@ impl Containers {
         };
         all.recover()?;
         Ok(all)
+    }
+
+    /// The run directory.
+    pub(crate) fn run(&self) -> &Path {
+        &self.claim.run
+    }
+
+    /// The beginning of the engine's id, which names its control groups.
+    fn engine(&self) -> &str {
+        &self.claim.id[..ENGINE_LENGTH]
+    }
+
+    /// The name of a container's control group; `None`: it never ran as one of this engine's, since the root is a copy.
+    fn group_name(&self, found: &Found) -> Option<String> {
+        let (engine, id) = (found.spec.engine.as_str(), &found.row.id);
+        match engine {
+            // Whoever made the root named groups so, and a copy of the root has another id.
+            "" => self.claim.is_first.then(|| id.clone()),
+            _ => (engine == self.engine()).then(|| format!("{engine}-{id}")),
+        }
+    }
+
+    /// The control groups of a container that runs.
+    fn live_groups(&self, found: &Found) -> Result<Live> {
+        Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &self.group(found))
+    }
+
+    /// The name of the control group that a container has, or will have.
+    fn group(&self, found: &Found) -> String {
+        self.group_name(found).unwrap_or_else(|| format!("{}-{}", self.engine(), found.row.id))
     }
 
     /// Whether containers are in a user namespace unless they ask not to be.

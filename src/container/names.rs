@@ -27,7 +27,7 @@ pub(crate) fn check_name(name: &str) -> Result<&str> {
 /// which must not read as a number.
 pub(crate) fn new_id() -> Result<String> {
     loop {
-        let id: String = random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = crate::hex::random_id()?;
         if !id.bytes().take(12).all(|byte| byte.is_ascii_digit()) {
             return Ok(id);
         }

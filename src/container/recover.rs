@@ -5,7 +5,6 @@ use super::{Containers, Found, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::{process, quota};
-use crate::launch::cgroup::Live;
 use crate::store::containers as table;
 use crate::store::states::Now;
 use coracle_monitor::wire::*;
@@ -71,7 +70,7 @@ impl Containers {
     /// Removes directories that belong to nobody: of creations that were cut short, and of removals. What cannot be
     /// removed now is noted.
     pub(crate) fn sweep(&self) -> Result<()> {
-        let parents = [self.root.join("containers"), self.run.join("c")];
+        let parents = [self.root.join("containers"), self.claim.run.join("c")];
         let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
         // After the directories: whose row came between the two looks is known.
         let known: HashSet<String> = self.db.read(table::slots)?.into_iter().map(|(id, _)| id).collect();
@@ -108,7 +107,9 @@ impl Containers {
 
     /// Best effort: ends what is left in a container's cgroups, and removes them.
     pub(super) fn end_groups(&self, found: &Found) {
-        if let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id) {
+        if self.group_name(found).is_some()
+            && let Ok(live) = self.live_groups(found)
+        {
             let _ = live.kill_all();
             let _ = live.remove();
         }

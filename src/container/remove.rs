@@ -3,7 +3,6 @@
 use super::names::check_name;
 use super::{Containers, Found, dirs, start};
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::cgroup::Live;
 use crate::launch::monitor::request;
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
@@ -92,8 +91,8 @@ impl Containers {
         }
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
         let swept = self.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
-        if !swept && let Ok(live) = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &row.id) {
-            let _ = live.remove();
+        if !swept && self.group_name(found).is_some() {
+            let _ = self.live_groups(found)?.remove();
         }
         let project = self.storage_project(&row.id, &found.spec);
         // Whoever waits for its start need not wait any longer: the streams end.

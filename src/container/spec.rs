@@ -75,6 +75,9 @@ pub(crate) struct Spec {
     pub cgroup_parent: String,
     /// The networks that it is to be on, by the names that requests gave them, with what they asked for.
     pub networks: BTreeMap<String, EndpointSettings>,
+    /// The beginning of the id of the engine whose control groups its own is among; empty: of a container that a version made
+    /// which named a group by the container's id alone.
+    pub engine: String,
     /// Its user namespace. Whoever opens the root later has no word in it.
     pub users: Users,
 }
@@ -122,6 +125,8 @@ pub(crate) struct Defaults {
     pub log_driver: String,
     pub log_options: StringMap,
     pub cgroup_parent: String,
+    /// See [`Spec::engine`].
+    pub engine: String,
     /// The host's name, which containers on the host's network inherit.
     pub host_name: String,
     /// Containers are in this user namespace unless they ask not to be.
@@ -182,6 +187,7 @@ pub(crate) fn resolve(
         mounts: mounts::mounts(&config, &host_config, inherited)?,
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         networks: networks::wanted(request)?,
+        engine: defaults.engine.clone(),
         users: Users::of(&host_config, defaults.remap),
         config,
         host_config,

@@ -93,7 +93,7 @@ impl Containers {
     ) -> std::result::Result<(), (Error, i32)> {
         let early = |error: Error| (error, 128);
         let lock = self.lock_alive(found).map_err(early)?;
-        let found = &self.decide_users(found).map_err(early)?;
+        let found = &self.decide(found).map_err(early)?;
         self.check_links(found).map_err(early)?;
         self.let_go_of_root(found).map_err(early)?;
         let mut networks = self.join_networks(found).map_err(early)?;
@@ -107,12 +107,16 @@ impl Containers {
         started
     }
 
-    /// The container with its user namespace decided, and nothing asked for that does not go with that.
-    fn decide_users(&self, found: &Found) -> Result<Found> {
+    /// The container with its user namespace decided and its control group named, and nothing asked for that does not go
+    /// with the user namespace.
+    fn decide(&self, found: &Found) -> Result<Found> {
         let mut found = found.clone();
-        if found.spec.users == Users::Undecided {
-            let users = Users::of(&found.spec.host_config, self.options.userns_remap);
-            let spec = Spec { users, ..Spec::clone(&found.spec) };
+        if found.spec.users == Users::Undecided || found.spec.engine != self.engine() {
+            let users = match found.spec.users {
+                Users::Undecided => Users::of(&found.spec.host_config, self.options.userns_remap),
+                decided => decided,
+            };
+            let spec = Spec { users, engine: self.engine().to_owned(), ..Spec::clone(&found.spec) };
             let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
             self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
             found.spec = spec.into();
@@ -472,8 +476,13 @@ impl Containers {
         let Found { row, spec, .. } = found;
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
-        let cgroups =
-            cgroup::compile(&self.hierarchies, &spec.cgroup_parent, &row.id, &host.resources, &devices.rules)?;
+        let cgroups = cgroup::compile(
+            &self.hierarchies,
+            &spec.cgroup_parent,
+            &self.group(found),
+            &host.resources,
+            &devices.rules,
+        )?;
         let dir = self.dir(&row.id);
         let host_uts = host.uts_mode == "host";
         // What shares another's network has its name too.

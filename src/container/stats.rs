@@ -46,7 +46,7 @@ impl Containers {
     pub(crate) fn stats(self: &Arc<Self>, reference: &str, query: StatsQuery) -> Result<StatsStream> {
         let found = self.find(reference)?;
         Ok(StatsStream {
-            live: Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?,
+            live: self.live_groups(&found)?,
             files: if query.stream { Files::kept() } else { Files::default() },
             process: None,
             has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),

@@ -274,7 +274,7 @@ impl Containers {
             _ if !found.now.is_live() => return Err(not_running(&found.row.id)),
             _ => {}
         }
-        let live = crate::launch::cgroup::Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)?;
+        let live = self.live_groups(&found)?;
         let top = super::top::top(&live.pids()?, ps_args)?;
         self.event(&found, "top", &[])?;
         Ok(top)

@@ -5,7 +5,7 @@ use super::start::policy_words;
 use super::{Containers, Found};
 use crate::error::{Error, Result};
 use crate::kernel::process::sealed_memfd;
-use crate::launch::cgroup::{Asked, Live, check, compile, update_writes};
+use crate::launch::cgroup::{Asked, check, compile, update_writes};
 use crate::launch::devices;
 use crate::launch::monitor::request;
 use crate::launch::plan::compile_limits;
@@ -33,7 +33,7 @@ impl Containers {
         if let Some(policy) = policy {
             later.host_config.restart_policy = policy.clone();
         }
-        let limits = self.limits(&later, &found.row.id).map_err(prefix)?;
+        let limits = self.limits(&later, &self.group(&found)).map_err(prefix)?;
         if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
@@ -56,8 +56,7 @@ impl Containers {
         let writes = update_writes(&self.hierarchies, change)?;
         let until = Instant::now() + GONE;
         loop {
-            let updated = Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &found.row.id)
-                .and_then(|live| live.update(&writes));
+            let updated = self.live_groups(found).and_then(|live| live.update(&writes));
             match updated {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
                     if !is_grouped(&self.states.now(found.row.slot, &found.row.id)?) {
@@ -74,10 +73,10 @@ impl Containers {
     }
 
     /// All limits of a container, as its monitor takes them. Errors: one that a start would refuse.
-    fn limits(&self, spec: &Spec, id: &str) -> Result<Vec<u8>> {
+    fn limits(&self, spec: &Spec, group: &str) -> Result<Vec<u8>> {
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
-        let groups = compile(&self.hierarchies, &spec.cgroup_parent, id, &host.resources, &devices.rules)?;
+        let groups = compile(&self.hierarchies, &spec.cgroup_parent, group, &host.resources, &devices.rules)?;
         Ok(compile_limits(&groups))
     }
 

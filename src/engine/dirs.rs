@@ -2,28 +2,63 @@
 
 use super::Options;
 use crate::error::{Error, Result};
+use crate::network::Networks;
+use crate::store::Db;
+use crate::store::identity::{self, Ask, Claim};
+use crate::store::states::boot_id;
 use sha2::{Digest, Sha256};
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The root directory by its one true name, made (mode 0700) if missing.
-pub(super) fn root(options: &Options) -> Result<PathBuf> {
-    made(&options.root)
-}
+/// What tells that a directory is an engine root: the first file that any version makes in it.
+const MARKS: [&str; 2] = [identity::NAME, Db::NAME];
+/// What an empty file system may hold.
+const NOTHING: &str = "lost+found";
 
-/// The run directory of `root`, made (mode 0700) if missing: as the options say, or one of its own under
-/// `/run/coracle`, so that every program finds the same for the same root.
-pub(super) fn run(options: &Options, root: &Path) -> Result<PathBuf> {
-    match &options.run_dir {
-        Some(dir) => made(dir),
-        None => made(&Path::new("/run/coracle").join(name_of(root))),
+/// The root directory by its one true name, made (mode 0700) if missing. Errors: it holds something, and no engine's.
+pub(super) fn root(options: &Options) -> Result<PathBuf> {
+    let none = || Error::not_found(format!("there is no engine root at {}", options.root.display())).in_area("root");
+    if !options.create && !options.root.exists() {
+        return Err(none());
+    }
+    let root = made(&options.root)?;
+    let failed = |e: &std::io::Error| Error::io(format_args!("read directory {}", root.display()), e);
+    let mut strange = None;
+    for entry in std::fs::read_dir(&root).map_err(|e| failed(&e))? {
+        let name = entry.map_err(|e| failed(&e))?.file_name();
+        if MARKS.iter().any(|mark| name == *mark) {
+            return Ok(root);
+        }
+        strange = strange.or((name != NOTHING).then_some(name));
+    }
+    match strange {
+        None if !options.create => Err(none()),
+        None => Ok(root),
+        Some(name) => Err(Error::invalid(format!(
+            "{} is no engine root and is not empty (it holds {}): name an empty directory, or one that does not exist",
+            root.display(),
+            name.to_string_lossy()
+        ))
+        .in_area("root")),
     }
 }
 
+/// Who the root is, and its run directory: as the options say, or as those who use the root now, or one of its own under
+/// `/run/coracle`.
+pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
+    identity::claim(&Ask {
+        root,
+        run: options.run_dir.as_deref(),
+        default_run: &Path::new("/run/coracle").join(name_of(root)),
+        first_id: &Networks::default_id(db)?,
+        boot: boot_id()?,
+    })
+}
+
 fn name_of(root: &Path) -> String {
-    Sha256::digest(root.as_os_str().as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    crate::hex::encode(&Sha256::digest(root.as_os_str().as_bytes())[..8])
 }
 
 fn made(path: &Path) -> Result<PathBuf> {

@@ -16,6 +16,7 @@ pub use crate::op::Changed;
 pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
 pub use session::{Session, SessionRead};
+pub use system::version;
 
 use crate::container::Containers;
 use crate::error::Result;
@@ -64,14 +65,14 @@ impl Engine {
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         options.userns_remap.map_or(Ok(()), |_| UsernsRemap::check_root(&root, release))?;
-        let run = dirs::run(&options, &root)?;
-        let journal = Arc::new(Journal::open(&run)?);
         let db = Arc::new(Db::open(&root, options.durability)?);
+        let claim = dirs::claim(&options, &root, &db)?;
+        let journal = Arc::new(Journal::open(&claim.run)?);
         let images = Arc::new(Images::open(&root, db.clone(), &options)?);
         let damage = images.damage_seen()?;
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = (images.clone(), journal.clone(), volumes.clone());
-        let containers = Containers::open(root, run, options.clone(), db, shared.0, shared.1, shared.2)?;
+        let containers = Containers::open(root, claim, options.clone(), db, shared.0, shared.1, shared.2)?;
         Ok(Engine(Arc::new(Inner {
             options,
             journal,

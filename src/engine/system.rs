@@ -25,21 +25,27 @@ pub(crate) struct Counts {
     pub images: usize,
 }
 
+/// Version of the library and of the API. Needs no root.
+#[must_use]
+pub fn version() -> Version {
+    Version {
+        version: env!("CARGO_PKG_VERSION").into(),
+        api_version: API.into(),
+        min_api_version: OLDEST_API.into(),
+        git_commit: env!("CORACLE_COMMIT").into(),
+        go_version: env!("CORACLE_COMPILER").into(),
+        os: std::env::consts::OS.into(),
+        arch: facts::go_arch(std::env::consts::ARCH).into(),
+        kernel_version: facts::Names::read().release,
+        experimental: false,
+        build_time: build_time(env!("CORACLE_BUILT")),
+    }
+}
+
 impl Engine {
-    /// Version of the library and of the API.
+    /// Version of the library and of the API, as [`version`] answers it.
     pub fn version(&self) -> Result<Version> {
-        Ok(Version {
-            version: env!("CARGO_PKG_VERSION").into(),
-            api_version: API.into(),
-            min_api_version: OLDEST_API.into(),
-            git_commit: env!("CORACLE_COMMIT").into(),
-            go_version: env!("CORACLE_COMPILER").into(),
-            os: std::env::consts::OS.into(),
-            arch: facts::go_arch(std::env::consts::ARCH).into(),
-            kernel_version: facts::Names::read().release,
-            experimental: false,
-            build_time: build_time(env!("CORACLE_BUILT")),
-        })
+        Ok(version())
     }
 
     /// What `docker info` shows: counts, drivers, kernel, warnings.
@@ -76,7 +82,7 @@ impl Engine {
         if self.0.containers.networks.lacks_filter().unwrap_or(false) {
             warnings.push("WARNING: The kernel has no filter for bridges (sch_ingress and cls_bpf): what comes to ports at 127.0.0.1 is passed on by the containers' monitors".into());
         }
-        if let Some(text) = facts::not_on_tmpfs(&dirs::run(options, &root)?) {
+        if let Some(text) = facts::not_on_tmpfs(self.0.containers.run()) {
             warnings.push(text);
         }
         warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));

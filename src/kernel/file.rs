@@ -16,12 +16,12 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
 
 /// The same of a file that need not be text.
 pub(crate) fn read_bytes(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
-    whole(&File::open(path)?)
+    read_all(&File::open(path)?)
 }
 
 /// The text of such a file from its beginning, whatever was read of it before.
 pub(crate) fn read_again(file: &File) -> std::io::Result<String> {
-    String::from_utf8(whole(file)?).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
+    String::from_utf8(read_all(file)?).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
 }
 
 /// Such a file from its beginning into `buffer`, which grows as need be; answers how much there is. One system call where
@@ -40,7 +40,8 @@ pub(crate) fn read_piece(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<u
     }
 }
 
-fn whole(file: &File) -> std::io::Result<Vec<u8>> {
+/// A whole file from its beginning.
+pub(crate) fn read_all(file: &File) -> std::io::Result<Vec<u8>> {
     const ROOM: usize = 4096;
     let mut bytes = vec![0; ROOM];
     let mut filled = 0;
@@ -139,6 +140,25 @@ pub(crate) fn byte_is_locked(file: impl AsFd, at: u64) -> Result<bool> {
     let mut lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
     Ok(lock.l_type != libc::F_UNLCK as i16)
+}
+
+/// Whether another open file description holds any byte of `file` locked.
+pub(crate) fn is_locked(file: impl AsFd) -> Result<bool> {
+    let mut lock = range(libc::F_WRLCK, 0);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
+    Ok(lock.l_type != libc::F_UNLCK as i16)
+}
+
+/// Takes a share of byte `at`, which only an exclusive lock refuses, and that nobody takes for long.
+pub(crate) fn share_byte(file: impl AsFd, at: u64) -> Result<()> {
+    let lock = libc::flock { l_start: at as i64, ..range(libc::F_RDLCK, 1) };
+    let file = file.as_fd();
+    loop {
+        match fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)) {
+            Err(nix::errno::Errno::EINTR) => {}
+            other => return other.map(|_| ()).map_err(|errno| Error::os("lock", errno as i32)),
+        }
+    }
 }
 
 fn range(kind: i32, length: i64) -> libc::flock {

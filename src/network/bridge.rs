@@ -23,7 +23,7 @@ impl Networks {
     /// Makes what a network needs in the kernel, where it is not there; answers the network as it is then, and the
     /// bridge's index.
     pub(super) fn up(&self, network: &Network) -> Result<(Network, u32)> {
-        if let Some(link) = own_bridge(network)?
+        if let Some(link) = self.own_bridge(network)?
             && self.firewall.is_there()?
         {
             if super::loopback::is_open(network) {
@@ -34,7 +34,7 @@ impl Networks {
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
         let mut network = self.find(&network.id)?;
-        let index = match own_bridge(&network)? {
+        let index = match self.own_bridge(&network)? {
             Some(link) => link.index,
             None => self.make_bridge(&mut network)?,
         };
@@ -51,7 +51,7 @@ impl Networks {
     pub(super) fn down(&self, network: &Network) -> Result<()> {
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
-        if let Some(link) = own_bridge(network)? {
+        if let Some(link) = self.own_bridge(network)? {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
             request(m, "remove the bridge")?;
@@ -74,7 +74,7 @@ impl Networks {
     fn make_firewall(&self) -> Result<()> {
         let mut zones = Vec::new();
         for network in self.all()? {
-            if own_bridge(&network)?.is_some() {
+            if self.own_bridge(&network)?.is_some() {
                 zones.push(zone(&network)?);
             }
         }
@@ -161,6 +161,15 @@ impl Networks {
             }
         }
         Ok(())
+    }
+
+    /// The network's bridge, if it is there and is its own: a copy of a root has networks of the same ids.
+    pub(super) fn own_bridge(&self, network: &Network) -> Result<Option<Link>> {
+        if network.spec.bridge.is_empty() {
+            return Ok(None);
+        }
+        let is_own = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| id == network.id) && self.is_ours(link);
+        Ok(find_link(&network.spec.bridge)?.filter(is_own))
     }
 
     /// Made by this root, for whichever of its networks.
@@ -276,7 +285,7 @@ impl Networks {
             Ok(link.index)
         })();
         if made.is_err()
-            && let Ok(Some(link)) = own_bridge(network)
+            && let Ok(Some(link)) = self.own_bridge(network)
         {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
@@ -370,18 +379,6 @@ pub(super) fn request(m: Messages, what: &str) -> Result<()> {
     let acks = m.acks() as usize;
     let refused = Socket::open(ROUTE)?.request(&m.finish(), acks)?;
     refused.first().map_or(Ok(()), |refused| Err(refused.error(what).in_area("network")))
-}
-
-/// The network's bridge, if it is there and is its own.
-pub(super) fn own_bridge(network: &Network) -> Result<Option<Link>> {
-    if network.spec.bridge.is_empty() {
-        return Ok(None);
-    }
-    Ok(find_link(&network.spec.bridge)?.filter(|link| is_of(link, network)))
-}
-
-fn is_of(link: &Link, network: &Network) -> bool {
-    owner(&link.alias).is_some_and(|(id, ..)| id == network.id)
 }
 
 /// The name of the interface that a macvlan or ipvlan network hangs on: without the option, one of its own.

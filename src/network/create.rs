@@ -2,7 +2,7 @@
 
 use super::loans::Loan;
 use super::netlink::link::Sub;
-use super::{Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, new_id, options};
+use super::{Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, options};
 use crate::error::{Error, Result};
 use crate::model::{CreateNetwork, NetworkCreated};
 use crate::store::Flush;
@@ -87,7 +87,7 @@ impl Networks {
         if matches!(driver, "bridge" | "macvlan" | "ipvlan") {
             options::check(&spec)?;
         }
-        let id = new_id()?;
+        let id = crate::hex::random_id()?;
         let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
         self.ask_remote(&mut network, loan)?;
         if driver != "bridge" {

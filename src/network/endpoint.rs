@@ -7,7 +7,7 @@ use super::netlink::link::{self, Address, Script, Sub, Through, Veth};
 use super::netlink::message::Messages;
 use super::ports::{Asked, Hold, Published, Taken};
 use super::remote::{Lease, RemoteEnd, leased};
-use super::{Network, Networks, as_500, mode_name, new_id, options};
+use super::{Network, Networks, as_500, mode_name, options};
 use crate::error::{Error, Result};
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::model::{EndpointSettings, PortBinding};
@@ -253,7 +253,7 @@ impl Networks {
         let leads = joined.leads();
         for (at, end) in joined.endpoints.iter_mut().enumerate() {
             let parent = match super::create::sub(&end.network)? {
-                None => super::bridge::own_bridge(&end.network)?.map_or(0, |link| link.index),
+                None => self.own_bridge(&end.network)?.map_or(0, |link| link.index),
                 Some(_) => find_link(&super::bridge::parent(&end.network))?.map_or(0, |link| link.index),
             };
             (end.host, end.inside) = scripts(&end.network, parent, &end.doc, leads == Some(at))?;
@@ -286,7 +286,8 @@ impl Networks {
             let mut doc = self.address(tx, who, "", &network, &want.settings, &leases)?;
             doc.interface = interface.to_owned();
             let others = table::of_container(tx, who.container)?;
-            doc.sandbox = others.first().map(read).transpose()?.map_or_else(new_id, |other| Ok(other.sandbox))?;
+            doc.sandbox =
+                others.first().map(read).transpose()?.map_or_else(crate::hex::random_id, |other| Ok(other.sandbox))?;
             table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
             Ok(doc)
         });
@@ -470,7 +471,7 @@ impl Networks {
         ready: &[(Network, u32, &Want)],
         leases: &[Vec<Lease>],
     ) -> Result<(Vec<EndpointDoc>, Taken)> {
-        let sandbox = new_id()?;
+        let sandbox = crate::hex::random_id()?;
         let mut docs = Vec::new();
         for (at, (network, _, want)) in ready.iter().enumerate() {
             // A MAC address of the container is its first interface's.
@@ -529,7 +530,7 @@ impl Networks {
         };
         let v4 = own(false, &ask4)?;
         let v6 = if network.spec.enable_ipv6 { own(true, &ask6)? } else { None };
-        let id = new_id()?;
+        let id = crate::hex::random_id()?;
         let mac = match (settings.mac_address.as_str(), mac) {
             // The driver has one.
             ("", "") if network.is_remote() => String::new(),

@@ -48,7 +48,7 @@ impl Loan {
     fn open(&self) -> Result<(File, PathBuf)> {
         let failed = |e: &std::io::Error| Error::io(format_args!("write {}", self.dir.display()), e);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| failed(&e))?;
-        let name = super::new_id()?;
+        let name = crate::hex::random_id()?;
         let (staged, path) = (self.dir.join(format!(".{name}")), self.dir.join(&name));
         let file = File::options().append(true).create_new(true).mode(0o600).open(&staged).map_err(|e| failed(&e))?;
         lock_byte(&file, 0, Contended::Wait)?;

@@ -31,6 +31,7 @@ use crate::event::Journal;
 use crate::model::{Event, Ipam, StringMap};
 use crate::options::Options;
 use crate::plugin::Plugins;
+use crate::store::identity::Claim;
 use crate::store::networks::{self as table, NetworkRow};
 use crate::store::states::States;
 use crate::store::{Db, Flush};
@@ -126,24 +127,20 @@ pub(crate) fn mode_name(mode: &str) -> &str {
 }
 
 impl Networks {
-    /// Opens the networks of a root; `run` is its run directory.
+    /// Opens the networks of a root that `claim` says the id and the run directory of.
     pub(crate) fn open(
-        db: Arc<Db>,
-        states: Arc<States>,
-        journal: Arc<Journal>,
+        (db, states, journal): (Arc<Db>, Arc<States>, Arc<Journal>),
         root: &Path,
-        run: &Path,
+        claim: &Claim,
         options: &Options,
     ) -> Result<Networks> {
-        let default = predefine(&db)?;
         Ok(Networks {
             db,
             states,
             journal,
             root: root.to_owned(),
-            run: run.to_owned(),
-            // The default network's id is the root's own, and lasts as long.
-            firewall: Firewall::new(&default.id[..8]),
+            run: claim.run.clone(),
+            firewall: Firewall::new(&claim.id[..8]),
             ports: Ports::default(),
             publish_ip: options.publish_ip,
             relay_loopback: options.relay_loopback,
@@ -151,6 +148,11 @@ impl Networks {
             fixed: Default::default(),
             kernel: Mutex::new(()),
         })
+    }
+
+    /// The id of a root's default network, which is made where it is missing.
+    pub(crate) fn default_id(db: &Db) -> Result<String> {
+        predefine(db).map(|network| network.id)
     }
 
     /// Finds a network as people name it: name, id, unique prefix of an id.
@@ -212,7 +214,7 @@ fn predefine(db: &Db) -> Result<Network> {
         let now = crate::time::now_ns();
         for (name, driver) in PREDEFINED {
             let spec = NetworkSpec { driver: driver.into(), ..NetworkSpec::default() };
-            let mut network = Network { id: new_id()?, name: name.into(), created_ns: now, spec };
+            let mut network = Network { id: crate::hex::random_id()?, name: name.into(), created_ns: now, spec };
             network.spec.ipam.driver = "default".into();
             if network.is_default() {
                 network.spec.options = options::of_default_bridge();
@@ -231,10 +233,6 @@ fn predefine(db: &Db) -> Result<Network> {
 }
 
 /// A new id: 64 hex digits of 256 random bits.
-fn new_id() -> Result<String> {
-    Ok(random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;

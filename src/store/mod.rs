@@ -8,6 +8,7 @@ pub(crate) mod blobs;
 mod claim;
 pub(crate) mod containers;
 mod flush;
+pub(crate) mod identity;
 pub(crate) mod images;
 mod kept;
 mod leftovers;
@@ -97,10 +98,13 @@ pub(crate) struct Db {
 }
 
 impl Db {
+    /// The name of its file.
+    pub(crate) const NAME: &str = "coracle.db";
+
     /// Opens (or makes) `root/coracle.db`. Errors: not writable, damaged, newer than the library, open
     /// in this process through another copy of the library.
     pub(crate) fn open(root: &Path, durability: Durability) -> Result<Db> {
-        let path = root.join("coracle.db");
+        let path = root.join(Db::NAME);
         let _claim = claim::claim(&path)?;
         let flushes = flush::Flushes::new(path.with_file_name("coracle.db-wal"));
         let db = Db { path, durability, idle: Mutex::new(Vec::new()), opened: AtomicU64::new(0), flushes, _claim };

@@ -1,8 +1,9 @@
 //! State records and locks: one slot a container in files that every program and monitor shares.
 //!
 //! `run/states` is on tmpfs and written by monitors in place; `root/states` is the copy that outlives a reboot.
-//! `run/alive` is locked, byte by byte, by monitors: a container's monitor lives as long as its byte is locked, whatever
-//! its record says. `run/busy` is locked, byte by byte, by whoever works on a container; `run/making` by whoever makes
+//! `root/alive` is locked, byte by byte, by monitors: a container's monitor lives as long as its byte is locked, whatever
+//! its record says. It lies in the root, so that everybody who opens the root sees who lives, whatever the run directory
+//! (monitors of earlier versions lock `run/alive`). `run/busy` is locked, byte by byte, by whoever works on a container; `run/making` by whoever makes
 //! one that has no row yet, at a place that its id says.
 
 use crate::error::{Error, Result};
@@ -15,12 +16,18 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The names of the files of records, and of the one that monitors lock.
+pub(crate) const NAME: &str = "states";
+pub(crate) const ALIVE: &str = "alive";
+
 /// The shared files.
 pub(crate) struct States {
     run: File,
     root: File,
     alive: File,
     alive_path: PathBuf,
+    /// The file that monitors of earlier versions lock, where there is one.
+    older_alive: Option<File>,
     busy_path: PathBuf,
     making: File,
     boot_id: [u8; 16],
@@ -86,14 +93,15 @@ impl Drop for Making<'_> {
 impl States {
     /// Opens the files, making them if missing.
     pub(crate) fn open(root: &Path, run: &Path) -> Result<States> {
-        let alive_path = run.join("alive");
+        let alive_path = root.join(ALIVE);
         let busy_path = run.join("busy");
         open(&busy_path)?;
         Ok(States {
-            run: open(&run.join("states"))?,
-            root: open(&root.join("states"))?,
+            run: open(&run.join(NAME))?,
+            root: open(&root.join(NAME))?,
             alive: open(&alive_path)?,
             alive_path,
+            older_alive: File::open(run.join(ALIVE)).ok(),
             busy_path,
             making: open(&run.join("making"))?,
             boot_id: boot_id()?,
@@ -196,7 +204,11 @@ impl States {
 
     /// Whether a monitor lives in the slot.
     pub(crate) fn has_monitor(&self, slot: u32) -> Result<bool> {
-        file::byte_is_locked(&self.alive, u64::from(slot))
+        Ok(file::byte_is_locked(&self.alive, u64::from(slot))? || self.has_older_monitor(slot)?)
+    }
+
+    fn has_older_monitor(&self, slot: u32) -> Result<bool> {
+        self.older_alive.as_ref().map_or(Ok(false), |alive| file::byte_is_locked(alive, u64::from(slot)))
     }
 
     /// Writes a record in place of a monitor: the caller holds the container and knows that none lives.
@@ -221,6 +233,9 @@ impl States {
     /// Takes the lock that says "a monitor lives here", on a description of its own: it goes to the monitor. `None`:
     /// another has it.
     pub(crate) fn lock_alive(&self, slot: u32) -> Result<Option<OwnedFd>> {
+        if self.has_older_monitor(slot)? {
+            return Ok(None);
+        }
         let file = open(&self.alive_path)?;
         Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then(|| file.into()))
     }
@@ -259,6 +274,33 @@ impl States {
         }
         Ok(Busy(file))
     }
+}
+
+/// Makes every record one of an earlier boot: of a copied root, whose containers run in another root if they run at all.
+pub(crate) fn forget_boot(root: &Path) -> Result<()> {
+    let path = root.join(NAME);
+    let failed = |e: std::io::Error| Error::io(format_args!("write {}", path.display()), &e);
+    let file = open(&path)?;
+    for (slot, mut state) in records(&file)? {
+        state.boot = [0; 16];
+        file.write_all_at(&state.to_bytes(), offset(slot)).map_err(failed)?;
+    }
+    file.sync_all().map_err(failed)
+}
+
+/// Whether a root's records tell of containers that run since `boot`, and those of this run directory do not.
+pub(crate) fn run_elsewhere(root: &Path, run: &Path, boot: [u8; 16]) -> Result<bool> {
+    let here = records(&open(&run.join(NAME))?)?;
+    let known = |slot: u32| here.iter().any(|(other, state)| *other == slot && state.boot == boot);
+    let live = |state: &State| state.boot == boot && is_live(state.status);
+    Ok(records(&open(&root.join(NAME))?)?.iter().any(|(slot, state)| live(state) && !known(*slot)))
+}
+
+/// The whole records of a file, with their slots.
+fn records(file: &File) -> Result<Vec<(u32, State)>> {
+    let all = file::read_all(file).map_err(|e| Error::io("read the states of containers", &e))?;
+    let chunks = all.as_chunks::<STATE_LEN>().0.iter().enumerate();
+    Ok(chunks.filter_map(|(slot, bytes)| Some((slot as u32, State::from_bytes(bytes)?))).collect())
 }
 
 fn ended(state: &mut State, code: i32) {
@@ -309,7 +351,8 @@ fn open(path: &Path) -> Result<File> {
         .map_err(|e| Error::io(format_args!("open {}", path.display()), &e))
 }
 
-fn boot_id() -> Result<[u8; 16]> {
+/// The boot of this moment.
+pub(crate) fn boot_id() -> Result<[u8; 16]> {
     const PATH: &str = "/proc/sys/kernel/random/boot_id";
     let text = std::fs::read_to_string(PATH).map_err(|e| Error::io(format_args!("read {PATH}"), &e))?;
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -297,7 +297,7 @@ impl World<'_> {
 
     /// Monitors that hold this root's lock file.
     fn monitors(&self) -> BTreeSet<i32> {
-        let alive = self.dir.join("run/alive");
+        let alive = self.dir.join("root/alive");
         let mut found = BTreeSet::new();
         for pid in entries(Path::new("/proc")).iter().filter_map(|name| name.parse::<i32>().ok()) {
             let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

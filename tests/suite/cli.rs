@@ -32,6 +32,24 @@ fn failed(root: &Root, words: &[&str]) -> (i32, String) {
 }
 
 #[test]
+fn a_command_that_only_looks_makes_no_root() {
+    let dir = temp_dir();
+    let root = dir.join("root");
+    for words in [&["ps"][..], &["images"], &["inspect", "nosuch"], &["run", "busybox"], &["load", "-i", "/nosuch"]] {
+        let output = coracle(&dir).args(words).output().expect("run coracle");
+        assert!(!output.status.success() && !root.exists(), "{words:?}: {output:?}");
+    }
+    let output = coracle(&dir).arg("ps").output().expect("run coracle");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        format!("coracle: there is no engine root at {}\n", root.display())
+    );
+    let output = coracle(&dir).arg("version").output().expect("run coracle");
+    assert!(output.status.success() && !root.exists(), "{output:?}");
+    std::fs::remove_dir_all(&dir).expect("clean up");
+}
+
+#[test]
 fn a_life_by_hand() {
     let root = Root::empty();
     let archive = busybox_archive().display().to_string();

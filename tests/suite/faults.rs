@@ -33,7 +33,7 @@ const PLACES: &[(&str, &str)] = &[
     ("/root/coracle.db", "database"),
     ("/run/events", "journal"),
     ("/states", "state records"),
-    ("/run/alive", "locks"),
+    ("/root/alive", "locks"),
     ("/run/busy", "locks"),
     ("/run/making", "locks"),
     ("/root/tmp", "staging"),

@@ -49,6 +49,7 @@ mod powercut_peer;
 mod registry;
 mod remote;
 mod restart;
+mod roots;
 mod store;
 mod userns;
 mod volumes;

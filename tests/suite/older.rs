@@ -120,8 +120,17 @@ impl Drop for Older {
     }
 }
 
+/// Makes a container's record one of the earlier version, which named control groups by the container's id alone.
+fn age(root: &Root, id: &str) {
+    let script = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1]) as db:\n    \
+                  db.execute(\"UPDATE containers SET spec = json_remove(spec, '$.engine') WHERE id = ?\", [sys.argv[2]])";
+    let status = Command::new("python3").args(["-c", script]).arg(root.dir.join("root/coracle.db")).arg(id).status();
+    assert!(status.expect("run python3").success(), "see above");
+}
+
 /// Starts a created container as the earlier version did.
 fn start(root: &Root, id: &str, program: &[u8], command: &[&str], restart: (u32, u32)) -> Older {
+    age(root, id);
     let open = |path: &str| {
         OpenOptions::new().read(true).write(true).open(root.dir.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
     };
@@ -195,7 +204,10 @@ fn kept() -> Vec<(String, Vec<u8>)> {
 fn with_each(test: impl Fn(&Root, &Engine, &[u8])) {
     for (name, program) in kept() {
         println!("monitor {name}");
-        let root = Root::new();
+        let mut root = Root::new();
+        // The file that monitors of that version lock; it was there before this version opened the root.
+        File::create(root.dir.join("run/alive")).expect("make run/alive");
+        root.engine = root.reopen();
         test(&root, &root.reopen(), &program);
     }
 }
@@ -234,6 +246,13 @@ fn exec_attach_and_stop() {
             now.container_pause(&id).expect("pause");
             assert_eq!(now.container_inspect(&id, false).expect("inspect").state.status, "paused");
             now.container_unpause(&id).expect("unpause");
+        }
+        if freezer(&id).is_some() {
+            let top = now.container_top(&id, "-eo pid,args").expect("top");
+            assert!(
+                top.processes.iter().any(|row| row.last().is_some_and(|args| args.contains("echo ready"))),
+                "{top:?}"
+            );
         }
         now.container_rename(&id, "renamed").expect("rename");
         now.container_stop(&id, Some(5000), Some(&soon())).expect("stop");

@@ -143,6 +143,7 @@ fn reboot(root: &mut Root, restart_containers: bool) {
         pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
     });
     std::fs::remove_dir_all(root.dir.join("run")).expect("empty the run directory");
+    of_an_earlier_boot(&root.dir.join("root"));
     let states = root.dir.join("root/states");
     let mut bytes = std::fs::read(&states).expect("the states");
     for record in bytes.as_chunks_mut::<STATE_LEN>().0 {

@@ -377,6 +377,19 @@ pub fn in_a_mount_namespace(propagation: &str, test: &str, variables: &[(&str, &
     assert!(status.expect("run unshare").success(), "see above");
 }
 
+/// The first line of a root's `identity`.
+pub fn identity(root: &Path) -> Value {
+    let text = std::fs::read_to_string(root.join("identity")).expect("the identity");
+    serde_json::from_str(text.lines().next().expect("a line")).expect("JSON")
+}
+
+/// Makes a root say that it was used last before the machine went down.
+pub fn of_an_earlier_boot(root: &Path) {
+    let mut said = identity(root);
+    said["boot"] = json!("0".repeat(32));
+    std::fs::write(root.join("identity"), format!("{said}\n")).expect("write the identity");
+}
+
 /// A new directory `coracle-suite-…` for a test. The caller removes it.
 pub fn temp_dir() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);

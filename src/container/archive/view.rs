@@ -226,7 +226,7 @@ impl Containers {
             return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
         }
         // Any directory that is there for certain: nobody else sees what is mounted on it.
-        let place = self.run.join("c");
+        let place = self.claim.run.join("c");
         let work = || -> Result<View> {
             let namespace = mount::unshare()?;
             let at = super::super::dirs::open(&place)?;

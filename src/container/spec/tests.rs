@@ -12,6 +12,7 @@ fn defaults() -> Defaults {
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
+        engine: "0123456789ab".into(),
         host_name: "vm".into(),
         host: HostFacts::everything(),
     }

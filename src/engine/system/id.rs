@@ -10,7 +10,7 @@ const GROUPS: usize = 12;
 
 /// The id of the engine on `root`: twelve groups of four base32 characters.
 pub(super) fn of(root: &Path) -> Result<String> {
-    let path = root.join("engine-id");
+    let path = root.join(crate::store::identity::SHOWN_ID);
     match read(&path)? {
         Some(id) => Ok(id),
         None => {
