@@ -41,6 +41,8 @@ mod volume;
 
 #[doc(hidden)]
 pub use coracle_monitor::walls;
+#[doc(hidden)]
+pub use kernel::socket::unread;
 
 pub use build::Context;
 pub use container::Archive;

@@ -9,6 +9,8 @@ use coracle::model::{DetachKeys, Progress};
 use coracle::{Channel, Error, Session};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{UnixAddr, getsockname};
 use serde::Serialize;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -130,6 +132,13 @@ pub(crate) fn send(client: &Duplex, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Says one thing in place of a process's output.
+pub(crate) fn say(client: &Duplex, channel: Channel, text: &[u8], frames: Frames) {
+    await_head(client);
+    // A client that is gone hears nothing.
+    let _ = send(client, &frame(channel, text, frames));
+}
+
 /// How a process's streams and a client's connection are joined.
 pub(crate) struct Plan {
     pub(crate) frames: Frames,
@@ -194,10 +203,81 @@ struct Pump {
     sending: bool,
     /// Set once nobody reads the client's end any more: when the last input must be through.
     gone: Option<Instant>,
+    /// The answer's head, until the client has it.
+    head: Option<Head>,
     to_client: Pending,
     to_stdin: Pending,
     messages: websocket::Reader,
     plan: Plan,
+}
+
+/// The head of an answer that the client may not have read yet.
+///
+/// A client that reads through a buffer (Python's `http.client`) takes what came with the head in the same read, and looks
+/// for the stream on the bare socket: what is sent too early is lost to it. dockerd is saved from that by being slow.
+struct Head {
+    /// Wakes when the client has read something; `None`: the socket does not tell (TCP), and is asked again and again.
+    wakes: Option<Epoll>,
+    /// When output goes out all the same.
+    until: Instant,
+}
+
+/// How long a client of a Unix socket may take to read the head of an answer.
+const HEAD_READ: Duration = Duration::from_secs(5);
+/// How long a TCP peer may take to acknowledge it, which says less.
+const HEAD_ACKNOWLEDGED: Duration = Duration::from_millis(20);
+/// Between two looks at a socket that does not tell.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Head {
+    /// That of the answer that was just sent; `None`: the client has read it.
+    fn of(socket: BorrowedFd<'_>) -> Option<Head> {
+        if is_read(socket) {
+            return None;
+        }
+        let is_unix = getsockname::<UnixAddr>(socket.as_raw_fd()).is_ok();
+        let wakes = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok().filter(|_| is_unix).filter(|epoll| {
+            // Each read of the peer frees room, which an edge tells.
+            epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 0)).is_ok()
+        });
+        let limit = if is_unix { HEAD_READ } else { HEAD_ACKNOWLEDGED };
+        Some(Head { wakes, until: Instant::now() + limit })
+    }
+
+    /// Whether output must still wait.
+    fn is_waiting(&self, socket: BorrowedFd<'_>) -> bool {
+        if let Some(wakes) = &self.wakes {
+            // Taken before the look: what is read after the look wakes again.
+            let _ = wakes.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
+        }
+        !is_read(socket) && Instant::now() < self.until
+    }
+
+    /// When the client is to be looked at again, if nothing wakes before.
+    fn next_look(&self) -> Instant {
+        if self.wakes.is_some() { self.until } else { self.until.min(Instant::now() + LOOK) }
+    }
+}
+
+/// Waits until the client has read the answer's head: for what goes out before a [`pump`].
+pub(crate) fn await_head(client: &Duplex) {
+    let socket = client.socket.as_fd();
+    let Some(head) = Head::of(socket) else { return };
+    while head.is_waiting(socket) {
+        let mut set = vec![(socket, PollFlags::empty())];
+        set.extend(head.wakes.as_ref().map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
+        // A hang-up ends it; what is said then goes nowhere.
+        if wait_many(&set, Some(head.next_look()))
+            .is_ok_and(|ready| ready.first().is_some_and(|flags| !flags.is_empty()))
+        {
+            return;
+        }
+    }
+}
+
+/// Whether the peer has all that was sent. A socket that cannot say is not waited for.
+fn is_read(socket: BorrowedFd<'_>) -> bool {
+    coracle::unread(socket).unwrap_or(0) == 0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,6 +298,7 @@ impl Pump {
             outputs,
             sending: true,
             gone: None,
+            head: Head::of(client.socket.as_fd()),
             to_client: Pending::default(),
             to_stdin: Pending::default(),
             messages: websocket::Reader::default(),
@@ -252,7 +333,10 @@ impl Pump {
         if self.sending && self.to_stdin.len() < HIGH_WATER && answers {
             interest |= PollFlags::POLLIN;
         }
-        if !self.to_client.is_empty() {
+        if self.head.as_ref().is_some_and(|head| self.gone.is_some() || !head.is_waiting(self.client.socket.as_fd())) {
+            self.head = None;
+        }
+        if !self.to_client.is_empty() && self.head.is_none() {
             interest |= PollFlags::POLLOUT;
         }
         // A hang-up cannot be left out of a wait: a client that is gone is not asked any more.
@@ -269,11 +353,16 @@ impl Pump {
         if room {
             set.extend(self.outputs.iter().map(|(_, fd)| (fd.as_fd(), PollFlags::POLLIN)));
         }
-        let Ok(ready) = wait_many(&set, self.gone) else { return Some(End::Done) };
+        // Looked for only while something waits for it.
+        let head = self.head.as_ref().filter(|_| !self.to_client.is_empty());
+        set.extend(head.and_then(|head| head.wakes.as_ref()).map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
+        let Ok(ready) = wait_many(&set, self.gone.or(head.map(Head::next_look))) else {
+            return if self.gone.is_some() { Some(End::Done) } else { None };
+        };
         let mut ready = ready.into_iter();
         let client = if ask_client { ready.next().unwrap_or(PollFlags::empty()) } else { PollFlags::empty() };
         let stdin = if self.stdin.is_some() { ready.next().unwrap_or(PollFlags::empty()) } else { PollFlags::empty() };
-        let outputs: Vec<PollFlags> = ready.collect();
+        let outputs: Vec<PollFlags> = ready.take(self.outputs.len()).collect();
         if room {
             self.read_outputs(&outputs);
         }
@@ -325,7 +414,7 @@ impl Pump {
     }
 
     fn write_client(&mut self) {
-        if self.gone.is_none() && self.to_client.send(self.client.socket.as_fd()).is_err() {
+        if self.gone.is_none() && self.head.is_none() && self.to_client.send(self.client.socket.as_fd()).is_err() {
             self.lose_client();
         }
     }
@@ -517,6 +606,27 @@ mod tests {
         drop(j.outputs);
         assert_eq!(all(&mut j.client), b"\x01\0\0\0\0\0\0\x02o1");
         assert_eq!(j.thread.join().unwrap(), End::Done);
+    }
+
+    /// A client that takes as much as is there with the head of the answer, and looks for the stream later.
+    #[test]
+    fn output_waits_until_the_client_has_read_the_head() {
+        let (mut client, mut near) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        near.write_all(b"the head").unwrap();
+        let (mut output, far) = UnixStream::pair().unwrap();
+        output.write_all(b"x").unwrap();
+        drop(output);
+        let plan = Plan { frames: Frames::Raw, keys: None, settle: false };
+        let duplex = Duplex { socket: near.into(), early: Vec::new() };
+        let thread = std::thread::spawn(move || join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0);
+        std::thread::sleep(Duration::from_millis(100));
+        let mut buffer = [0; 64];
+        assert_eq!(client.read(&mut buffer[..3]).unwrap(), 3);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(client.read(&mut buffer).unwrap(), 5, "output came with the head");
+        assert_eq!(all(&mut client), b"x");
+        assert_eq!(thread.join().unwrap(), End::Done);
     }
 
     #[test]

@@ -31,6 +31,20 @@ fn pair(kind: i32) -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
+/// How many bytes, the kernel's own around them included, were sent on a stream socket and not read yet (Unix sockets), or
+/// not acknowledged yet (TCP). For the doors of the engine.
+///
+/// # Errors
+/// The descriptor is no such socket.
+pub fn unread(socket: BorrowedFd<'_>) -> std::io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the number lives over the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
 /// What fits into an output pipe, where the kernel allows it: a reader that is behind costs fewer turns.
 const OUTPUT_PIPE: i32 = 1 << 20;
 

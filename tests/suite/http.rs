@@ -115,13 +115,18 @@ fn a_client_that_vanishes_leaves_the_container_running() {
     let script = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.02; done";
     let more = json!({ "StdinOnce": false });
     let mut stream = attached(&served, "lone", script, more);
-    assert_eq!(frame(&mut stream), (1, b"tick\n".to_vec()));
+    let ticked = |stream: &mut UnixStream| {
+        let (channel, data) = frame(stream);
+        // What was written while the client read the head comes at once.
+        assert!(channel == 1 && data.starts_with(b"tick\n"), "{channel} {data:?}");
+    };
+    ticked(&mut stream);
     drop(stream);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(served.root.status("lone"), "running");
     let path = "/containers/lone/attach?stream=1&stdout=1";
     let (mut again, _) = ask(&served, "POST", path, UPGRADE, "");
-    assert_eq!(frame(&mut again), (1, b"tick\n".to_vec()));
+    ticked(&mut again);
 }
 
 /// The frames of a stream that has ended: kind and content.
@@ -345,6 +350,30 @@ fn docker_py_does_the_main_job() {
         assert!(job.status.success(), "{version}: {err}");
         assert_eq!(out.lines().collect::<Vec<_>>(), told, "{version}");
     }
+}
+
+/// Who has the answer of a start may resize and inspect the process at once.
+#[test]
+fn an_exec_whose_start_was_answered_is_found() {
+    let served = Served::new();
+    served.root.sleeper("home");
+    let config = json!({ "Cmd": ["sleep", "1000"], "Tty": true, "AttachStdin": true, "AttachStdout": true });
+    for _ in 0..10 {
+        let (_, created) = whole(&served, "POST", "/containers/home/exec", &config);
+        let exec = created["Id"].as_str().expect("an id");
+        let (_stream, _) = ask(&served, "POST", &format!("/exec/{exec}/start"), UPGRADE, "{\"Tty\":true}");
+        let resized = whole(&served, "POST", &format!("/exec/{exec}/resize?h=33&w=77"), &Value::Null);
+        assert_eq!(resized.0, "HTTP/1.1 201 Created", "{}", resized.1);
+        let (_, detail) = whole(&served, "GET", &format!("/exec/{exec}/json"), &Value::Null);
+        assert_eq!(detail["Running"], true, "{detail}");
+    }
+    // An exec that was made before the container was paused.
+    let (_, created) = whole(&served, "POST", "/containers/home/exec", &config);
+    served.root.engine.container_pause("home").expect("pause");
+    let start = format!("/exec/{}/start", created["Id"].as_str().expect("an id"));
+    let (line, refused) = whole(&served, "POST", &start, &json!({ "Tty": true }));
+    assert_eq!(line, "HTTP/1.1 409 Conflict");
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("is paused")), "{refused}");
 }
 
 // field: ExecConfig.DetachKeys

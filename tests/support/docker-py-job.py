@@ -83,6 +83,12 @@ try:
 except docker.errors.ContainerError as error:
     assert error.exit_status == 5
 
+# A client whose HTTP reader has a buffer: what is sent with the head of the answer would be lost.
+third = client.containers.run("busybox", loop, detach=True, network_mode="none")
+outputs = [third.exec_run(["echo", "hello"]).output for _ in range(30)]
+assert outputs == [b"hello\n"] * 30, outputs
+third.remove(force=True)
+
 image.tag("harbour/box", "v2")
 assert client.images.get("harbour/box:v2").id == image.id
 client.images.remove("harbour/box:v2")

@@ -355,12 +355,12 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
     let attached_at = if live { crate::time::now_ns() } else { i64::MAX };
     let plan = stream::Plan { frames, keys: detail.config.tty.then_some(keys), settle: false };
     let take = move |socket: crate::message::Duplex| {
-        if let Some(mut log) = past
-            && let Err(error) = replay(&mut log, attached_at, frames, &socket)
-        {
-            let text = format!("Error attaching: {}\n", error.message());
-            let _ = stream::send(&socket, &stream::frame(coracle::Channel::Stderr, text.as_bytes(), frames));
-            return;
+        if let Some(mut log) = past {
+            stream::await_head(&socket);
+            if let Err(error) = replay(&mut log, attached_at, frames, &socket) {
+                let text = format!("Error attaching: {}\n", error.message());
+                return stream::say(&socket, coracle::Channel::Stderr, text.as_bytes(), frames);
+            }
         }
         if live {
             stream::pump(socket, session, plan);

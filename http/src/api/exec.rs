@@ -49,17 +49,19 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
     let keys = DetachKeys::of_exec(&detail);
     let plan = stream::Plan { frames, keys: start.tty.then_some(keys), settle: true };
-    let (engine, id) = (call.engine().clone(), call.name.clone());
-    // The answer goes out before the process is started: a failure stands in the stream.
-    let take = move |socket: Duplex| {
-        match engine.exec_start(&id, Some(Io::default()), None) {
-            Ok(Some(session)) => stream::pump(socket, session, plan),
-            Ok(None) => {}
-            Err(error) => {
-                let text = format!("{}\r\n", error.message());
-                let _ = stream::send(&socket, &stream::frame(Channel::Stdout, text.as_bytes(), frames));
-            }
-        };
+    let (engine, id) = (call.engine(), &call.name);
+    // Before the answer goes out: who has it may resize and inspect the process at once.
+    let started = engine.exec_start(id, Some(Io::default()), None);
+    if let Err(error) = &started
+        && engine.container_inspect(&detail.container_id, false)?.state.paused
+    {
+        return Err(error.clone());
+    }
+    // Any other failure stands in the stream, as with dockerd.
+    let take = move |socket: Duplex| match started {
+        Ok(Some(session)) => stream::pump(socket, session, plan),
+        Ok(None) => {}
+        Err(error) => stream::say(&socket, Channel::Stdout, format!("{}\r\n", error.message()).as_bytes(), frames),
     };
     let marks = call.router.mark(Response::new(200, Vec::new())).headers;
     Ok(stream::takeover(&call, Some(&marks), Box::new(take)))
