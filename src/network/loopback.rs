@@ -54,7 +54,7 @@ impl Networks {
         if self.relay_loopback || network.spec.driver != "bridge" {
             return Ok(self.relay_loopback);
         }
-        let bridge = super::bridge::own_bridge(network)?.map(|link| link.index);
+        let bridge = self.own_bridge(network)?.map(|link| link.index);
         Ok(!bridge.map(guard).transpose()?.unwrap_or(false))
     }
 
@@ -85,13 +85,13 @@ impl Networks {
     }
 
     fn set_loopback(&self, network: &Network, needed: bool) -> Result<()> {
-        let Some(bridge) = super::bridge::own_bridge(network)? else { return Ok(()) };
+        let Some(bridge) = self.own_bridge(network)? else { return Ok(()) };
         let open = needed && guard(bridge.index)?;
         set(&setting(network), if open { "1" } else { "0" }).map(|_| ())
     }
 
     fn is_guarded(&self, network: &Network) -> Result<bool> {
-        super::bridge::own_bridge(network)?.map_or(Ok(true), |bridge| is_guarded(bridge.index))
+        self.own_bridge(network)?.map_or(Ok(true), |bridge| is_guarded(bridge.index))
     }
 
     /// Whether a running container has a port on this network that the host reaches at 127.0.0.1 through the kernel.
