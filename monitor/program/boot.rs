@@ -36,7 +36,6 @@ pub struct Monitor {
     pub epoll: i32,
     pub listener: i32,
     pub signals: i32,
-    pub own_pid_ns: i32,
     pub cgroups: [i32; MAX_CGROUPS],
     pub cgroup_count: usize,
     pub cgroup2: i32,
@@ -88,6 +87,17 @@ pub struct Monitor {
 // SAFETY: all members are integers, arrays of integers, and slices whose static null form is never read: `plan` and the
 // strings are set before anything uses them.
 static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
+
+/// In a child that needs the monitor no more: what the monitor knows reads as zeroes. Where pages are larger than 4 KiB this
+/// does nothing.
+pub fn forget() {
+    const PAGE: usize = 4 << 10;
+    let start = (&raw const MONITOR) as usize;
+    let (from, to) = (start.next_multiple_of(PAGE), (start + size_of::<Monitor>()) & !(PAGE - 1));
+    // SAFETY: the pages lie within a static without initial contents, of which zeroes are a value; a child between clone and
+    // exec holds references into it, of which it reads numbers alone, and none of them again.
+    unsafe { sys::zero_range(from, to) };
+}
 
 /// Called by the entry point, once.
 pub extern "C" fn main() -> ! {
@@ -319,7 +329,6 @@ impl Monitor {
         // SAFETY: no arguments.
         self.state.monitor_pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
         sys::fchdir(self.run_dir).map_err(broken)?;
-        self.own_pid_ns = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(broken)?;
         self.epoll = sys::epoll_create().map_err(broken)?;
         self.signals = sys::child_signals().map_err(broken)?;
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);

@@ -2,6 +2,10 @@
 //!
 //! It runs in its own copy of the monitor's memory and ends in execve, or in a report of the step that failed. Targets
 //! inside the root are resolved by openat2 from the root's descriptor, so that nothing in an image leads out of it.
+//!
+//! Where others live in the PID namespace of the new process ([`Launch::enters`]), the child is a helper that stays in the
+//! host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the process that
+//! the others see as its last deed ([`Child::appear`]).
 
 use crate::sys::{self, *};
 use crate::user;
@@ -34,6 +38,10 @@ pub struct Launch<'a> {
     /// A netlink socket of the route family outside the container; -1: there is none.
     pub host_link: i32,
     pub restarts: u32,
+    /// The process is born among others, in a PID namespace that is not made with it: a helper walks the plan for it.
+    pub enters: bool,
+    /// Those others are not of this container alone.
+    pub others: bool,
     /// The network namespace that it joins has all its interfaces, rules and sockets.
     pub net_goes_on: bool,
     /// The user namespace and what belongs to it.
@@ -45,6 +53,8 @@ pub const REPORT_FAILURE: u32 = 1;
 pub const REPORT_TERMINAL: u32 = 2;
 pub const REPORT_DEVPTS: u32 = 3;
 pub const REPORT_READY: u32 = 4;
+/// With the pid of the process that a helper made.
+pub const REPORT_APPEARED: u32 = 5;
 pub const REPORT_DONE: u32 = 17;
 /// With the root of a container, not of an exec.
 pub const REPORT_ROOT: u32 = 18;
@@ -67,6 +77,14 @@ struct Child<'a> {
     home_length: usize,
     /// The seccomp filter that is set right before the program; empty: none.
     filter: &'a [u8],
+    /// The filter is set by the process that the others see, for it would refuse what comes before.
+    filter_last: bool,
+    /// What the process gives up once its filter is set: permitted, inheritable and ambient capabilities from then on.
+    give_up: Option<[u64; 3]>,
+    /// The limit of processes, which would count the helper.
+    processes: Option<[u64; 2]>,
+    /// A procfs of the others' PID namespace, to be mounted.
+    others_proc: i32,
     /// The cgroups that come later are still to be joined.
     joins: bool,
 }
@@ -91,7 +109,7 @@ fn join_groups(files: &[i32]) -> Step {
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", joins: launch.more_cgroups };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", filter_last: false, give_up: None, processes: None, others_proc: -1, joins: launch.more_cgroups };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -109,13 +127,16 @@ impl<'a> Child<'a> {
     fn walk(&mut self) -> Step {
         reset_signals();
         self.close_rest()?;
+        if self.launch.enters {
+            // Whom a process may signal as its own group must not be the monitor.
+            ok(sys_setsid())?;
+        }
         join_groups(self.launch.cgroups)?;
         for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
             sys::setns(fd, kind).map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
         }
         for op in self.launch.ops {
-            if self.joins && matches!(op.code, OP_CGROUP_NS | OP_USER_NS | OP_PIVOT | OP_EXEC) {
-                self.joins = false;
+            if matches!(op.code, OP_CGROUP_NS | OP_USER_NS | OP_PIVOT | OP_EXEC) {
                 self.join_more()?;
             }
             self.step(op.code, op.payload, op.index).map_err(|mut failure| {
@@ -127,7 +148,10 @@ impl<'a> Child<'a> {
     }
 
     /// Waits for the cgroups that the monitor makes meanwhile, and joins them.
-    fn join_more(&self) -> Step {
+    fn join_more(&mut self) -> Step {
+        if !core::mem::replace(&mut self.joins, false) {
+            return Ok(());
+        }
         loop {
             let (mut left, mut fds) = ([0u8; 4], [-1; MAX_FDS]);
             let failed = |errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() };
@@ -182,7 +206,7 @@ impl<'a> Child<'a> {
             OP_ATTR => self.attributes(p),
             OP_SYSCTL => self.sysctl(p),
             OP_PIVOT => self.pivot(p.u64(), p.u32()),
-            OP_RLIMIT => rlimit(p),
+            OP_RLIMIT => self.rlimit(p),
             OP_OOM_SCORE => oom_score(p),
             OP_KEYRING => keyring(),
             OP_STDIO => self.stdio(),
@@ -219,6 +243,11 @@ impl<'a> Child<'a> {
         let index = p.u32() as usize;
         let kind = p.u32();
         let fd = self.launch.namespaces.get(index).copied().unwrap_or(-1);
+        if u64::from(kind) == CLONE_NEWPID && self.launch.enters {
+            // The one who appears there for a moment is in the container's groups by then.
+            self.join_more()?;
+            self.others_proc = crate::others_proc::context_for(fd)?;
+        }
         ok(sys::setns(fd, u64::from(kind)))
     }
 
@@ -252,7 +281,9 @@ impl<'a> Child<'a> {
     }
 
     fn enter(&mut self, kinds: u32) -> Step {
-        ok(sys::setns(self.launch.init, u64::from(kinds)))?;
+        // Of a PID namespace it is the children that live in it, and the rights to join it are the host's.
+        let pids = if self.launch.enters { CLONE_NEWPID } else { 0 };
+        ok(sys::setns(self.launch.init, u64::from(kinds) | pids))?;
         if u64::from(kinds) & CLONE_NEWUSER != 0 {
             ok(sys::become_root())?;
         }
@@ -317,7 +348,8 @@ impl<'a> Child<'a> {
         let attributes = p.u32();
         let (kind, source, target) = (p.cstr(), p.cstr(), p.cstr());
         let count = p.u32();
-        let fs = os(sys::fsopen(kind))?;
+        let others = special & !SPECIAL_FIXED == SPECIAL_PROC && self.others_proc >= 0;
+        let fs = if others { core::mem::replace(&mut self.others_proc, -1) } else { os(sys::fsopen(kind))? };
         if source != b"\0" {
             ok(sys::fsconfig(fs, b"source\0", source))?;
         }
@@ -328,6 +360,9 @@ impl<'a> Child<'a> {
         ok(sys::fs_create(fs))?;
         let mount = os(sys::fsmount(fs, attributes))?;
         sys::close(fs);
+        if others && os(sys::fs_magic(mount))? != PROC_MAGIC {
+            return Err(errno(EINVAL));
+        }
         if self.is_here(target) {
             ok(sys::mkdirat(self.place, target, 0o755))?;
             ok(sys::move_mount_at(mount, self.place, target))?;
@@ -564,12 +599,7 @@ impl<'a> Child<'a> {
             // A copy of the first one, which stands in this mount namespace by now.
             return os(sys::open_tree(self.empty, b"\0", AT_EMPTY_PATH | 1));
         }
-        let fs = os(sys::fsopen(b"tmpfs\0"))?;
-        ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
-        ok(sys::fs_create(fs))?;
-        let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-        self.empty = os(sys::fsmount(fs, attributes as u32))?;
-        sys::close(fs);
+        self.empty = new_empty()?;
         Ok(self.empty)
     }
 
@@ -622,7 +652,9 @@ impl<'a> Child<'a> {
     }
 
     fn stdio(&mut self) -> Step {
-        ok(sys_setsid())?;
+        if !self.launch.enters {
+            ok(sys_setsid())?;
+        }
         let mut streams = self.launch.stdio;
         if self.launch.tty {
             streams = [self.terminal()?; 3];
@@ -651,7 +683,6 @@ impl<'a> Child<'a> {
     fn terminal(&mut self) -> core::result::Result<i32, Failure> {
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
-        const TIOCSCTTY: usize = 0x540e;
         if self.devpts < 0 {
             // What was bound to /dev/pts is no place of terminals.
             return Err(errno(ENODEV));
@@ -668,7 +699,9 @@ impl<'a> Child<'a> {
         }
         os(sys::send_fd(self.launch.report, &REPORT_TERMINAL.to_ne_bytes(), Some(master)))?;
         sys::close(master);
-        os(sys::ioctl(slave, TIOCSCTTY, 0))?;
+        if !self.launch.enters {
+            os(sys::ioctl(slave, TIOCSCTTY, 0))?;
+        }
         if self.launch.init < 0 && self.console != Console::None {
             self.mount_console(slave)?;
         }
@@ -702,6 +735,9 @@ impl<'a> Child<'a> {
         let flags = p.u32();
         let group_count = p.u32();
         let (bounding, for_root, for_others) = (p.u64(), p.u64(), p.u64());
+        if self.launch.enters {
+            forget_monitor(self.launch.ops.bytes());
+        }
         let who = user::resolve(self.root, p.bytes(), group_count, &mut p)?;
         let filter = p.bytes();
         let (mut inheritable, mut ambient) = (p.u64(), p.u64());
@@ -709,6 +745,8 @@ impl<'a> Child<'a> {
         if !Wall::UserCapabilities.stands() {
             (for_others, inheritable, ambient) = (for_root, for_root, for_root);
         }
+        let no_new_privs = flags & ID_NO_NEW_PRIVS != 0;
+        self.filter_last = self.launch.enters && !self.passes(filter);
         self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
         self.home_length = who.home_length;
         // `/dev/null` stays root's, and what a caller gave the caller's.
@@ -718,32 +756,108 @@ impl<'a> Child<'a> {
             }
         }
         drop_bounding(bounding)?;
-        let no_new_privs = flags & ID_NO_NEW_PRIVS != 0;
-        // Before any filter: it may not know these calls.
-        ok(sys::close_range(3, u32::MAX, 4))?;
         if self.launch.init < 0 && sys::send_fd(self.launch.report, &REPORT_ROOT.to_ne_bytes(), Some(self.root)).is_err() {
             sys::exit(1);
         }
-        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of all.
-        if !no_new_privs {
-            seccomp(filter)?;
+        // Before any filter: it may not know these calls.
+        if self.launch.enters {
+            self.drop_everything()?;
+        } else {
+            ok(sys::close_range(3, u32::MAX, 4))?;
         }
-        if ambient != 0 {
+        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of all.
+        let early = !no_new_privs && !self.filter_last;
+        if early {
+            seccomp(filter)?;
+        } else {
+            self.filter = filter;
+        }
+        let keeps = if !early && !no_new_privs { self.kept_for_the_filter(bounding)? } else { 0 };
+        if ambient | keeps != 0 {
             // Another user keeps what is permitted until it is said below what that is.
             os(sys::prctl(PR_SET_KEEPCAPS, 1))?;
         }
         ok(set_ids(&who))?;
         let permitted = if who.uid == 0 { for_root } else { for_others };
-        set_capabilities(permitted, inheritable, ambient)?;
+        set_capabilities(permitted | keeps, inheritable, ambient)?;
+        self.give_up = (keeps != 0).then_some([permitted, inheritable, ambient]);
         if no_new_privs {
             os(sys::prctl(38, 1))?;
-            self.filter = filter;
         }
         Ok(())
     }
 
+    /// Whether a filter lets the process through that appears among others, from its clone to its program.
+    fn passes(&self, filter: &[u8]) -> bool {
+        let allows = |number, arguments: &[usize]| crate::permits::allows(filter, number, arguments);
+        allows(nr::CLONE, &[sys::SIBLING as usize])
+            && allows(nr::SETSID, &[])
+            && allows(nr::WRITE, &[self.launch.report as usize])
+            && allows(nr::PRCTL, &[PR_SET_DUMPABLE, 0])
+            && allows(nr::PRCTL, &[PR_SET_PDEATHSIG, SIGKILL as usize])
+            && (!self.launch.tty || allows(nr::IOCTL, &[0, TIOCSCTTY, 0]))
+            && (self.processes.is_none() || allows(nr::PRLIMIT64, &[0, RLIMIT_NPROC as usize]))
+    }
+
+    /// The capability that the process keeps until it has set its filter, where the filter refuses what comes before and
+    /// there is no other way to set it. Nobody may be there who could take the process over meanwhile.
+    fn kept_for_the_filter(&self, bounding: u64) -> core::result::Result<u64, Failure> {
+        match bounding & CAP_SYS_ADMIN != 0 || !self.launch.others && bounding & CAP_SYS_PTRACE == 0 {
+            true => Ok(CAP_SYS_ADMIN),
+            false => Err(Failure { errno: EPERM, detail: DETAIL_FILTER, ..Failure::default() }),
+        }
+    }
+
+    /// A helper keeps its standard streams and its report.
+    fn drop_everything(&self) -> Step {
+        let report = self.launch.report;
+        if report > 3 {
+            ok(sys::close_range(3, report as u32 - 1, 0))?;
+        }
+        ok(sys::close_range(report + 1, u32::MAX, 0))
+    }
+
+    /// In a helper: makes the process that the others see. That process alone returns, with nothing left of the host.
+    fn appear(&mut self) -> Step {
+        // Ids and capabilities that were given up made it what fs.suid_dumpable says.
+        os(sys::prctl(PR_SET_DUMPABLE, 0))?;
+        if !self.filter_last {
+            seccomp(core::mem::take(&mut self.filter))?;
+        }
+        let pid = os(sys::fork_sibling())?;
+        if pid > 0 {
+            let mut message = [0u8; 8];
+            message[..4].copy_from_slice(&REPORT_APPEARED.to_ne_bytes());
+            message[4..].copy_from_slice(&pid.to_ne_bytes());
+            let _ = sys::write_all(self.launch.report, &message);
+            sys::exit(0)
+        }
+        ok(sys_setsid())?;
+        if self.launch.tty {
+            os(sys::ioctl(0, TIOCSCTTY, 0))?;
+        }
+        match self.processes {
+            Some(limits) => ok(sys::set_limit(RLIMIT_NPROC, limits)),
+            None => Ok(()),
+        }
+    }
+
+    /// A limit of the process. That of processes is set when the helper, which has the same user by then, does not count:
+    /// until then the process has what it may lower.
+    fn rlimit(&mut self, mut p: Payload) -> Step {
+        let resource = p.u32();
+        p.u32();
+        let limits = [p.u64(), p.u64()];
+        if !self.launch.enters || resource != RLIMIT_NPROC {
+            return ok(sys::set_limit(resource, limits));
+        }
+        let most = os(sys::get_limit(resource))?[1].max(limits[1]);
+        ok(sys::set_limit(resource, [most, most]))?;
+        self.processes = Some(limits);
+        Ok(())
+    }
+
     fn exec(&mut self, mut p: Payload<'a>) -> Step {
-        const PR_SET_PDEATHSIG: usize = 1;
         let (argc, envc) = (p.u32() as usize, p.u32() as usize);
         let memory = os(sys::map_memory((argc + envc + 4) * size_of::<usize>()))?;
         // SAFETY: the mapping is page-aligned, zeroed, and holds that many words.
@@ -768,12 +882,18 @@ impl<'a> Child<'a> {
             home[5..5 + self.home_length].copy_from_slice(&self.home[..self.home_length]);
             words[argc + 1 + envc] = home.as_ptr() as usize;
         }
+        if self.launch.enters {
+            self.appear()?;
+        }
         // A monitor that ends takes its container along; one that ended before this line does not read the report any more.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
         if sys::write_all(self.launch.report, &REPORT_READY.to_ne_bytes()).is_err() {
             sys::exit(1);
         }
         seccomp(self.filter)?;
+        if let Some([permitted, inheritable, ambient]) = self.give_up {
+            set_capabilities(permitted, inheritable, ambient)?;
+        }
         let (argv, envp) = (words.as_ptr() as usize, words[argc + 1..].as_ptr() as usize);
         if program.contains(&b'/') {
             return Err(errno(execve(program.as_ptr(), argv, envp)));
@@ -954,7 +1074,13 @@ impl Name {
 
 const DEVPTS_MAGIC: u64 = 0x1cd1;
 const PROC_MAGIC: u64 = 0x9fa0;
+const PR_SET_PDEATHSIG: usize = 1;
+const PR_SET_DUMPABLE: usize = 4;
 const PR_SET_KEEPCAPS: usize = 8;
+const TIOCSCTTY: usize = 0x540e;
+const RLIMIT_NPROC: u32 = 6;
+const CAP_SYS_PTRACE: u64 = 1 << 19;
+pub const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 const IN_ROOT: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
 const FIXED: u64 = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
@@ -987,6 +1113,17 @@ pub fn os<T>(result: Result<T>) -> core::result::Result<T, Failure> {
 
 fn ok(result: Result<()>) -> Step {
     os(result)
+}
+
+/// A detached mount of an empty read-only directory.
+pub fn new_empty() -> core::result::Result<i32, Failure> {
+    let fs = os(sys::fsopen(b"tmpfs\0"))?;
+    ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
+    ok(sys::fs_create(fs))?;
+    let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    let empty = os(sys::fsmount(fs, attributes as u32))?;
+    sys::close(fs);
+    Ok(empty)
 }
 
 /// Which targets may lie in procfs was decided by their names: a link of the image leads to no others.
@@ -1036,14 +1173,6 @@ fn loopback_up() -> Step {
     os(sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize))?;
     sys::close(socket);
     Ok(())
-}
-
-fn rlimit(mut p: Payload) -> Step {
-    let resource = p.u32();
-    p.u32();
-    let limits = [p.u64(), p.u64()];
-    // SAFETY: the array lives over the call.
-    os(unsafe { sys::call(nr::PRLIMIT64, &[0, resource as usize, limits.as_ptr() as usize, 0]) }).map(|_| ())
 }
 
 fn oom_score(mut p: Payload) -> Step {
@@ -1101,7 +1230,7 @@ fn set_ids(who: &user::Identity) -> Result<()> {
 }
 
 /// What is permitted is effective. Ambient ones must be permitted and inheritable.
-fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step {
+pub fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step {
     const VERSION_3: u32 = 0x2008_0522;
     const PR_CAP_AMBIENT: usize = 47;
     const CLEAR_ALL: usize = 4;
@@ -1119,7 +1248,7 @@ fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step {
     Ok(())
 }
 
-fn seccomp(filter: &[u8]) -> Step {
+pub fn seccomp(filter: &[u8]) -> Step {
     const SET_MODE_FILTER: usize = 1;
     const INSTRUCTION_LEN: usize = 8;
     #[repr(C)]
@@ -1133,6 +1262,33 @@ fn seccomp(filter: &[u8]) -> Step {
     let program = Program { length: (filter.len() / INSTRUCTION_LEN) as u16, filter: filter.as_ptr() };
     // SAFETY: the program lives over the call; the kernel copies and checks it.
     os(unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }).map(|_| ())
+}
+
+/// Lets go of the copy of the monitor's memory, but for the program itself, the stack, and what is kept: a process that
+/// others may look at has nothing of the monitor's to show.
+pub fn forget_monitor(kept: &[u8]) {
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static _end: u8;
+    }
+    // The largest page there is.
+    const PAGE: usize = if cfg!(target_arch = "x86_64") { 4 << 10 } else { 64 << 10 };
+    const STACK: usize = 512 << 10;
+    let here = 0u8;
+    let mut from = PAGE;
+    let mut keep = [
+        ((&raw const __executable_start) as usize, (&raw const _end) as usize),
+        (kept.as_ptr() as usize, kept.as_ptr() as usize + kept.len()),
+    ];
+    keep.sort_unstable();
+    for (start, end) in keep.into_iter().filter(|(start, end)| start < end) {
+        // SAFETY: between what is kept there is what the monitor mapped, which this process does not use any more.
+        unsafe { sys::unmap_range(from, start & !(PAGE - 1)) };
+        from = end.next_multiple_of(PAGE);
+    }
+    // SAFETY: as above; below the stack.
+    unsafe { sys::unmap_range(from, (&raw const here as usize).saturating_sub(STACK) & !(PAGE - 1)) };
+    crate::boot::forget();
 }
 
 /// Tries again for a while where the program is being written: a program that was just put there may still be open in

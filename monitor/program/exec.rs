@@ -6,6 +6,7 @@ use crate::health::CHECK;
 use crate::life::{REPORT, failure_of, replace, token, word};
 use crate::record::Value;
 use crate::sys::{self, *};
+use crate::walls::Wall;
 use crate::wire::*;
 
 /// Exit code of an exec whose program could not be started, whatever the reason, as with dockerd.
@@ -13,9 +14,14 @@ const NOT_STARTED: i32 = 126;
 
 pub struct Exec {
     used: bool,
+    /// The process that walks the plan, outside of the container's PID namespace, until it is reaped; 0: there is none.
+    helper: i32,
+    /// The process that the helper made in the container; 0: it is not known yet.
     pid: i32,
-    /// The child's reports, until it executes the program.
+    /// The reports of both, until the program is executed.
     report: i32,
+    /// When that takes too long (monotonic ns); 0: it is done.
+    deadline: i64,
     state_file: i32,
     /// The exec instance's id, where the request said it.
     id: [u8; 64],
@@ -42,8 +48,10 @@ pub unsafe fn init(place: *mut [Exec; MAX_EXECS + 1]) {
 
 const FREE: Exec = Exec {
     used: false,
+    helper: 0,
     pid: 0,
     report: -1,
+    deadline: 0,
     state_file: -1,
     id: [0; 64],
     client: None,
@@ -55,6 +63,13 @@ const FREE: Exec = Exec {
     terminal_input: -1,
     code: None,
 };
+
+/// What was forked for an exec; the walls decide whether the helper is there, or the process itself at once.
+struct Forked {
+    helper: i32,
+    pid: i32,
+    report: i32,
+}
 
 /// Takes a descriptor out of its place.
 fn take(place: &mut i32) -> i32 {
@@ -93,13 +108,12 @@ impl Monitor {
         let started = self.clone_exec(index, &header, ops, mask, fds);
         let exec = &mut self.execs[index];
         match started {
-            Ok((pid, report)) => {
-                (exec.pid, exec.report, exec.plan, exec.state_file) = (pid, report, plan, take(&mut fds[1]));
-                (exec.used, exec.client) = (true, Some(client));
+            Ok(forked) => {
+                (exec.plan, exec.state_file, exec.client) = (plan, take(&mut fds[1]), Some(client));
                 if let Ok(id) = id.try_into() {
                     exec.id = id;
                 }
-                sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, index as u32))
+                self.watch_exec(index, forked)
             }
             Err(error) => {
                 for fd in [exec.terminal_sink, exec.terminal_input] {
@@ -115,7 +129,16 @@ impl Monitor {
         }
     }
 
-    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &mut [i32]) -> Result<(i32, i32)> {
+    /// The process is on its way: what it says is listened to, for some time.
+    fn watch_exec(&mut self, index: usize, forked: Forked) -> Result<()> {
+        let exec = &mut self.execs[index];
+        (exec.used, exec.helper, exec.pid, exec.report) = (true, forked.helper, forked.pid, forked.report);
+        let limit = if forked.pid > 0 { APPEARANCE_LIMIT_S } else { STEP_LIMIT_S };
+        exec.deadline = sys::monotonic() + limit * 1_000_000_000;
+        sys::epoll_ctl(self.epoll, ADD, forked.report, EPOLLIN, token(REPORT, index as u32))
+    }
+
+    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &mut [i32]) -> Result<Forked> {
         let owner = index as u32 + 1;
         let tty = header.flags & FLAG_TTY != 0;
         // Which of the descriptors is which stream.
@@ -143,23 +166,20 @@ impl Monitor {
         Ok(forked)
     }
 
-    /// Makes the process with its ends of the streams, which are closed here: its pid and where it reports.
-    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<(i32, i32)> {
+    /// Makes the helper with the process's ends of the streams, which are closed here.
+    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
         let forked = self.try_fork_exec(header, ops, ends, direct);
         ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
         forked
     }
 
-    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<(i32, i32)> {
-        let report = sys::socketpair()?;
-        // The children of this process are made in the container's pid namespace for a moment.
-        let forked = sys::setns(self.init_pidfd, CLONE_NEWPID).and_then(|()| {
-            let forked = sys::fork(0, (self.cgroup2 >= 0).then_some(self.cgroup2));
-            if !matches!(forked, Ok((0, _))) {
-                let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
-            }
-            forked
-        });
+    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
+        let report = sys::report_pair()?;
+        let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
+        let forked = match Wall::EnterConfined.stands() {
+            true => sys::fork(0, cgroup2),
+            false => self.fork_inside(cgroup2),
+        };
         if let Ok((0, _)) = forked {
             child::run(&Launch {
                 ops,
@@ -177,21 +197,36 @@ impl Monitor {
                 devpts: self.devpts,
                 host_link: -1,
                 restarts: 0,
+                enters: Wall::EnterConfined.stands(),
+                others: self.header.flags & FLAG_SHARED_PIDS != 0,
                 net_goes_on: false,
                 made: crate::userns::Made::NONE,
             });
         }
         sys::close(report[1]);
         match forked {
-            Ok((pid, pidfd)) => {
+            Ok((child, pidfd)) => {
                 sys::close(pidfd);
-                Ok((pid, report[0]))
+                let (helper, pid) = if Wall::EnterConfined.stands() { (child, 0) } else { (0, child) };
+                Ok(Forked { helper, pid, report: report[0] })
             }
             Err(error) => {
                 sys::close(report[0]);
                 Err(error)
             }
         }
+    }
+
+    /// With the wall off: the process is in the container's PID namespace before it is confined.
+    fn fork_inside(&self, cgroup2: Option<i32>) -> Result<(i32, i32)> {
+        let own = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0)?;
+        sys::setns(self.init_pidfd, CLONE_NEWPID)?;
+        let forked = sys::fork(0, cgroup2);
+        if !matches!(forked, Ok((0, _))) {
+            sys::setns(own, CLONE_NEWPID)?;
+        }
+        sys::close(own);
+        forked
     }
 
     /// Starts the health check: no input, both outputs into one pipe.
@@ -207,15 +242,48 @@ impl Monitor {
         if forked.is_err() {
             self.end_check_output();
         }
-        let (pid, report) = forked?;
-        let exec = &mut self.execs[CHECK];
-        (exec.used, exec.pid, exec.report, exec.id) = (true, pid, report, self.health.id);
-        sys::epoll_ctl(self.epoll, ADD, report, EPOLLIN, token(REPORT, CHECK as u32))
+        let forked = forked?;
+        self.execs[CHECK].id = self.health.id;
+        self.watch_exec(CHECK, forked)
     }
 
-    /// The process in a slot.
-    pub fn exec_pid(&self, index: usize) -> Option<i32> {
-        self.execs[index].used.then_some(self.execs[index].pid)
+    /// Whether a slot is taken.
+    pub fn exec_is_there(&self, index: usize) -> bool {
+        self.execs[index].used
+    }
+
+    /// Kills the process of a slot, whether it is in the container or on its way there.
+    pub fn kill_exec(&mut self, index: usize) {
+        // Its pid may have been told already.
+        while self.exec_report(index) {}
+        let exec = &self.execs[index];
+        for pid in [exec.helper, exec.pid].into_iter().filter(|&pid| exec.used && pid > 0) {
+            sys::kill_group(pid);
+        }
+    }
+
+    /// When the first process that is on its way has taken too long; 0: none is.
+    pub fn exec_due(&self) -> i64 {
+        self.execs.iter().map(|exec| exec.deadline).filter(|&at| at > 0).min().unwrap_or(0)
+    }
+
+    /// Ends those that have taken too long: whoever stopped them holds up nobody.
+    pub fn end_late_execs(&mut self, now: i64) {
+        if self.exec_due() == 0 || !Wall::EntryLimit.stands() {
+            return;
+        }
+        for index in 0..self.execs.len() {
+            if self.execs[index].deadline == 0 || now < self.execs[index].deadline {
+                continue;
+            }
+            self.kill_exec(index);
+            let exec = &mut self.execs[index];
+            if exec.used && exec.report >= 0 {
+                let step = if exec.pid > 0 { STEP_HELD } else { STEP_LATE };
+                exec.failure = Failure { step, ..Failure::default() };
+                self.exec_launched(index);
+            }
+        }
     }
 
     fn exec_pipes(
@@ -253,7 +321,8 @@ impl Monitor {
         self.execs.iter().any(|exec| exec.used && exec.report >= 0)
     }
 
-    /// The child of an exec has something to say; answers whether it had.
+    /// An exec's helper has something to say, or the process that it made; answers whether one had. In the latter others
+    /// may have a hand: it says no more than how it goes on.
     pub fn exec_report(&mut self, index: usize) -> bool {
         let mut message = [0u8; 32];
         let mut fds = [-1; MAX_FDS];
@@ -261,17 +330,40 @@ impl Monitor {
         if report < 0 {
             return false;
         }
-        match sys::recv_fds(report, &mut message, &mut fds, false) {
+        match sys::recv_from_child(report, &mut message, &mut fds, false) {
             Err(EAGAIN) => return false,
-            Ok((length, _)) if length > 0 => match word(&message, 0) {
-                child::REPORT_READY => self.execs[index].ready = true,
-                child::REPORT_TERMINAL => self.take_exec_terminal(index, fds[0]),
-                child::REPORT_FAILURE => self.execs[index].failure = failure_of(&message),
-                _ => {}
-            },
+            Ok((length, count, sender)) if length > 0 => self.take_exec_report(index, &message, &fds[..count], sender),
             _ => self.exec_launched(index),
         }
         true
+    }
+
+    fn take_exec_report(&mut self, index: usize, message: &[u8; 32], fds: &[i32], sender: i32) {
+        let exec = &mut self.execs[index];
+        let trusted = sender > 0 && sender == if Wall::EnterConfined.stands() { exec.helper } else { exec.pid };
+        match (word(message, 0), fds) {
+            (child::REPORT_TERMINAL, &[master]) if trusted && exec.master < 0 => {
+                return self.take_exec_terminal(index, master);
+            }
+            (child::REPORT_APPEARED, []) if trusted => {
+                exec.pid = word(message, 1) as i32;
+                if exec.code.is_none() && !sys::is_child(exec.pid) {
+                    // Killed in the container, and reaped, before anybody had heard of it.
+                    exec.code = Some(128 + SIGKILL as i32);
+                }
+                exec.deadline = sys::monotonic() + APPEARANCE_LIMIT_S * 1_000_000_000;
+            }
+            (child::REPORT_READY, _) => {
+                exec.ready = true;
+                if exec.pid == 0 {
+                    // It may run and end before its helper has told of it.
+                    exec.pid = sender;
+                }
+            }
+            (child::REPORT_FAILURE, _) => exec.failure = failure_of(message),
+            _ => {}
+        }
+        fds.iter().copied().for_each(sys::close);
     }
 
     fn take_exec_terminal(&mut self, index: usize, master: i32) {
@@ -295,6 +387,7 @@ impl Monitor {
     fn exec_launched(&mut self, index: usize) {
         let exec = &mut self.execs[index];
         replace(&mut exec.report, -1);
+        exec.deadline = 0;
         let lost = Failure { step: STEP_LOST, ..Failure::default() };
         if !exec.ready && exec.failure == Failure::default() {
             exec.failure = lost;
@@ -318,7 +411,19 @@ impl Monitor {
 
     /// A child that is not the first process ended.
     pub fn exec_ended(&mut self, pid: i32, code: i32) {
-        if let Some(index) = self.execs.iter().position(|exec| exec.used && exec.pid == pid) {
+        if let Some(index) = self.execs.iter().position(|exec| exec.used && exec.helper == pid) {
+            while self.exec_report(index) {}
+            self.execs[index].helper = 0;
+            return self.finish_exec(index);
+        }
+        let find = |monitor: &Monitor| monitor.execs.iter().position(|exec| exec.used && exec.pid == pid);
+        if find(self).is_none() {
+            // A short life may be over before its helper has been heard.
+            for index in 0..self.execs.len() {
+                while self.exec_report(index) {}
+            }
+        }
+        if let Some(index) = find(self) {
             self.execs[index].code = Some(code);
             // What it reported is there; if it left its end of the socket to somebody, nobody is waited for.
             while self.exec_report(index) {}
@@ -332,7 +437,9 @@ impl Monitor {
     /// When both the launch and the end are known, the end is told and the slot is free.
     fn finish_exec(&mut self, index: usize) {
         let exec = &mut self.execs[index];
-        let (Some(code), true) = (exec.code, exec.report < 0) else { return };
+        // A helper that failed made no process.
+        let code = if exec.pid > 0 { exec.code } else { Some(NOT_STARTED) };
+        let (Some(code), true) = (code, exec.used && exec.report < 0 && exec.helper == 0) else { return };
         let failed = exec.failure != Failure::default();
         let code = if failed { NOT_STARTED } else { code };
         let (client, failure) = (exec.client, exec.failure);

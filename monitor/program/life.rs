@@ -6,6 +6,7 @@ use crate::record::Value;
 use crate::streams::{STDERR, STDOUT};
 use crate::sys::{self, *};
 use crate::userns::Made;
+use crate::walls::Wall;
 use crate::wire::*;
 
 // What an epoll event is about: kind in the upper half, index in the lower.
@@ -55,6 +56,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
             monitor.restart();
         }
         monitor.health_due(now);
+        monitor.end_late_execs(now);
         monitor.worker_tick(now);
     }
 }
@@ -87,7 +89,7 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        let due = [self.restart_at, self.health.due(), self.worker.due].into_iter().filter(|&at| at > 0).min();
+        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due()].into_iter().filter(|&at| at > 0).min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 
@@ -130,14 +132,15 @@ impl Monitor {
         let mut report = core::mem::replace(&mut given.report[0], -1);
         given.close();
         // What takes time for both is done by both at once.
-        let outcome = forked.and_then(|(pid, pidfd)| match kept.and_then(|()| self.bring_up(report, pidfd)) {
-            Ok(()) => Ok((pid, pidfd)),
-            Err(failure) => {
-                // One that waits for its cgroups would wait for ever.
-                let _ = sys::pidfd_signal(pidfd, SIGKILL);
-                sys::wait_for(pid);
-                sys::close(pidfd);
-                Err(failure)
+        let outcome = forked.and_then(|child| {
+            let mut appeared = 0;
+            match kept.and_then(|()| self.bring_up(report, child, &mut appeared)) {
+                Ok(()) => first_of(child, appeared),
+                Err(failure) => {
+                    // One that waits for its cgroups would wait for ever.
+                    end_child(child, appeared);
+                    Err(failure)
+                }
             }
         });
         replace(&mut report, -1);
@@ -147,14 +150,14 @@ impl Monitor {
     }
 
     /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
-    fn bring_up(&mut self, report: i32, pidfd: i32) -> core::result::Result<(), Failure> {
+    fn bring_up(&mut self, report: i32, (pid, pidfd): (i32, i32), appeared: &mut i32) -> core::result::Result<(), Failure> {
         self.make_cgroups(true)?;
         self.hand_groups(report);
         self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
         if self.may_keep_mounts() {
             replace(&mut self.mounts, sys::mounts_of(pidfd));
         }
-        self.await_child(report)
+        self.await_child(report, pid, appeared)
     }
 
     /// Whether nobody waits for the mounts to go: what is bound from the host's tree goes with the process.
@@ -171,18 +174,19 @@ impl Monitor {
             direct = self.direct.map(|fd| fd >= 0);
             self.make_pipes(&mut given.ends).map_err(failed)?;
         }
-        given.report = sys::socketpair().map_err(failed)?;
+        given.report = sys::report_pair().map_err(failed)?;
         let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
         if ops.clone().any(|op| op.code == OP_NET) {
             given.host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
         }
-        for mut op in ops.filter(|op| op.code == OP_JOIN_NS) {
-            let (index, kind) = (op.payload.u32() as usize, u64::from(op.payload.u32()));
-            // A pid namespace is joined by the parent: it counts for children.
-            if kind == CLONE_NEWPID {
-                sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })?;
-            }
+        let mut joins = ops.filter(|op| op.code == OP_JOIN_NS).map(|mut op| (op.payload.u32() as usize, u64::from(op.payload.u32()), op.index));
+        let pids = joins.find(|(_, kind, _)| *kind == CLONE_NEWPID);
+        // With the wall off the child itself is made in there.
+        let mut own = -1;
+        if let (Some((index, kind, step)), false) = (pids, Wall::EnterConfined.stands()) {
+            own = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(failed)?;
+            sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step, errno, ..Failure::default() })?;
         }
         given.made = self.make_userns()?;
         let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
@@ -209,9 +213,15 @@ impl Monitor {
                 devpts: -1,
                 host_link: given.host_link,
                 restarts: self.state.restarts,
+                enters: pids.is_some() && Wall::EnterConfined.stands(),
+                others: true,
                 net_goes_on,
                 made: core::mem::replace(&mut given.made, Made::NONE),
             });
+        }
+        if own >= 0 {
+            sys::setns(own, CLONE_NEWPID).map_err(failed)?;
+            sys::close(own);
         }
         forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })
     }
@@ -236,25 +246,40 @@ impl Monitor {
         Ok(())
     }
 
-    /// Takes the child's reports until it executes the program or fails.
-    pub fn await_child(&mut self, report: i32) -> core::result::Result<(), Failure> {
+    /// Takes the child's reports until it executes the program or fails. Where it is a helper, `appeared` is the process that
+    /// it made, in which others may have a hand by then: that one says no more than how it goes on.
+    pub fn await_child(&mut self, report: i32, child: i32, appeared: &mut i32) -> core::result::Result<(), Failure> {
         let mut ready = false;
         sys::limit_receives(report, STEP_LIMIT_S);
         loop {
             let mut message = [0u8; 32];
             let mut fds = [-1; MAX_FDS];
-            let length = match sys::recv_fds(report, &mut message, &mut fds, true) {
-                Ok((length, _)) => length,
+            let (length, count, sender) = match sys::recv_from_child(report, &mut message, &mut fds, true) {
+                Ok(message) => message,
                 // It ended without taking what was handed to it; what it has said comes behind this.
                 Err(ECONNRESET) => continue,
-                Err(EAGAIN) => return Err(Failure { step: STEP_LATE, ..Failure::default() }),
+                Err(EAGAIN) => {
+                    let step = if *appeared > 0 { STEP_HELD } else { STEP_LATE };
+                    return Err(Failure { step, ..Failure::default() });
+                }
                 Err(errno) => return Err(Failure { step: STEP_LOST, errno, ..Failure::default() }),
             };
             if length == 0 {
                 return if ready { Ok(()) } else { Err(Failure { step: STEP_LOST, ..Failure::default() }) };
             }
+            if sender != child {
+                fds[..count].iter().copied().for_each(sys::close);
+            }
             match word(&message, 0) {
                 child::REPORT_READY => ready = true,
+                child::REPORT_FAILURE => return Err(failure_of(&message)),
+                _ if sender != child => {}
+                child::REPORT_APPEARED => {
+                    *appeared = word(&message, 1) as i32;
+                    if Wall::EntryLimit.stands() {
+                        sys::limit_receives(report, APPEARANCE_LIMIT_S);
+                    }
+                }
                 child::REPORT_ROOT => replace(&mut self.root, fds[0]),
                 crate::dns::REPORT_DNS => self.take_dns(word(&message, 1) as usize, fds[0]),
                 child::REPORT_DONE => ready = true,
@@ -460,6 +485,34 @@ impl Monitor {
         self.linger_worker(LINGER_MS);
         self.files.finish();
         sys::exit(0)
+    }
+}
+
+/// The container's first process: the child itself, or the one that the child, a helper, has made.
+fn first_of((pid, pidfd): (i32, i32), appeared: i32) -> core::result::Result<(i32, i32), Failure> {
+    if appeared == 0 {
+        return Ok((pid, pidfd));
+    }
+    sys::wait_for(pid);
+    sys::close(pidfd);
+    match sys::pidfd_of(appeared) {
+        Ok(first) => Ok((appeared, first)),
+        Err(errno) => {
+            sys::kill_group(appeared);
+            sys::wait_for(appeared);
+            Err(Failure { step: STEP_MONITOR, errno, ..Failure::default() })
+        }
+    }
+}
+
+/// Ends a child that failed, and what it made.
+fn end_child((pid, pidfd): (i32, i32), appeared: i32) {
+    let _ = sys::pidfd_signal(pidfd, SIGKILL);
+    sys::wait_for(pid);
+    sys::close(pidfd);
+    if appeared > 0 {
+        sys::kill_group(appeared);
+        sys::wait_for(appeared);
     }
 }
 

@@ -11,7 +11,8 @@
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log),
 //! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `keep` (a network that outlives a restart),
-//! `child` (the plan, between clone and exec), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
+//! `child` (the plan, between clone and exec), `permits` (asks a seccomp filter), `others_proc` (a procfs of others' PID
+//! namespace), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
 
 #![no_std]
 #![no_main]
@@ -36,7 +37,9 @@ mod memory;
 mod net;
 mod oom;
 mod orders;
+mod others_proc;
 mod overlay;
+mod permits;
 #[path = "../src/question.rs"]
 mod question;
 mod record;

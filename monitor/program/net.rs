@@ -143,7 +143,7 @@ impl Monitor {
     }
 
     fn take_steps(&mut self, ops: Ops) -> Step {
-        let report = os(sys::socketpair())?;
+        let report = os(sys::report_pair())?;
         let forked = sys::fork(0, None);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
@@ -162,6 +162,8 @@ impl Monitor {
                 devpts: -1,
                 host_link: -1,
                 restarts: 0,
+                enters: false,
+                others: false,
                 net_goes_on: false,
                 made: crate::userns::Made::NONE,
             });
@@ -169,7 +171,7 @@ impl Monitor {
         sys::close(report[1]);
         let taken = match forked {
             Ok((pid, pidfd)) => {
-                let taken = self.await_child(report[0]);
+                let taken = self.await_child(report[0], pid, &mut 0);
                 if taken.is_err() {
                     // It may hang.
                     let _ = sys::pidfd_signal(pidfd, SIGKILL);

@@ -156,8 +156,6 @@ impl Monitor {
         }
         self.log.file.wishes = self.worker.wishes[1];
         self.log.under_way = self.worker.under_way;
-        // A container that is in another's process namespace made this process's children be there, too.
-        let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
         let (pid, pidfd) = sys::fork(0, None)?;
         if pid == 0 {
             worker::run(self);
@@ -309,8 +307,6 @@ impl Monitor {
     }
 
     fn next_log(&mut self, records: u64, size: u64) -> Result<i32> {
-        // As in `start_worker`: what compresses is a child, too.
-        let _ = sys::setns(self.own_pid_ns, CLONE_NEWPID);
         self.files.rotate(records, size).ok_or(EIO)
     }
 

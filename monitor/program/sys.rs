@@ -57,7 +57,7 @@ numbers! {
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
-    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47;
+    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
 }
 
 pub const MS_SLAVE: u32 = 1 << 19;
@@ -155,6 +155,7 @@ pub const CLONE_NEWIPC: u64 = 0x0800_0000;
 pub const CLONE_NEWUSER: u64 = 0x1000_0000;
 pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_PIDFD: u64 = 0x1000;
+pub const CLONE_PARENT: u64 = 0x8000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 pub const MNT_DETACH: u32 = 2;
@@ -426,6 +427,15 @@ pub fn socketpair() -> Result<[i32; 2]> {
     Ok(fds)
 }
 
+/// The same for a child's reports: the kernel says with each message to the first end which process sent it.
+pub fn report_pair() -> Result<[i32; 2]> {
+    const SOL_SOCKET: i32 = 1;
+    const SO_PASSCRED: i32 = 16;
+    let pair = socketpair()?;
+    set_option(pair[0], SOL_SOCKET, SO_PASSCRED, 1);
+    Ok(pair)
+}
+
 pub const NETLINK_ROUTE: usize = 0;
 pub const NETLINK_NETFILTER: usize = 12;
 
@@ -620,15 +630,24 @@ struct MsgHdr {
     flags: i32,
 }
 
-const CONTROL_LEN: usize = 16 + 4 * 16;
+/// Room for 16 descriptors, and for who sent them.
+const CONTROL_LEN: usize = 16 + 4 * 16 + 32;
 
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
 /// Receives one message and the descriptors that came with it. Descriptors beyond the array are closed by the kernel.
 pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Result<(usize, usize)> {
+    recv_from_child(fd, data, fds, wait).map(|(got, count, _)| (got, count))
+}
+
+/// The same of a [`report_pair`]: the last number is the process that sent the message, 0 where the kernel does not say.
+pub fn recv_from_child(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Result<(usize, usize, i32)> {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const MSG_DONTWAIT: usize = 0x40;
+    const SCM_RIGHTS: i32 = 1;
+    const SCM_CREDENTIALS: i32 = 2;
+    const HEAD: usize = 16;
     let mut iov = IoVec { base: data.as_mut_ptr(), length: data.len() };
     let mut control = Control([0; CONTROL_LEN]);
     let mut message = MsgHdr {
@@ -647,16 +666,27 @@ pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Re
             other => break other?,
         }
     };
-    let mut count = 0;
-    if message.control_length >= 16 {
-        let length = usize::from_ne_bytes(*control.0.first_chunk::<8>().unwrap_or(&[0; 8]));
-        let end = length.min(message.control_length).min(CONTROL_LEN);
-        for bytes in control.0[16..end.max(16)].chunks_exact(4) {
-            fds[count] = i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            count += 1;
+    let (mut count, mut sender) = (0, 0);
+    let mut rest = control.0.get(..message.control_length.min(CONTROL_LEN)).unwrap_or(&[]);
+    while rest.len() >= HEAD {
+        let length = usize::from_ne_bytes(*rest.first_chunk::<8>().unwrap_or(&[0; 8]));
+        let kind = rest[12..HEAD].first_chunk::<4>().map_or(0, |kind| i32::from_ne_bytes(*kind));
+        let numbers = rest.get(HEAD..length.min(rest.len())).unwrap_or(&[]).chunks_exact(4);
+        for (index, bytes) in numbers.enumerate() {
+            let number = i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            match kind {
+                SCM_RIGHTS if count < fds.len() => {
+                    fds[count] = number;
+                    count += 1;
+                }
+                SCM_RIGHTS => close(number),
+                SCM_CREDENTIALS if index == 0 => sender = number,
+                _ => {}
+            }
         }
+        rest = rest.get(length.max(HEAD).next_multiple_of(8)..).unwrap_or(&[]);
     }
-    Ok((got, count))
+    Ok((got, count, sender))
 }
 
 /// Sends one message with at most one descriptor.
@@ -858,6 +888,13 @@ pub fn reap() -> Option<(i32, i32)> {
     }
 }
 
+/// Whether a process is a child that was not reaped.
+pub fn is_child(pid: i32) -> bool {
+    const P_PID: usize = 1;
+    const WNOHANG_EXITED_NOWAIT: usize = 1 | 4 | 0x0100_0000;
+    sys!(WAITID, P_PID, pid, 0, WNOHANG_EXITED_NOWAIT, 0).is_ok()
+}
+
 /// Waits for one child.
 pub fn wait_for(pid: i32) -> i32 {
     let mut status = 0i32;
@@ -894,6 +931,19 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
     Ok((pid as i32, pidfd))
 }
 
+/// What clone(2) makes a sibling of: a process whose parent is the caller's.
+pub const SIBLING: u64 = CLONE_PARENT | SIGCHLD as u64;
+
+/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and its pid.
+pub fn fork_sibling() -> Result<i32> {
+    sys!(CLONE, SIBLING, 0usize, 0usize, 0usize, 0usize).map(|pid| pid as i32)
+}
+
+/// A descriptor of a child that was not reaped.
+pub fn pidfd_of(pid: i32) -> Result<i32> {
+    sys!(PIDFD_OPEN, pid, 0).map(|fd| fd as i32)
+}
+
 /// The mount namespace of the process, where the kernel gives it.
 pub fn mounts_of(pidfd: i32) -> i32 {
     const PIDFD_GET_MNT_NAMESPACE: usize = 0xff03;
@@ -902,6 +952,27 @@ pub fn mounts_of(pidfd: i32) -> i32 {
 
 pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {
     sys!(PIDFD_SEND_SIGNAL, pidfd, signal, 0, 0).map(|_| ())
+}
+
+/// Unmaps a range of addresses; what is not mapped there is no error.
+///
+/// # Safety
+/// Nothing refers to the range any more.
+pub unsafe fn unmap_range(from: usize, to: usize) {
+    if from < to {
+        let _ = sys!(MUNMAP, from, to - from);
+    }
+}
+
+/// Makes the pages of a range read as zeroes.
+///
+/// # Safety
+/// The range is page-aligned private memory of no file, and zeroes are a value of what is in it.
+pub unsafe fn zero_range(from: usize, to: usize) {
+    const DONTNEED: usize = 4;
+    if from < to {
+        let _ = sys!(MADVISE, from, to - from, DONTNEED);
+    }
 }
 
 /// Kills a process with its group, where it leads one.
@@ -960,6 +1031,16 @@ pub fn umount_detach(path: &[u8]) -> Result<()> {
 
 pub fn pivot_root(new: &[u8], old: &[u8]) -> Result<()> {
     sys!(PIVOT_ROOT, new.as_ptr(), old.as_ptr()).map(|_| ())
+}
+
+/// A resource limit of this process: soft and hard.
+pub fn get_limit(resource: u32) -> Result<[u64; 2]> {
+    let mut limits = [0u64; 2];
+    sys!(PRLIMIT64, 0, resource, 0, limits.as_mut_ptr()).map(|_| limits)
+}
+
+pub fn set_limit(resource: u32, limits: [u64; 2]) -> Result<()> {
+    sys!(PRLIMIT64, 0, resource, limits.as_ptr(), 0).map(|_| ())
 }
 
 /// The kernel's release by its first two numbers.

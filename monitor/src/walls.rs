@@ -38,6 +38,8 @@ walls! {
     SeccompHalves "seccomp-halves" "The default seccomp filter compares 32-bit arguments under a mask of 32 bits.";
     SeccompSocketcall "seccomp-socketcall" "The default seccomp filter refuses sockets by socketcall, but to images for i386.";
     SeccompX32 "seccomp-x32" "To the default seccomp filter there are no x32 calls.";
+    EnterConfined "enter-confined" "A process that comes into a container's PID namespace is confined before it is seen there.";
+    EntryLimit "entry-limit" "A process that is stopped before it executes its program is killed after some seconds.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
     LoopbackFilter "loopback-filter" "A filter at each bridge drops packets for 127/8, whatever happens to the firewall.";
     RouterAdvertisements "router-advertisements" "A bridge takes no router's word.";

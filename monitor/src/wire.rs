@@ -322,6 +322,9 @@ pub const STEP_PLAN: u32 = 0xffff_0005;
 /// `step`: the child said nothing for [`STEP_LIMIT_S`]. (1.24 has no word for it; dockerd waits for ever.)
 pub const STEP_LATE: u32 = 0xffff_0006;
 
+/// `step`: the process was there, and did not come to execute its program for [`APPEARANCE_LIMIT_S`].
+pub const STEP_HELD: u32 = 0xffff_0007;
+
 /// First bytes of an event's record in the journal.
 pub const EVENT_MAGIC: u32 = 0x4556_5431;
 /// Where the records of the journal begin.
@@ -331,6 +334,10 @@ pub const JOURNAL_LIMIT: u64 = 8 << 20;
 
 /// Seconds that a step of a plan may take: mounts of network file systems can hang, a start must not for ever.
 pub const STEP_LIMIT_S: i64 = 120;
+
+/// Seconds between the moment when a container sees a new process and that process's program: others in the container can
+/// stop it, which must hold up nobody outside.
+pub const APPEARANCE_LIMIT_S: i64 = 10;
 
 /// The user is not in the image's passwd file.
 pub const DETAIL_NO_USER: u32 = 1;
@@ -349,6 +356,9 @@ pub const DETAIL_BAD_USER_FILE: u32 = 6;
 pub const DETAIL_TIMEOUT: u32 = 7;
 /// A link of the image leads the place of a mount into procfs.
 pub const DETAIL_IN_PROCFS: u32 = 8;
+/// The filter of system calls refuses what a process needs to come into a PID namespace of others, and somebody there could
+/// take it over before the filter is set.
+pub const DETAIL_FILTER: u32 = 9;
 
 /// Statuses of a state record.
 pub const STATUS_CREATED: u32 = 0;
@@ -814,6 +824,13 @@ fn read_header(plan: &[u8]) -> Option<Header> {
     let bytes: &[u8; HEADER_LEN] = plan.get(..HEADER_LEN)?.try_into().ok()?;
     // SAFETY: every bit pattern is a valid Header: it holds integers only.
     Some(unsafe { core::mem::transmute::<[u8; HEADER_LEN], Header>(*bytes) })
+}
+
+impl<'a> Ops<'a> {
+    /// What is left to be read.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.rest
+    }
 }
 
 impl<'a> Iterator for Ops<'a> {

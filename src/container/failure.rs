@@ -35,6 +35,11 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
             return (Error::new(ErrorKind::Internal, text), 128);
         }
+        DETAIL_FILTER => {
+            let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
+                        where others could trace it: allow them, or set no-new-privileges";
+            return (Error::new(ErrorKind::Internal, format!("{sentence}: {text}")), 126);
+        }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
             let path = sentence.trim_start_matches("change to directory ");
             return (Error::new(ErrorKind::Internal, format!("Cannot mkdir: {path} is not a directory")), 128);

@@ -16,7 +16,7 @@ const GRACE_MS: i64 = 10_000;
 /// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 /// How long a pause waits for processes that are just being started in the container.
-const LAUNCHING: Duration = Duration::from_secs(5);
+const LAUNCHING: Duration = Duration::from_secs(APPEARANCE_LIMIT_S as u64 + 5);
 /// How long a container that is told to give up its restart may take to end.
 const DYING: Duration = Duration::from_millis(500);
 /// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.

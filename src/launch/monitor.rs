@@ -146,6 +146,9 @@ pub(crate) fn sentence(steps: &[String], step: u32) -> String {
         STEP_MONITOR => "set up the container's monitor".into(),
         STEP_LOST => "start the process: it ended before it could report".into(),
         STEP_LATE => format!("start the process: a step of it took more than {STEP_LIMIT_S} seconds"),
+        STEP_HELD => format!(
+            "start the process: it was stopped in the container, and did not come to its program for {APPEARANCE_LIMIT_S} seconds"
+        ),
         STEP_CGROUP_JOIN => "join the container's cgroups".into(),
         STEP_PLAN => "read the plan".into(),
         index => steps.get(index as usize).cloned().unwrap_or_else(|| format!("step {index}")),

@@ -498,11 +498,12 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 fn join(plan: &mut PlanWriter, c: &Container) {
+    // A process of the PID namespace's is to see the container's own others.
     let kinds = [
-        ("pid", c.pid, libc::CLONE_NEWPID),
         ("ipc", c.ipc, libc::CLONE_NEWIPC),
         ("uts", c.uts, libc::CLONE_NEWUTS),
         ("net", c.net, libc::CLONE_NEWNET),
+        ("pid", c.pid, libc::CLONE_NEWPID),
     ];
     for (name, from, kind) in kinds {
         if let Namespace::Join(index) = from {

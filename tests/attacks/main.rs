@@ -14,6 +14,7 @@ mod archives;
 mod builds;
 mod canary;
 mod copies;
+mod entry;
 mod hostile;
 mod images;
 #[cfg(target_arch = "x86_64")]
