@@ -40,6 +40,10 @@ walls! {
     SeccompX32 "seccomp-x32" "To the default seccomp filter there are no x32 calls.";
     EnterConfined "enter-confined" "A process that comes into a container's PID namespace is confined before it is seen there.";
     EntryLimit "entry-limit" "A process that is stopped before it executes its program is killed after some seconds.";
+    RootModes "root-modes" "The directories of an engine let nobody but their owner look into them.";
+    MemfdSeals "memfd-seals" "The monitor's program and the plans are sealed, also against becoming (or ceasing to be) executable.";
+    ProxyAtOpen "proxy-at-open" "The environment is read when an engine is opened, not while it works.";
+    ModesAtBirth "modes-at-birth" "Nodes and directories get their modes as they are made, never by a name afterwards.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
     LoopbackFilter "loopback-filter" "A filter at each bridge drops packets for 127/8, whatever happens to the firewall.";
     RouterAdvertisements "router-advertisements" "A bridge takes no router's word.";

@@ -1,15 +1,17 @@
-//! The two directories of an engine: `root` stays, `run` ends with the boot.
+//! The two directories of an engine: `root` stays, `run` ends with the boot. Nobody but their owner may look into them:
+//! files that containers wrote, also such as are setuid, lie below.
 
 use super::Options;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::network::Networks;
 use crate::store::Db;
 use crate::store::identity::{self, Ask, Claim};
 use crate::store::states::boot_id;
+use crate::walls::Wall;
 use sha2::{Digest, Sha256};
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What tells that a directory is an engine root: the first file that any version makes in it.
@@ -29,13 +31,14 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
     for entry in std::fs::read_dir(&root).map_err(|e| failed(&e))? {
         let name = entry.map_err(|e| failed(&e))?.file_name();
         if MARKS.iter().any(|mark| name == *mark) {
+            narrow(&root, 0o700)?;
             return Ok(root);
         }
         strange = strange.or((name != NOTHING).then_some(name));
     }
     match strange {
         None if !options.create => Err(none()),
-        None => Ok(root),
+        None => narrow(&root, 0o700).map(|()| root),
         Some(name) => Err(Error::invalid(format!(
             "{} is no engine root and is not empty (it holds {}): name an empty directory, or one that does not exist",
             root.display(),
@@ -48,13 +51,16 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
 /// Who the root is, and its run directory: as the options say, or as those who use the root now, or one of its own under
 /// `/run/coracle`.
 pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
-    identity::claim(&Ask {
+    let claim = identity::claim(&Ask {
         root,
         run: options.run_dir.as_deref(),
         default_run: &Path::new("/run/coracle").join(name_of(root)),
         first_id: &Networks::default_id(db)?,
         boot: boot_id()?,
-    })
+    })?;
+    // Others may pass through one that was there before, to a socket that the host program keeps in it.
+    narrow(&claim.run, 0o711)?;
+    Ok(claim)
 }
 
 fn name_of(root: &Path) -> String {
@@ -67,6 +73,36 @@ fn made(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|e| failed(&e))
 }
 
+/// Takes from others what they may do, beyond `widest`, with a directory that was made by somebody else (a package,
+/// systemd's `StateDirectory=`).
+fn narrow(path: &Path, widest: u32) -> Result<()> {
+    if !Wall::RootModes.stands() {
+        return Ok(());
+    }
+    let failed = |e: &std::io::Error| Error::io(format_args!("look at directory {}", path.display()), e);
+    // By descriptor: nobody exchanges it between the look and the change.
+    let how = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let dir = OpenOptions::new().read(true).custom_flags(how).open(path).map_err(|e| failed(&e))?;
+    let found = dir.metadata().map_err(|e| failed(&e))?;
+    let refused = |why: &str| {
+        Error::new(ErrorKind::Forbidden, format!("directory {}: {why}: name one of the engine's own", path.display()))
+    };
+    let me = nix::unistd::geteuid().as_raw();
+    if found.uid() != me {
+        return Err(refused(&format!("it belongs to user {}, not to {me}, who opens it", found.uid())));
+    }
+    let mode = found.mode() & 0o7777;
+    if mode & !widest == 0 {
+        return Ok(());
+    }
+    // Sticky: everybody's, such as /tmp.
+    if mode & 0o1000 != 0 {
+        return Err(refused(&format!("it is for others to use (mode {mode:o})")));
+    }
+    let narrowed = dir.set_permissions(Permissions::from_mode(mode & widest));
+    narrowed.map_err(|e| refused(&format!("others may look into it (mode {mode:o}), and that cannot be ended: {e}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +111,22 @@ mod tests {
     fn a_root_names_its_run_directory() {
         assert_eq!(name_of(Path::new("/var/lib/coracle")).len(), 16);
         assert_ne!(name_of(Path::new("/a")), name_of(Path::new("/b")));
+    }
+
+    #[test]
+    fn what_others_may_look_into_is_narrowed_or_refused() {
+        let dir = std::env::temp_dir().join(format!("coracle-dirs-{}", std::process::id()));
+        let set = |mode| std::fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
+        let mode = || std::fs::metadata(&dir).unwrap().mode() & 0o7777;
+        std::fs::create_dir(&dir).unwrap();
+        for (before, widest, after) in [(0o755, 0o700, 0o700), (0o755, 0o711, 0o711), (0o700, 0o711, 0o700)] {
+            set(before);
+            narrow(&dir, widest).unwrap();
+            assert_eq!(mode(), after);
+        }
+        set(0o1777);
+        let error = narrow(&dir, 0o700).unwrap_err();
+        assert!(error.message().contains("for others to use") && mode() == 0o1777, "{error}");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -18,6 +18,7 @@ use crate::kernel::tree::{self, Lock};
 use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList, VolumeOptions};
 use crate::store::volumes::{self as table, VolumeRow};
 use crate::store::{Db, Durability, Flush, Leftovers};
+use crate::walls::Wall;
 use regex_lite::Regex;
 use rusqlite::Transaction;
 use std::fs::DirBuilder;
@@ -69,14 +70,21 @@ impl Staged<'_> {
     }
 }
 
+/// The mode of what only the engine enters: mounts show the data directories below it.
+fn own_mode() -> u32 {
+    if Wall::RootModes.stands() { 0o700 } else { 0o701 }
+}
+
 impl Volumes {
     /// Opens the volumes of the existing directory `root`, and puts right what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, journal: Arc<Journal>, durability: Durability) -> Result<Volumes> {
         let open = |name: &str| {
             let path = root.join(name);
-            let made = DirBuilder::new().recursive(true).mode(0o701).create(&path);
+            let made = DirBuilder::new().recursive(true).mode(own_mode()).create(&path);
             made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
-            tree::open_dir(&path)
+            let dir = tree::open_dir(&path)?;
+            // Those of older releases could be passed through.
+            tree::chmod_fd(dir.as_fd(), own_mode()).map(|()| dir)
         };
         let (dir, tmp, leftovers) = (open("volumes")?, open("tmp")?, Leftovers::default());
         let volumes = Volumes { root: root.to_owned(), dir, tmp, db, journal, durability, leftovers };
@@ -185,7 +193,7 @@ impl Volumes {
             return Ok(Staged { name: name.to_owned(), staging: None, made_with: CreateVolume::default() });
         }
         let staging = self.staging()?;
-        tree::mkdir_at(staging.dir.as_fd(), name, 0o701)?;
+        tree::mkdir_at(staging.dir.as_fd(), name, own_mode())?;
         let volume = tree::open_dir_at(staging.dir.as_fd(), name)?;
         self.make_data(&volume)?;
         if let Some(content) = content {
@@ -253,7 +261,7 @@ impl Volumes {
                 }
             }
         }
-        match tree::mkdir_at(self.dir.as_fd(), name, 0o701) {
+        match tree::mkdir_at(self.dir.as_fd(), name, own_mode()) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
             other => other?,
         }

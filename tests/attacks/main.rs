@@ -21,6 +21,7 @@ mod images;
 mod kernel;
 mod monitor;
 mod network;
+mod doors;
 mod page;
 mod programs;
 mod runtime;
