@@ -109,7 +109,7 @@ impl Containers {
         self.can_exec(&found)?;
         let state_file = self.claim_exec(id)?;
         let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
-        let memfd = process::sealed_memfd("plan", &plan.bytes)?;
+        let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
         let control = self.control(&found)?;
         self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;

@@ -450,7 +450,8 @@ impl Containers {
         let full = self.plan_again(found, joined)?;
         let resolver = if with_resolver { self.resolver(found, joined)? } else { None };
         let steps = plan::compile_network(steps, resolver.as_ref());
-        let memfds = [process::sealed_memfd("steps", &steps.bytes)?, process::sealed_memfd("plan", &full.bytes)?];
+        let sealed = |name, bytes| process::sealed_memfd(name, bytes, process::Sealed::Data);
+        let memfds = [sealed("steps", &steps.bytes)?, sealed("plan", &full.bytes)?];
         let control = self.control(found)?;
         let none = Streams { mask: 0, fds: Vec::new() };
         let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();

@@ -4,7 +4,7 @@ use super::spec::{Spec, restart_policy};
 use super::start::policy_words;
 use super::{Containers, Found};
 use crate::error::{Error, Result};
-use crate::kernel::process::sealed_memfd;
+use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup::{Asked, check, compile, update_writes};
 use crate::launch::devices;
 use crate::launch::monitor::request;
@@ -84,7 +84,7 @@ impl Containers {
     /// one of an older library keeps the limits of the start.
     fn tell(&self, found: &Found, limits: &[u8]) -> Result<()> {
         let (name, bound) = policy_words(&found.spec)?;
-        let limits = sealed_memfd("limits", limits)?;
+        let limits = sealed_memfd("limits", limits, Sealed::Data)?;
         if found.now.is_live()
             && let Ok(control) = self.control(found)
         {

@@ -2,36 +2,103 @@
 
 use super::fd::{cstr, errno};
 use super::file::{read_again, read_bytes};
+use super::mount;
 use crate::error::{Error, Result};
 use crate::walls::Wall;
-use std::ffi::c_void;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use std::ffi::{CStr, c_void};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A sealed memfd with `content`: nobody can change it any more.
-pub(crate) fn sealed_memfd(name: &str, content: &[u8]) -> Result<OwnedFd> {
+/// What a sealed memfd is for: since Linux 6.3 that is said at its birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sealed {
+    /// It is executed.
+    Program,
+    /// It is read.
+    Data,
+}
+
+/// A sealed memfd with `content`: nobody can change it any more, nor whether it can be executed.
+///
+/// Where the kernel refuses memfds that can be executed (`vm.memfd_noexec` is 2), a program is a file of a file system of
+/// its own that nobody can reach or write.
+pub(crate) fn sealed_memfd(name: &str, content: &[u8], purpose: Sealed) -> Result<OwnedFd> {
+    const EXEC: libc::c_uint = 0x10;
+    const NOEXEC_SEAL: libc::c_uint = 0x8;
+    const F_SEAL_EXEC: i32 = 0x20;
     let name = cstr(name)?;
+    let word = match purpose {
+        _ if !Wall::MemfdSeals.stands() => 0,
+        Sealed::Program => EXEC,
+        Sealed::Data => NOEXEC_SEAL,
+    };
+    let mut seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    let memfd = match memfd(&name, word) {
+        // Linux before 6.3 does not know the words.
+        Err(libc::EINVAL) if word != 0 => memfd(&name, 0),
+        Err(libc::EACCES) if purpose == Sealed::Program => return program_file(content),
+        other => {
+            if word != 0 {
+                seals |= F_SEAL_EXEC;
+            }
+            other
+        }
+    };
+    let memfd = memfd.map_err(|number| Error::os("memfd_create", number))?;
+    write_all(&memfd, content)?;
+    // SAFETY: no pointers.
+    if Wall::SealedMonitor.stands() && unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(Error::os("seal a memfd", errno()));
+    }
+    Ok(memfd)
+}
+
+/// The error is the system's number.
+fn memfd(name: &CStr, word: libc::c_uint) -> std::result::Result<OwnedFd, i32> {
     // SAFETY: the name lives over the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | word) };
     if fd < 0 {
-        return Err(Error::os("memfd_create", errno()));
+        return Err(errno());
     }
     // SAFETY: the kernel just gave us this descriptor.
-    let memfd = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn write_all(file: &OwnedFd, content: &[u8]) -> Result<()> {
     let mut rest = content;
     while !rest.is_empty() {
         // SAFETY: the slice is valid for its length.
-        let wrote = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+        let wrote = unsafe { libc::write(file.as_raw_fd(), rest.as_ptr().cast(), rest.len()) };
         if wrote < 0 {
             return Err(Error::os("write a memfd", errno()));
         }
         rest = &rest[wrote as usize..];
     }
-    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-    // SAFETY: no pointers.
-    if Wall::SealedMonitor.stands() && unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } < 0 {
-        return Err(Error::os("seal a memfd", errno()));
-    }
-    Ok(memfd)
+    Ok(())
+}
+
+/// A program as the one file of a tmpfs that no mount namespace holds: it is reached by this descriptor alone, through a
+/// mount that cannot be written, and goes away with it.
+fn program_file(content: &[u8]) -> Result<OwnedFd> {
+    let made = || {
+        let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        let mount = mount::file_system("tmpfs", "coracle-monitor", &[("mode", "0700")], attributes)?;
+        let open = |flags: OFlag, mode| {
+            let file = openat(&mount, "coracle-monitor", flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode));
+            file.map_err(|errno| Error::os("open the monitor's program", errno as i32))
+        };
+        let writer = open(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL, 0o500)?;
+        write_all(&writer, content)?;
+        // What is open for writing is not executed.
+        drop(writer);
+        let program = open(OFlag::O_RDONLY, 0)?;
+        mount::set_private(mount.as_fd(), attributes | libc::MOUNT_ATTR_RDONLY, false)?;
+        Ok(program)
+    };
+    made().map_err(|error: Error| {
+        error.context("vm.memfd_noexec is 2, so the monitor's program needs a tmpfs of its own; it cannot be had")
+    })
 }
 
 /// What the two short-lived children share with the starting thread.
@@ -207,8 +274,8 @@ impl ProcDir {
 
     /// The text of one of its files; `None` when the process is gone.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        let flags = nix::fcntl::OFlag::O_RDONLY | nix::fcntl::OFlag::O_CLOEXEC;
-        let file = nix::fcntl::openat(&self.0, name, flags, nix::sys::stat::Mode::empty()).ok()?;
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let file = openat(&self.0, name, flags, Mode::empty()).ok()?;
         read_again(&file.into()).ok()
     }
 }
@@ -220,4 +287,31 @@ pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let after = stat.iter().rposition(|&b| b == b')')? + 2;
     let field = stat.get(after..)?.split(|&b| b == b' ').nth(19)?;
     std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_stays_as_it_is() {
+        for purpose in [Sealed::Program, Sealed::Data] {
+            let memfd = sealed_memfd("test", b"content", purpose).unwrap();
+            let seals = nix::fcntl::fcntl(&memfd, nix::fcntl::FcntlArg::F_GET_SEALS).unwrap();
+            let old = super::super::probe::release() < (6, 3);
+            // The kernel adds another one to what can be executed.
+            assert_eq!(seals & 0x2f, if old { 0xf } else { 0x2f }, "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_without_a_memfd_is_reached_by_its_descriptor_alone() {
+        let program = program_file(b"#!/bin/sh\n").unwrap();
+        let name = format!("/proc/self/fd/{}", program.as_raw_fd());
+        assert_eq!(std::fs::read(&name).unwrap(), b"#!/bin/sh\n");
+        let error = std::fs::OpenOptions::new().write(true).open(&name).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EROFS));
+        let mine = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mine.contains("coracle-monitor"), "{mine}");
+    }
 }

@@ -20,7 +20,7 @@ impl MonitorProgram {
         let mut program = self.0.lock();
         let memfd = match program.take() {
             Some(memfd) => memfd,
-            None => process::sealed_memfd("coracle-monitor", PROGRAM)?,
+            None => process::sealed_memfd("coracle-monitor", PROGRAM, process::Sealed::Program)?,
         };
         let own = memfd.try_clone().map_err(|e| Error::io("duplicate a descriptor", &e))?;
         *program = Some(memfd);
@@ -97,7 +97,7 @@ pub(crate) fn spawn(program: &MonitorProgram) -> Result<Waiting> {
 
 /// Gives a monitor its plan, and waits until the container's process runs; answers its pid.
 pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std::result::Result<i32, StartError> {
-    let memfd = process::sealed_memfd("plan", &plan.bytes)?;
+    let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
     let mut fds: Vec<RawFd> = vec![0; BOOT_FDS];
     fds[BOOT_RUN_DIR] = boot.run_dir.as_raw_fd();
     fds[BOOT_CONTAINER_DIR] = boot.container_dir.as_raw_fd();
