@@ -519,14 +519,14 @@ impl<'a> Child<'a> {
         let here = self.is_here(target);
         let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
-        if let Err(error) = sys::mknodat(parent, name.cstr(), mode, device) {
+        let make = || with_mode(parent, &name, mode & 0o7777, || sys::mknodat(parent, name.cstr(), mode, device));
+        if let Err(error) = make() {
             if error != EEXIST {
                 return Err(errno(error));
             }
             ok(sys::unlinkat(parent, name.cstr(), 0))?;
-            ok(sys::mknodat(parent, name.cstr(), mode, device))?;
+            ok(make())?;
         }
-        ok(sys::fchmodat(parent, name.cstr(), mode & 0o7777))?;
         if uid | gid != 0 {
             ok(sys::fchownat(parent, name.cstr(), uid, gid, AT_SYMLINK_NOFOLLOW))?;
         }
@@ -974,9 +974,7 @@ impl<'a> Child<'a> {
                 continue;
             }
             let name = Name::new(part).ok_or_else(|| errno(EINVAL))?;
-            match sys::mkdirat(at, name.cstr(), mode) {
-                // The mask is 022: only the bits in it, and the sticky one, are not there yet.
-                Ok(()) if mode & !0o755 != 0 => ok(sys::fchmodat(at, name.cstr(), mode))?,
+            match with_mode(at, &name, mode, || sys::mkdirat(at, name.cstr(), mode)) {
                 Ok(()) | Err(EEXIST) => {}
                 Err(error) => return Err(errno(error)),
             }
@@ -996,6 +994,20 @@ impl<'a> Child<'a> {
         }
         Ok(Some(at))
     }
+}
+
+/// Makes something below `parent` with the mode that it is given: no bit is masked, so that none has to be set by the name
+/// afterwards, which may be a link by then. The mask is this process's own, 022 before and after.
+fn with_mode(parent: i32, name: &Name, mode: u32, make: impl FnOnce() -> sys::Result<()>) -> sys::Result<()> {
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::ModesAtBirth.stands() {
+        return make().and_then(|()| sys::fchmodat(parent, name.cstr(), mode));
+    }
+    let _ = (parent, name);
+    sys::umask(if mode & 0o022 == 0 { 0o022 } else { 0 });
+    let made = make();
+    sys::umask(0o022);
+    made
 }
 
 /// As many links as the kernel follows in one path.

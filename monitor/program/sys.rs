@@ -271,7 +271,13 @@ pub fn fchownat(dir: i32, name: &[u8], uid: u32, gid: u32, flags: u32) -> Result
     sys!(FCHOWNAT, dir, name.as_ptr(), uid, gid, flags).map(|_| ())
 }
 
-/// chmod of a name that was just made: modes given to mknod and mkdir pass the umask, this one does not.
+/// Sets the mask of modes of what is made.
+pub fn umask(mask: u32) {
+    let _ = sys!(UMASK, mask);
+}
+
+/// chmod of a name, which follows a link: for a test build that shows why it is not used.
+#[cfg(feature = "attacks")]
 pub fn fchmodat(dir: i32, name: &[u8], mode: u32) -> Result<()> {
     sys!(FCHMODAT, dir, name.as_ptr(), mode).map(|_| ())
 }
