@@ -1,5 +1,6 @@
 //! TLS of clients: authorities, certificates of our own, the provider. For registries and for plugins.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
@@ -14,12 +15,64 @@ pub(crate) fn config(roots: &[Certificate<'static>], client: Option<ClientCert>,
         .build()
 }
 
+/// Where distributions keep the authorities, all in one file, else one a file.
+const FILES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+const DIRECTORIES: [&str; 2] = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
+
+/// Where the authorities are.
+struct Places {
+    file: Option<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Places {
+    /// As `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
+    fn of_environment() -> Places {
+        let directories = std::env::var_os("SSL_CERT_DIR");
+        Places {
+            file: std::env::var_os("SSL_CERT_FILE").map(PathBuf::from),
+            directories: directories.iter().flat_map(std::env::split_paths).collect(),
+        }
+    }
+
+    fn or_usual(&self) -> Vec<(Option<PathBuf>, Option<PathBuf>)> {
+        let file = self.file.clone().map(|file| (Some(file), None));
+        let said: Vec<_> =
+            file.into_iter().chain(self.directories.iter().map(|dir| (None, Some(dir.clone())))).collect();
+        if !said.is_empty() {
+            return said;
+        }
+        let there = |places: &[&str]| places.iter().map(PathBuf::from).find(|place| place.exists());
+        match there(&FILES) {
+            Some(file) => vec![(Some(file), None)],
+            None => vec![(None, there(&DIRECTORIES))],
+        }
+    }
+}
+
+static PLACES: OnceLock<Places> = OnceLock::new();
+
+/// Reads the variables that name the machine's authorities, at the first open of a root: later the host program may be
+/// changing its environment on another thread.
+pub(crate) fn read_environment() {
+    PLACES.get_or_init(Places::of_environment);
+}
+
 /// The machine's authorities, read once.
 pub(crate) fn system_roots() -> &'static [Certificate<'static>] {
     static ROOTS: OnceLock<Vec<Certificate<'static>>> = OnceLock::new();
     ROOTS.get_or_init(|| {
-        let found = rustls_native_certs::load_native_certs();
-        found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect()
+        let places = PLACES.get_or_init(Places::of_environment).or_usual();
+        let found = places.iter().flat_map(|(file, directory)| {
+            rustls_native_certs::load_certs_from_paths(file.as_deref(), directory.as_deref()).certs
+        });
+        found.map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect()
     })
 }
 

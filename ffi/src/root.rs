@@ -5,7 +5,7 @@ use crate::entry::{Failure, Outcome, catch, enter};
 use crate::handle::{self, Object, Ref};
 use crate::types::*;
 use coracle_http::Router;
-use engine::model::{Mirror, StringMap};
+use engine::model::{Mirror, Proxies, StringMap};
 use engine::{Durability, Engine, ErrorKind, Options, UsernsRemap};
 use libc::c_char;
 use serde::Deserialize;
@@ -201,6 +201,9 @@ struct Config {
     cgroup_parent: Option<String>,
     labels: Option<Vec<String>>,
     restart_containers: Option<bool>,
+    http_proxy: Option<String>,
+    https_proxy: Option<String>,
+    no_proxy: Option<String>,
     ip: Option<String>,
     relay_loopback: Option<bool>,
     plugin_dirs: Option<Vec<String>>,
@@ -236,6 +239,8 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
     options.labels = config.labels.unwrap_or(options.labels);
     options.registry.insecure = config.insecure_registries.unwrap_or_default();
+    let proxies = (config.http_proxy, config.https_proxy, config.no_proxy);
+    options.registry.proxies = Proxies { http: proxies.0, https: proxies.1, exempt: proxies.2 };
     let mirrors = config.registry_mirrors.unwrap_or_default();
     options.registry.mirrors = mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
     options.publish_ip = match config.ip.as_deref() {
@@ -270,6 +275,11 @@ mod tests {
         assert_eq!(o.log_options["max-size"], "1m");
         assert!(read(c"{\"ip\":\"127.0.0.1\"}").unwrap().publish_ip.unwrap().is_loopback());
         assert!(read(c"{\"relay-loopback\":true}").unwrap().relay_loopback);
+        let proxies = read(c"{\"https-proxy\":\"http://p\",\"no-proxy\":\"\"}").unwrap().registry.proxies;
+        assert_eq!(
+            (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),
+            (Some("http://p"), None, Some(""))
+        );
         assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is no address"));
         assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));
         assert!(read(c"{\"data-root\":\"/\"}").unwrap_err().message.contains("data-root"));

@@ -118,7 +118,8 @@ pub struct coracle_open_options {
     /// "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
     /// "default"), "ip" (the host's address for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are
     /// passed on by monitors, as where the kernel has no filter for bridges), "plugin-dirs" (strings), "labels"
-    /// (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "small-memory" (pulls
+    /// (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
+    /// "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
     /// and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
     /// "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
     /// NULL: the defaults.

@@ -56,9 +56,12 @@ impl Engine {
     }
 
     /// Opens a root with options: see [`Engine::open`].
-    pub fn open_with(options: Options) -> Result<Engine> {
+    pub fn open_with(mut options: Options) -> Result<Engine> {
         #[cfg(feature = "attacks")]
         crate::options::switch_walls_off()?;
+        options.registry.proxies = options.registry.proxies.or_of_environment();
+        #[cfg(feature = "registry")]
+        crate::tls::read_environment();
         crate::kernel::probe::check()?;
         let release = crate::kernel::probe::release();
         options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;

@@ -25,6 +25,43 @@ pub struct RegistryOptions {
     /// Most bytes that pulls which were cut off may leave under `root/tmp` to go on from, in all; the oldest go first,
     /// and a week is the longest. 0: they leave nothing.
     pub parts_limit: u64,
+    /// Through whom other machines are asked.
+    pub proxies: Proxies,
+}
+
+/// Addresses of proxies, which may hold a password. What is absent is taken from the environment when the engine is
+/// opened, once: a host program may change its environment afterwards. Empty: none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// For files without TLS (build files' `ADD`); absent: `HTTP_PROXY` or `http_proxy`.
+    pub http: Option<String>,
+    /// For registries and files with TLS; absent: `HTTPS_PROXY` or `https_proxy`.
+    pub https: Option<String>,
+    /// Who is asked straight, as a list with commas; absent: `NO_PROXY` or `no_proxy`. This machine always is.
+    pub exempt: Option<String>,
+}
+
+/// Without what is in it.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());
+        write!(f, "Proxies {{ http: {}, https: {} }}", is_set(&self.http), is_set(&self.https))
+    }
+}
+
+impl Proxies {
+    /// Takes what is absent from the environment.
+    pub(crate) fn or_of_environment(self) -> Proxies {
+        let variable = |name: &str| {
+            let value = std::env::var(name).or_else(|_| std::env::var(name.to_ascii_lowercase()));
+            Some(value.unwrap_or_default())
+        };
+        Proxies {
+            http: self.http.or_else(|| variable("HTTP_PROXY")),
+            https: self.https.or_else(|| variable("HTTPS_PROXY")),
+            exempt: self.exempt.or_else(|| variable("NO_PROXY")),
+        }
+    }
 }
 
 impl Default for RegistryOptions {
@@ -36,6 +73,7 @@ impl Default for RegistryOptions {
             mirrors: Vec::new(),
             silence: Duration::from_secs(60),
             parts_limit: 4 << 30,
+            proxies: Proxies::default(),
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::trust::{certificates, is_insecure};
 use super::url::Url;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Mirror, RegistryOptions};
+use crate::model::{Mirror, Proxies, RegistryOptions};
 use crate::tls;
 use crate::walls::Wall;
 use parking_lot::Mutex;
@@ -234,7 +234,7 @@ impl Transport {
             .timeout_per_write(Some(silence))
             .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
             .user_agent(AGENT)
-            .proxy(proxy(url, self.files)?);
+            .proxy(proxy(url, self.files, &self.options.proxies)?);
         let config = if url.https { config.tls_config(self.tls(&url.authority)?) } else { config };
         let agent = config.build().new_agent();
         let mut agents = self.agents.lock();
@@ -255,25 +255,23 @@ impl Transport {
     }
 }
 
-/// The proxy that the environment names for an address: of TLS, or of a file (which it is asked to tunnel to as well).
+/// The proxy for an address: of TLS, or of a file (which it is asked to tunnel to as well).
 /// Registries without TLS are asked straight: they are on this machine or were listed.
-fn proxy(url: &Url, files: bool) -> Result<Option<ureq::Proxy>> {
-    let name = match (url.https, files) {
-        (true, _) => "HTTPS_PROXY",
-        (false, true) => "HTTP_PROXY",
+fn proxy(url: &Url, files: bool, proxies: &Proxies) -> Result<Option<ureq::Proxy>> {
+    #[cfg(feature = "attacks")]
+    let proxies = &if Wall::ProxyAtOpen.stands() { proxies.clone() } else { Proxies::default().or_of_environment() };
+    let (name, proxy) = match (url.https, files) {
+        (true, _) => ("HTTPS_PROXY", &proxies.https),
+        (false, true) => ("HTTP_PROXY", &proxies.http),
         (false, false) => return Ok(None),
     };
-    let variable = |name: &str| {
-        let value = std::env::var(name).or_else(|_| std::env::var(name.to_ascii_lowercase()));
-        value.ok().filter(|value| !value.is_empty())
-    };
     // This machine needs none.
-    if exempt(url, &variable("NO_PROXY").unwrap_or_default()) {
+    if exempt(url, proxies.exempt.as_deref().unwrap_or_default()) {
         return Ok(None);
     }
-    let Some(proxy) = variable(name) else { return Ok(None) };
-    let proxy = ureq::Proxy::new(&proxy);
-    // The variable may hold a password.
+    let Some(proxy) = proxy.as_deref().filter(|proxy| !proxy.is_empty()) else { return Ok(None) };
+    let proxy = ureq::Proxy::new(proxy);
+    // It may hold a password.
     proxy.map(Some).map_err(|_| Error::invalid(format!("{name} is not the address of a proxy")))
 }
 
