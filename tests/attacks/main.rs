@@ -16,12 +16,13 @@ mod canary;
 mod copies;
 mod entry;
 mod hostile;
+mod doors;
+#[allow(dead_code)]
 mod images;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
 mod monitor;
 mod network;
-mod doors;
 mod page;
 mod programs;
 mod runtime;
