@@ -280,8 +280,10 @@ fn the_proxy_is_the_one_of_the_open() {
     });
     fs::write(&flag, "").expect("write");
     let answer = served.ask("POST", "/v1.24/images/create?fromImage=registry.test/box&tag=1");
+    let said = served.said.lock().clone();
     drop(served);
     fs::remove_dir_all(&dir).expect("remove");
+    assert!(!said.contains("panicked"), "{said}");
     assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("registry.test"), "{answer}");
     assert!(at_first.load(Ordering::SeqCst) > 0, "the proxy was not asked: {answer}");
     assert_eq!(at_second.load(Ordering::SeqCst), 0);
