@@ -4,7 +4,7 @@ use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
 use coracle::{Durability, Engine};
-use coracle_http::{Address, Router, RouterOptions, Server, ServerOptions};
+use coracle_http::{Address, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use nix::sys::signal::{SigSet, Signal};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub const ENTRIES: &[Entry] = &[Entry {
         usage: "-H ADDRESS [FLAGS]",
         about: "Serve the HTTP API 1.18 to 1.24",
         flags: &[
-            Flag::value(&["host", "H"], "ADDRESS", "unix:///PATH or tcp://127.0.0.1:PORT; may be given again"),
+            Flag::value(&["host", "H"], "ADDRESS", "unix:///PATH or tcp://IP:PORT; may be given again"),
             Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
             Flag::value(&["run"], "DIR", "directory of what a reboot ends, as before the command"),
             Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
@@ -24,7 +24,12 @@ pub const ENTRIES: &[Entry] = &[Entry {
             Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
             Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
             Flag::switch(&["restart-containers"], "after a reboot, start those whose restart policy asks for it"),
-            Flag::switch(&["insecure-tcp"], "TCP addresses that other machines reach: whoever does is root here"),
+            Flag::switch(&["tlsverify"], "TCP with TLS, to clients that have a certificate of --tlscacert"),
+            Flag::value(&["tlscacert"], "FILE", "the authorities of clients' certificates (ca.pem)"),
+            Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
+            Flag::value(&["tlskey"], "FILE", "the key of that certificate (server-key.pem)"),
+            Flag::switch(&["insecure-tcp"], "TCP without TLS: whoever reaches the port is root here"),
+            Flag::switch(&["log-requests"], "a line for each request, with who asks, on standard error"),
             Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
         ],
         stops_at_first: false,
@@ -52,6 +57,8 @@ fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
     let router = Router::with(engine(globals, parsed)?, router_options(parsed));
     let options = ServerOptions {
         insecure_tcp: parsed.has("insecure-tcp"),
+        tls: tls(parsed)?,
+        log: parsed.has("log-requests").then(|| RequestLog::new(|asked| complain!("coracle: {asked}"))),
         host_names: parsed.all("allow-host"),
         ..ServerOptions::default()
     };
@@ -69,6 +76,26 @@ fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
     server.run();
     let _ = waiter.join();
     Ok(0)
+}
+
+/// TLS as the flags say, by the names that docker's have.
+fn tls(parsed: &Parsed) -> Result<Option<Tls>, Failure> {
+    const FILES: [&str; 3] = ["tlscacert", "tlscert", "tlskey"];
+    let given = FILES.map(|flag| parsed.last(flag));
+    if !parsed.has("tlsverify") {
+        return match given.iter().any(Option::is_some) {
+            true => Err(Failure::Usage("--tlscacert, --tlscert and --tlskey go with --tlsverify".into())),
+            false => Ok(None),
+        };
+    }
+    if parsed.has("insecure-tcp") {
+        return Err(Failure::Usage("--tlsverify and --insecure-tcp exclude each other".into()));
+    }
+    let [Some(authorities), Some(chain), Some(key)] = given else {
+        return Err(Failure::Usage("--tlsverify needs --tlscacert, --tlscert and --tlskey".into()));
+    };
+    let read = |path: &str| std::fs::read(path).map_err(|e| Failure::Here(format!("{path}: {e}")));
+    Ok(Some(Tls::mutual(&read(authorities)?, &read(chain)?, &read(key)?)?))
 }
 
 fn router_options(parsed: &Parsed) -> RouterOptions {

@@ -2,7 +2,7 @@
 //!
 //! [`Router`] turns a [`Request`] into a [`Response`]: bytes, a stream, or a connection that is taken over. Three doors:
 //!
-//! * [`Server`] listens on Unix and loopback TCP sockets ([`Address`]).
+//! * [`Server`] listens on Unix sockets and, with TLS or where that is asked for, on TCP ([`Address`]).
 //! * [`Router::request`] answers one request in process; streams come back as descriptors.
 //! * [`Router::connect`] gives one end of a private socket that speaks the API, for clients that bring their own
 //!   protocol code (docker-py, dockerode, the Go client).
@@ -51,7 +51,7 @@ mod websocket;
 pub use local::{Reply, ReplyBody, StreamEnd};
 pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
 pub use router::{Router, RouterOptions};
-pub use server::{Address, Limits, Server, ServerHandle, ServerOptions};
+pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};
 
 /// Locks; a panic of another holder does not matter, for nothing here is left half done.
 fn lock<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

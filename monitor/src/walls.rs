@@ -42,6 +42,15 @@ walls! {
     EntryLimit "entry-limit" "A process that is stopped before it executes its program is killed after some seconds.";
     RootModes "root-modes" "The directories of an engine let nobody but their owner look into them.";
     MemfdSeals "memfd-seals" "The monitor's program and the plans are sealed, also against becoming (or ceasing to be) executable.";
+    TcpAuthenticated "tcp-authenticated" "TCP is served with TLS, or where somebody said that it needs none.";
+    ClientCertificates "client-certificates" "Clients over TLS have a certificate of the server's own authorities.";
+    Handshakes "tls-handshakes" "TLS handshakes are bounded in number and time.";
+    LogWithoutSecrets "log-without-secrets" "Requests are logged without their queries, which may hold secrets.";
+    StrictFraming "strict-framing" "A request whose length two readers could understand differently is refused.";
+    SocketMode "socket-mode" "The API's socket is for its owner and group from its birth.";
+    ListsChecked "lists-checked" "Lists of processors and memory nodes are compared with those of the machine.";
+    EnvironmentOfImages "environment-of-images" "A variable that an image names without a value is never looked up on the host.";
+    SpecsOfTheirOwn "specs-of-their-own" "A container's kept specification is found by its id.";
     ProxyAtOpen "proxy-at-open" "The environment is read when an engine is opened, not while it works.";
     ModesAtBirth "modes-at-birth" "Nodes and directories get their modes as they are made, never by a name afterwards.";
     MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";

@@ -288,3 +288,367 @@ fn the_proxy_is_the_one_of_the_open() {
     assert!(at_first.load(Ordering::SeqCst) > 0, "the proxy was not asked: {answer}");
     assert_eq!(at_second.load(Ordering::SeqCst), 0);
 }
+
+/// Certificates in `dir`, by the names that docker's command expects of a client: `ca.pem`, `cert.pem`, `key.pem`; of the
+/// server; and of a client of another authority.
+fn make_certificates(dir: &Path) {
+    let script = "set -e; cd \"$1\"
+        new() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=$1 -keyout $2 \"${@:3}\"; }
+        signed() { new $1 $3 -out request; openssl x509 -req -in request -CA $4.pem -CAkey $4.key -CAcreateserial -days 2 -out $2 -extfile $5; }
+        printf 'subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\n' > of-server
+        echo extendedKeyUsage=clientAuth > of-client
+        new ca ca.key -x509 -days 2 -out ca.pem; new other other.key -x509 -days 2 -out other.pem
+        signed server server-cert.pem server-key.pem ca of-server
+        signed client cert.pem key.pem ca of-client
+        signed stranger stranger.pem stranger.key other of-client
+        chmod 644 *.key *.pem";
+    let made = Command::new("bash").args(["-c", script, "-"]).arg(dir).output().expect("run openssl");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+impl Served {
+    /// The address of the port that it chose.
+    fn tcp(&self) -> String {
+        let mut found = None;
+        wait_for("the port", || {
+            found = self
+                .said
+                .lock()
+                .split("serving on tcp://")
+                .nth(1)
+                .and_then(|rest| rest.lines().next().map(str::to_owned));
+            found.is_some()
+        });
+        found.expect("waited for")
+    }
+
+    /// With TLS at a port of 127.0.0.1.
+    fn with_tls(dir: &Path) -> Served {
+        make_certificates(dir);
+        let file = |name: &str| dir.join(name).display().to_string();
+        let files = [file("ca.pem"), file("server-cert.pem"), file("server-key.pem")];
+        let words =
+            ["-H", "tcp://127.0.0.1:0", "--tlsverify", "--tlscacert", &files[0], "--tlscert", &files[1], "--tlskey"];
+        Served::start(dir, &[&words[..], &[&files[2]]].concat(), |_| {})
+    }
+}
+
+// attack: 145, R10 wall tcp-authenticated
+#[test]
+fn tcp_without_tls_is_served_only_where_that_is_said() {
+    let dir = temp_dir();
+    let mut command = Command::new("timeout");
+    command.args(["5"]).arg(built("coracle")).arg("serve").arg("--root").arg(dir.join("root")).arg("--run");
+    let refused = command.arg(dir.join("run")).args(["-H", "tcp://127.0.0.1:0"]).output().expect("run coracle serve");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("--insecure-tcp") && said.contains("--tlsverify"), "{said}");
+    let served = Served::start(&dir, &["-H", "tcp://127.0.0.1:0", "--insecure-tcp"], |_| {});
+    let (text, done) = as_nobody(&format!("curl -s http://{}/v1.24/_ping", served.tcp()));
+    assert!(done && text == "OK", "{text}");
+    drop(served);
+    fs::remove_dir_all(&dir).expect("remove");
+}
+
+// attack: 126, R10 wall client-certificates
+#[test]
+fn who_has_no_certificate_of_the_authority_gets_nothing() {
+    let dir = temp_dir();
+    set_mode(&dir, 0o755);
+    let served = Served::with_tls(&dir);
+    let (at, tcp) = (dir.display(), served.tcp());
+    let url = format!("https://{tcp}/v1.24/_ping");
+    let curl = |words: &str| as_nobody(&format!("curl -sS --cacert {at}/ca.pem {words}"));
+    for (words, why) in [
+        (url.clone(), "ertificate"),
+        (format!("--cert {at}/stranger.pem --key {at}/stranger.key {url}"), "unknown"),
+        (format!("http://{tcp}/v1.24/_ping"), "curl: "),
+        (format!("--tls-max 1.1 --cert {at}/cert.pem --key {at}/key.pem {url}"), "curl: "),
+    ] {
+        let (text, done) = curl(&words);
+        assert!(!done && text.contains(why), "{words}: {text}");
+    }
+    for version in ["1.2", "1.3"] {
+        let own = format!("--tlsv{version} --tls-max {version} --cert {at}/cert.pem --key {at}/key.pem {url}");
+        assert_eq!(curl(&own), ("OK".into(), true), "{version}");
+    }
+    drop(served);
+    fs::remove_dir_all(&dir).expect("remove");
+}
+
+// attack: 128 wall tls-handshakes
+#[test]
+fn handshakes_that_never_end_keep_nobody_out() {
+    let dir = temp_dir();
+    let served = Served::with_tls(&dir);
+    let tcp = served.tcp();
+    let mut silent: Vec<_> = (0..80).map(|_| std::net::TcpStream::connect(&tcp).expect("connect")).collect();
+    let mut oldest = silent.remove(0);
+    oldest.set_read_timeout(Some(SOON)).expect("a time-out");
+    // Broken off, long before its time is over: the newest are there still, and so is the server.
+    assert_eq!(oldest.read(&mut [0]).expect("the end of the oldest"), 0);
+    let url = format!("https://{tcp}/v1.24/_ping");
+    let at = dir.display();
+    let own = format!("curl -sS --cacert {at}/ca.pem --cert {at}/cert.pem --key {at}/key.pem {url}");
+    let output = Command::new("sh").args(["-c", &own]).output().expect("curl");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "OK", "{output:?}");
+    drop((silent, served));
+    fs::remove_dir_all(&dir).expect("remove");
+}
+
+#[test]
+fn clients_with_certificates_do_what_they_do_over_the_socket() {
+    const PYTHON: &str = r#"
+import docker, io, sys, tarfile
+at, tcp = sys.argv[1:]
+tls = docker.tls.TLSConfig(client_cert=(f"{at}/cert.pem", f"{at}/key.pem"), ca_cert=f"{at}/ca.pem", verify=True)
+client = docker.DockerClient(base_url=f"tcp://{tcp}", tls=tls, version="1.24", timeout=30)
+box = client.containers.run("busybox", ["sleep", "1000"], network_mode="none", detach=True)
+try:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        info = tarfile.TarInfo("big"); info.size = 3 << 20
+        tar.addfile(info, io.BytesIO(bytes(3 << 20)))
+    assert box.put_archive("/tmp", archive.getvalue())
+    assert box.exec_run(["wc", "-c", "/tmp/big"]).output.split()[0] == b"3145728"
+    stream, _ = box.get_archive("/tmp/big")
+    assert sum(len(piece) for piece in stream) > 3 << 20
+    made = client.api.exec_create(box.id, ["head", "-n", "1"], stdin=True)
+    talk = client.api.exec_start(made["Id"], socket=True)
+    talk.sendall(b"over tls\n") if hasattr(talk, "sendall") else talk._sock.sendall(b"over tls\n")
+    said = b""
+    while b"over tls" not in said:
+        piece = talk.recv(100) if hasattr(talk, "recv") else talk.read(9)
+        assert piece, said
+        said += piece
+finally:
+    box.remove(force=True)
+print("done")
+"#;
+    let dir = temp_dir();
+    let served = Served::with_tls(&dir);
+    let tcp = served.tcp();
+    let load = coracle(&dir).args(["load", "-i"]).arg(busybox_archive()).output().expect("load");
+    assert!(load.status.success(), "{load:?}");
+    let docker = |words: &[&str], stdin: &[u8]| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", "docker"]).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env("DOCKER_HOST", format!("tcp://{tcp}")).env("DOCKER_TLS_VERIFY", "1").env("DOCKER_CERT_PATH", &dir);
+        command.env("DOCKER_API_VERSION", "1.24").env("DOCKER_CONFIG", dir.join("config")).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("run docker");
+        let mut input = child.stdin.take().expect("piped");
+        let stdin = stdin.to_vec();
+        let typing = std::thread::spawn(move || input.write_all(&stdin));
+        let output = child.wait_with_output().expect("docker");
+        let _ = typing.join();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    // Both ways at once, and the end of the input comes through by itself.
+    let much: Vec<u8> = (0..2_000_000u32).map(|i| (i % 251) as u8).collect();
+    assert!(docker(&["run", "-i", "--rm", "--network", "none", "busybox", "cat"], &much) == much);
+    docker(&["run", "-d", "--name", "here", "--network", "none", "busybox", "sleep", "1000"], b"");
+    assert_eq!(docker(&["exec", "-i", "here", "wc", "-c"], b"12345"), b"5\n");
+    assert_eq!(docker(&["ps", "--format", "{{.Names}}"], b""), b"here\n");
+    docker(&["rm", "-f", "here"], b"");
+    let python = Command::new("timeout")
+        .args(["60", "python3", "-c", PYTHON])
+        .env_remove("REQUESTS_CA_BUNDLE")
+        .env_remove("CURL_CA_BUNDLE")
+        .arg(&dir)
+        .arg(&tcp)
+        .output()
+        .expect("python3");
+    assert_eq!(String::from_utf8_lossy(&python.stdout), "done\n", "{}", String::from_utf8_lossy(&python.stderr));
+    drop(served);
+    fs::remove_dir_all(&dir).expect("remove");
+}
+
+// attack: 138 wall log-without-secrets
+#[test]
+fn requests_are_logged_with_who_asks_and_without_secrets() {
+    let dir = temp_dir();
+    let served = Served::start(&dir, &["--log-requests"], |_| {});
+    let args = "buildargs=%7B%22TOKEN%22%3A%22pl4nted%22%7D";
+    let answer = served.ask("POST", &format!("/v1.24/build?{args}"));
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    let line = format!("coracle: POST /v1.24/build by pid {} uid 0 gid 0\n", std::process::id());
+    wait_for("the line", || served.said.lock().contains("POST /v1.24/build"));
+    let said = served.said.lock().clone();
+    drop(served);
+    fs::remove_dir_all(&dir).expect("remove");
+    assert!(!said.contains("pl4nted"), "{said}");
+    assert!(said.contains(&line), "{said}");
+}
+
+/// Loads the busybox image as `name`, with a changed configuration.
+fn load_changed(root: &Root, name: &str, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut files = archive::files(&fs::read(busybox_archive()).expect("the archive"));
+    let mut manifest: serde_json::Value = serde_json::from_slice(&files["manifest.json"]).expect("JSON");
+    let old = manifest[0]["Config"].as_str().expect("a name").to_owned();
+    let mut config: serde_json::Value = serde_json::from_slice(&files.remove(&old).expect("the file")).expect("JSON");
+    change(&mut config["config"]);
+    let text = config.to_string();
+    let new = format!("{}.json", archive::sha256(text.as_bytes()));
+    manifest[0]["Config"] = json!(new);
+    manifest[0]["RepoTags"] = json!([name]);
+    files.insert(new, text.into_bytes());
+    files.insert("manifest.json".into(), manifest.to_string().into_bytes());
+    files.remove("repositories");
+    let mut tar = &archive::tar_of(&files)[..];
+    root.engine.image_load(&mut tar, &mut |_| Ok(()), Some(&soon())).expect("load the changed image");
+}
+
+// attack: 155 wall environment-of-images
+#[test]
+fn an_image_s_variables_without_values_get_none_of_the_host_s() {
+    // Cargo sets it for this program; the attack needs it to be there.
+    const THERE: &str = "CARGO_MANIFEST_DIR";
+    let value = std::env::var(THERE).expect("a variable of the host program");
+    let root = Root::empty();
+    load_changed(&root, "hostile:1", |config| {
+        config["Env"] = json!([THERE, "PATH", "=x", "*", "CARGO*", "TWICE=1", "TWICE=2", "LINES=a\nb"]);
+    });
+    let found = root.run(&["/bin/env"], json!({ "Image": "hostile:1" }), b"").ok();
+    assert!(found.contains("TWICE=2\n") && found.contains("LINES=a\nb"), "the image's variables are there: {found}");
+    assert!(!found.contains(THERE) && !found.contains(&value), "{found}");
+    assert!(!found.lines().any(|line| line.starts_with("PATH=") || line.starts_with('=')), "{found}");
+}
+
+// attack: 142
+#[test]
+fn labels_of_an_image_are_text() {
+    let root = Root::empty();
+    let labels = json!({ "com.docker.logger": "binary:///bin/touch?/tmp/x", "io.containerd.runtime": "/bin/sh",
+        "coracle.privileged": "true", "com.engine.log-driver": "none", "com.docker.userns": "host" });
+    load_changed(&root, "labelled:1", |config| config["Labels"] = labels.clone());
+    let id = root.create(
+        "labelled",
+        body(&["grep", "-E", "CapEff|Seccomp:", "/proc/self/status"], json!({ "Image": "labelled:1" })),
+    );
+    let detail = root.inspect(&id);
+    assert_eq!(serde_json::to_value(&detail.config.labels).expect("JSON"), labels);
+    assert_eq!(detail.host_config.log_config.kind, "json-file");
+    assert!(!detail.host_config.privileged);
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let said = root.logs(&id).out();
+    assert!(said.contains("00000000a80425fb") && said.contains("Seccomp:\t2"), "{said}");
+}
+
+// attack: 139 wall specs-of-their-own
+#[test]
+fn containers_made_at_once_have_their_own_variables() {
+    let root = Root::new();
+    let ids: Vec<(usize, String)> = std::thread::scope(|scope| {
+        let make = |number: usize| {
+            let own = json!({ "Env": [format!("OWN=value-{number}"), format!("ONLY_{number}=1")] });
+            root.create(&format!("own-{number}"), body(&["env"], own))
+        };
+        let threads: Vec<_> = (0..100).map(|number| (number, scope.spawn(move || make(number)))).collect();
+        threads.into_iter().map(|(number, thread)| (number, thread.join().expect("a container"))).collect()
+    });
+    for (number, id) in &ids {
+        let env = root.inspect(id).config.env.unwrap_or_default();
+        let own: Vec<_> = env.iter().filter(|entry| entry.starts_with("OWN=") || entry.starts_with("ONLY_")).collect();
+        assert_eq!(own, [&format!("OWN=value-{number}"), &format!("ONLY_{number}=1")]);
+    }
+    for (number, id) in ids.iter().step_by(10) {
+        root.start(id);
+        assert_eq!(root.wait(id), 0);
+        let said = root.logs(id).out();
+        assert!(said.contains(&format!("OWN=value-{number}\n")) && said.matches("ONLY_").count() == 1, "{said}");
+    }
+}
+
+// attack: 134 wall lists-checked
+#[test]
+fn extreme_numbers_are_answered() {
+    const LISTS: [&str; 4] = ["9223372036854775806", "0-9223372036854775806", "0-4294967295", "0-99999,4294967295"];
+    let root = Root::new();
+    for field in ["CpusetCpus", "CpusetMems"] {
+        for list in LISTS {
+            let error = root.try_create("", body(&["true"], host(json!({ field: list })))).expect_err("refused");
+            assert_eq!(error.kind(), coracle::ErrorKind::Invalid, "{field} {list}: {error}");
+        }
+    }
+    for field in [
+        "Memory",
+        "MemorySwap",
+        "MemoryReservation",
+        "NanoCpus",
+        "CpuShares",
+        "CpuPeriod",
+        "CpuQuota",
+        "PidsLimit",
+        "ShmSize",
+        "BlkioWeight",
+    ] {
+        for number in [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, i64::MAX - 1, i64::MAX] {
+            // Some are numbers that the field cannot hold: documents with them are refused as they are read.
+            let asked = body(&["true"], host(json!({ field: number })));
+            let Ok(asked) = serde_json::from_value(asked) else { continue };
+            drop(root.engine.container_create(None, &asked));
+        }
+    }
+    assert_eq!(root.sh("echo fine").ok(), "fine");
+}
+
+// What `deny.toml` says, held without its program, which takes longer to build than the project.
+// attack: 148
+#[test]
+fn crates_are_those_that_deny_toml_allows() {
+    let rules = fs::read_to_string(project().join("deny.toml")).expect("deny.toml");
+    let words = |line: &str| line.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let line = |start: &str| rules.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start}"));
+    let allowed = words(line("allow = "));
+    let excepted = words(line("exceptions = "));
+    let banned: Vec<_> =
+        rules.lines().filter(|line| line.trim().starts_with("{ name")).map(|line| words(line)[0].clone()).collect();
+    assert!(allowed.len() > 3 && excepted.len() == 2 && banned.len() > 1, "deny.toml is written in another way");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let made = Command::new(cargo)
+        .args(["metadata", "--offline", "--locked", "--format-version", "1"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(project())
+        .output();
+    let made = made.expect("run cargo metadata");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    let packages = found["packages"].as_array().expect("packages");
+    assert!(packages.len() > 50, "{} packages", packages.len());
+    let mut wrong = Vec::new();
+    for package in packages {
+        let text = |field: &str| package[field].as_str().unwrap_or_default();
+        let (name, license, source) = (text("name"), text("license"), text("source"));
+        if banned.iter().any(|banned| banned == name) {
+            wrong.push(format!("{name} is banned"));
+        }
+        if !source.is_empty() && source != "registry+https://github.com/rust-lang/crates.io-index" {
+            wrong.push(format!("{name} comes from {source}"));
+        }
+        // All that AND joins, and of what OR joins at least one.
+        let fits = |one: &str| {
+            let one = one.trim_matches(['(', ')', ' ']);
+            allowed.iter().any(|allowed| allowed == one) || (excepted[0] == name && excepted[1] == one)
+        };
+        let spelled = license.replace('/', " OR ");
+        if !spelled.split(" AND ").all(|part| part.split(" OR ").any(fits)) {
+            wrong.push(format!("{name} has the license {license:?}"));
+        }
+    }
+    // Versions with published defects: the first one without them.
+    for (name, fixed) in
+        [("crossbeam-channel", (0, 5, 15)), ("nix", (0, 23, 1)), ("tar", (0, 4, 45)), ("tiny_http", (0, 8, 0))]
+    {
+        for package in packages.iter().filter(|package| package["name"] == name) {
+            let version = package["version"].as_str().unwrap_or_default();
+            let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().unwrap_or(0));
+            let mut next = || parts.next().unwrap_or(0);
+            if (next(), next(), next()) < fixed {
+                wrong.push(format!("{name} {version} has a published defect"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) trait Door {
     /// Notes that the connection now answers (or waits for) a request; false: it must close.
     fn busy(&self, busy: bool) -> bool;
+    /// Notes what is asked.
+    fn asked(&self, method: &str, target: &str);
     /// Why requests with these fields are not served here, if they are not.
     fn objection(&self, headers: &Headers) -> Option<&'static str>;
 }
@@ -86,6 +88,7 @@ impl<'a> Connection<'a> {
     }
 
     fn answer(&self, head: Head) -> Next {
+        self.door.asked(&head.method, &head.target);
         if let Some(objection) = self.door.objection(&head.headers) {
             return self.refuse(&Bad { status: 403, reason: objection });
         }

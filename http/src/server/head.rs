@@ -4,6 +4,7 @@
 //! that end in a bare LF.
 
 use crate::message::Headers;
+use coracle::walls::Wall;
 
 /// Bounds of a request's head.
 pub(super) const MAX_FIELDS: usize = 100;
@@ -114,6 +115,7 @@ fn framing(headers: &Headers, old: bool) -> Result<Framing, Bad> {
     let lengths: Vec<&str> = headers.all("content-length").collect();
     let codings: Vec<&str> = headers.all("transfer-encoding").collect();
     match (lengths.as_slice(), codings.as_slice()) {
+        ([length, ..], _) if !Wall::StrictFraming.stands() => length_of(length).map(Framing::Length),
         ([], []) => Ok(Framing::Length(0)),
         ([length], []) => length_of(length).map(Framing::Length),
         ([], [coding]) if !old && coding.trim().eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),

@@ -1,5 +1,7 @@
 //! Where a server listens: addresses, and sockets bound so that nobody gets in who may not.
 
+use super::Peer;
+use coracle::walls::Wall;
 use coracle::{Error, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -56,19 +58,20 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Binds; `anywhere`: TCP addresses that other machines reach are allowed too.
-    pub(super) fn bind(address: &Address, anywhere: bool) -> Result<Listener> {
+    /// Binds; `tcp`: who connects over TCP is known, or need not be.
+    pub(super) fn bind(address: &Address, tcp: bool) -> Result<Listener> {
         match address {
             Address::Unix(path) => bind_unix(path),
-            Address::Tcp(address) if address.ip().is_loopback() || anywhere => {
+            Address::Tcp(address) if tcp => {
                 let failed = |e: &std::io::Error| Error::io(format_args!("listen on tcp://{address}"), e);
                 let socket = TcpListener::bind(address).map_err(|e| failed(&e))?;
                 socket.set_nonblocking(true).map_err(|e| failed(&e))?;
                 Ok(Listener::Tcp(socket))
             }
             Address::Tcp(address) => Err(Error::invalid(format!(
-                "tcp://{address}: other machines could reach this address, and whoever reaches the engine is root here; \
-                 only loopback addresses are served unless the insecure option is set"
+                "tcp://{address}: whoever reaches the engine is root here, and over TCP, loopback too, nothing says who \
+                 that is: serve it with TLS to clients with certificates (--tlsverify with --tlscacert, --tlscert and \
+                 --tlskey), or without any check (--insecure-tcp)"
             ))),
         }
     }
@@ -83,21 +86,21 @@ impl Listener {
     }
 
     /// Accepts one connection, if one waits.
-    pub(super) fn accept(&self) -> std::io::Result<OwnedFd> {
+    pub(super) fn accept(&self) -> std::io::Result<(OwnedFd, Peer)> {
         match self {
-            Listener::Unix { socket, .. } => socket.accept().map(|(stream, _)| stream.into()),
-            Listener::Tcp(socket) => {
+            Listener::Unix { socket, .. } => {
                 let (stream, _) = socket.accept()?;
+                let peer = Peer::of(&stream);
+                Ok((stream.into(), peer))
+            }
+            Listener::Tcp(socket) => {
+                let (stream, address) = socket.accept()?;
                 // Frames are small and wanted at once. A socket that refuses is served all the same.
                 let _ = stream.set_nodelay(true);
                 let _ = nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::KeepAlive, &true);
-                Ok(stream.into())
+                Ok((stream.into(), Peer::Tcp(address)))
             }
         }
-    }
-
-    pub(super) fn is_tcp(&self) -> bool {
-        matches!(self, Listener::Tcp(_))
     }
 }
 
@@ -138,7 +141,8 @@ fn bind_unix(path: &Path) -> Result<Listener> {
     file.set_permissions(Permissions::from_mode(MODE)).map_err(io)?;
     let fd = OwnedFd::from(file);
     bind(fd.as_raw_fd(), &UnixAddr::new(path).map_err(os)?).map_err(os)?;
-    fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(io)?;
+    let mode = if Wall::SocketMode.stands() { MODE } else { 0o666 };
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io)?;
     let meta = fs::symlink_metadata(path).map_err(io)?;
     listen(&fd, Backlog::MAXCONN).map_err(os)?;
     drop(lock);

@@ -7,20 +7,32 @@ mod head;
 mod inbound;
 mod listen;
 mod outbound;
+mod peer;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use listen::Address;
+pub use peer::{Asked, Credentials, Peer, RequestLog};
+#[cfg(feature = "tls")]
+pub use tls::Tls;
+
+/// TLS is not in this build: see the feature `tls`.
+#[cfg(not(feature = "tls"))]
+#[derive(Debug, Clone)]
+pub enum Tls {}
 
 use crate::router::Router;
 use crate::socket::{Socket, wait_many};
 use crate::{lock, message::Response};
 use connection::{Connection, Door};
+use coracle::walls::Wall;
 use coracle::{Error, Result};
 use listen::Listener;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use outbound::Manner;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -40,6 +52,10 @@ pub struct Limits {
     pub body_silence: Duration,
     /// Time that an answer which is no stream may take to go out.
     pub answer_time: Duration,
+    /// TLS handshakes at the same time. Above it the oldest one is broken off: a client needs a moment for its own.
+    pub handshakes: usize,
+    /// Time that a TLS handshake may take.
+    pub handshake_time: Duration,
     /// Bytes of a body that nobody asked for which are read away to keep the connection.
     pub drain_bytes: usize,
 }
@@ -53,6 +69,8 @@ impl Default for Limits {
             idle_time: Duration::from_secs(300),
             body_silence: Duration::from_secs(60),
             answer_time: Duration::from_secs(60),
+            handshakes: 64,
+            handshake_time: Duration::from_secs(10),
             drain_bytes: 256 << 10,
         }
     }
@@ -63,9 +81,13 @@ impl Default for Limits {
 pub struct ServerOptions {
     /// Bounds.
     pub limits: Limits,
-    /// Serve TCP addresses that other machines reach. Nothing authenticates them, and whoever reaches the engine is root
-    /// on this machine.
+    /// Serve TCP without TLS, also on loopback. Nothing authenticates who connects (every user and, with the host's
+    /// network, every container of this machine reaches its loopback), and whoever reaches the engine is root here.
     pub insecure_tcp: bool,
+    /// Serve TCP with TLS.
+    pub tls: Option<Tls>,
+    /// Is told of each request, before it is answered.
+    pub log: Option<RequestLog>,
     /// Names that requests over TCP may give as `Host`, besides IP addresses and `localhost`. Others are refused, so that
     /// no web page can reach the engine by a name that it points here.
     pub host_names: Vec<String>,
@@ -93,6 +115,8 @@ struct Shared {
 struct Open {
     next: u64,
     connections: HashMap<u64, Seen>,
+    /// Those that still prove who they are, the oldest first.
+    handshakes: BTreeMap<u64, Arc<Socket>>,
     over: bool,
 }
 
@@ -106,13 +130,14 @@ struct Seen {
 impl Server {
     /// Binds every address. A Unix socket is made with mode 0660; one that a dead server left is replaced.
     ///
-    /// Errors: a server listens there already, an address that is not loopback, a port in use.
+    /// Errors: a server listens there already, a TCP address with neither TLS nor the option that does without, a port in
+    /// use.
     pub fn bind(router: Router, addresses: &[Address], options: ServerOptions) -> Result<Server> {
         if addresses.is_empty() {
             return Err(Error::invalid("a server needs an address"));
         }
-        let anywhere = options.insecure_tcp;
-        let listeners = addresses.iter().map(|a| Listener::bind(a, anywhere)).collect::<Result<_>>()?;
+        let tcp = options.tls.is_some() || options.insecure_tcp || !Wall::TcpAuthenticated.stands();
+        let listeners = addresses.iter().map(|a| Listener::bind(a, tcp)).collect::<Result<_>>()?;
         let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(|errno| Error::os("make an eventfd", errno as i32))?;
         let shared = Shared { router, options, wake, open: Mutex::default(), fewer: Condvar::new() };
@@ -151,7 +176,7 @@ impl Server {
 
     fn accept(&self, listener: &Listener) {
         match listener.accept() {
-            Ok(socket) => self.shared.serve(socket, listener.is_tcp()),
+            Ok((socket, peer)) => self.shared.serve(socket, peer),
             // Nothing can be accepted until something is closed; the waiting connection stays in the queue.
             Err(error) if exhausted(&error) => std::thread::sleep(PAUSE),
             // Nobody waits any more, or the client gave up: the next wait tells.
@@ -170,17 +195,25 @@ fn exhausted(error: &std::io::Error) -> bool {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Shared {
-    fn serve(self: &Arc<Shared>, socket: OwnedFd, tcp: bool) {
+    fn serve(self: &Arc<Shared>, socket: OwnedFd, peer: Peer) {
         let socket = Arc::new(Socket::new(socket));
+        let tls = self.options.tls.clone().filter(|_| matches!(peer, Peer::Tcp(_)));
         let Some(key) = self.admit(&socket) else {
-            refuse(&socket);
+            // Who speaks TLS does not read what is said without.
+            if tls.is_none() {
+                refuse(&socket);
+            }
             return;
         };
+        if tls.is_some() {
+            self.begin_handshake(key, &socket);
+        }
         let (shared, served) = (self.clone(), socket.clone());
         let thread = crate::thread::spawn("coracle-http", move || {
-            let _entry = Entry { shared: shared.clone(), key };
-            let door = ServerDoor { shared: shared.clone(), key, tcp };
-            Connection::new(shared.router.clone(), served, &shared.options.limits, &door).run();
+            let entry = Arc::new(Entry { shared: shared.clone(), key });
+            let door = ServerDoor { shared: shared.clone(), key, peer, tls: tls.is_some() };
+            let Some(plain) = shared.deciphered(tls, served, &entry) else { return };
+            Connection::new(shared.router.clone(), plain, &shared.options.limits, &door).run();
         });
         if thread.is_err() {
             self.forget(key);
@@ -201,8 +234,44 @@ impl Shared {
         Some(key)
     }
 
+    /// Enters a handshake, and breaks the oldest one off where there are too many: clients that never end theirs keep
+    /// nobody out.
+    fn begin_handshake(&self, key: u64, socket: &Arc<Socket>) {
+        let mut open = lock(&self.open);
+        open.handshakes.insert(key, socket.clone());
+        if open.handshakes.len() > self.options.limits.handshakes
+            && Wall::Handshakes.stands()
+            && let Some((_, oldest)) = open.handshakes.pop_first()
+        {
+            oldest.cut();
+        }
+    }
+
+    /// What HTTP is spoken to. None: the client could not prove who it is.
+    #[cfg(feature = "tls")]
+    fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, entry: &Arc<Entry>) -> Option<Arc<Socket>> {
+        let Some(tls) = tls else { return Some(socket) };
+        let limits = &self.options.limits;
+        let bound = if Wall::Handshakes.stands() { limits.handshake_time } else { limits.handshake_time * 1000 };
+        let tunnel = tls.handshake(&socket, Instant::now() + bound);
+        lock(&self.open).handshakes.remove(&entry.key);
+        let plain = tunnel.and_then(|tunnel| tunnel.open(entry.clone(), limits.answer_time));
+        plain.ok().map(|plain| Arc::new(Socket::new(plain)))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, _: &Arc<Entry>) -> Option<Arc<Socket>> {
+        match tls {
+            None => Some(socket),
+            Some(never) => match never {},
+        }
+    }
+
     fn forget(&self, key: u64) {
-        lock(&self.open).connections.remove(&key);
+        let mut open = lock(&self.open);
+        open.connections.remove(&key);
+        open.handshakes.remove(&key);
+        drop(open);
         self.fewer.notify_all();
     }
 }
@@ -222,7 +291,9 @@ impl Drop for Entry {
 struct ServerDoor {
     shared: Arc<Shared>,
     key: u64,
-    tcp: bool,
+    peer: Peer,
+    /// The client is known by its certificate.
+    tls: bool,
 }
 
 impl Door for ServerDoor {
@@ -237,11 +308,23 @@ impl Door for ServerDoor {
         }
         true
     }
+    fn asked(&self, method: &str, target: &str) {
+        if let Some(log) = &self.shared.options.log {
+            // A query may hold secrets (arguments of builds).
+            let path = match Wall::LogWithoutSecrets.stands() {
+                true => target.split(['?', '#']).next().unwrap_or_default(),
+                false => target,
+            };
+            log.told(&Asked { method, path, peer: &self.peer, tls: self.tls });
+        }
+    }
     fn objection(&self, headers: &crate::message::Headers) -> Option<&'static str> {
-        if !self.tcp {
+        if matches!(self.peer, Peer::Unix(_)) {
             return None;
         }
-        let named = headers.get("host").is_none_or(|host| allowed_host(host, &self.shared.options.host_names));
+        // Where TLS proves the name, nobody else's name leads here.
+        let named =
+            self.tls || headers.get("host").is_none_or(|host| allowed_host(host, &self.shared.options.host_names));
         if !named {
             return Some("the Host header names a host that is not served");
         }
@@ -307,6 +390,7 @@ pub(crate) fn serve_private(router: Router, socket: OwnedFd) {
         fn busy(&self, _: bool) -> bool {
             true
         }
+        fn asked(&self, _: &str, _: &str) {}
         fn objection(&self, _: &crate::message::Headers) -> Option<&'static str> {
             None
         }

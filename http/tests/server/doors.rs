@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
+// attack: 131 wall socket-mode
 #[test]
 fn the_socket_is_for_its_group() {
     let server = serve();
@@ -35,14 +36,15 @@ fn a_dead_socket_is_replaced_a_live_one_is_not() {
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
 }
 
+// attack: 145, R10 wall tcp-authenticated
 #[test]
-fn the_open_net_is_refused() {
+fn tcp_without_tls_is_refused_unless_asked_for() {
     let scratch = Scratch::new();
     let router = Router::new(engine(&scratch));
-    for address in ["tcp://0.0.0.0:0", "tcp://[::]:0"] {
+    for address in ["tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://127.0.0.1:0"] {
         let error = Server::bind(router.clone(), &[address.parse().unwrap()], Default::default()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.message().contains("loopback"), "{error}");
+        assert!(error.message().contains("--tlsverify") && error.message().contains("--insecure-tcp"), "{error}");
     }
 }
 

@@ -15,6 +15,8 @@ fn status(server: &crate::support::Running, request: &[u8]) -> u16 {
     if all.is_empty() { 0 } else { Answer::parse(&all).status }
 }
 
+// attack: 143 wall strict-framing
+// attack: 144
 #[test]
 fn ambiguous_and_malformed_requests_are_refused_and_closed() {
     let server = serve();

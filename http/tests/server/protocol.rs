@@ -150,7 +150,11 @@ fn slow_heads_and_silence_end() {
 
 #[test]
 fn tcp_on_loopback_serves_only_programs() {
-    let server = serve_with(RouterOptions::default(), ServerOptions::default(), &["tcp://127.0.0.1:0"]);
+    let server = serve_with(
+        RouterOptions::default(),
+        ServerOptions { insecure_tcp: true, ..ServerOptions::default() },
+        &["tcp://127.0.0.1:0"],
+    );
     let address = server.addresses[1].to_string();
     let ask = |fields: &str| {
         let mut client = TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();

@@ -1,0 +1,81 @@
+//! Who asks, and telling it to whoever wants a log.
+
+use nix::sys::socket::{getsockopt, sockopt};
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// The other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine, as the kernel knew it when it connected. Absent: the kernel does not say.
+    Unix(Option<Credentials>),
+    /// An address.
+    Tcp(SocketAddr),
+}
+
+/// A process and its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// Its number; 0: it is not of this PID namespace.
+    pub pid: i32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+impl Peer {
+    pub(super) fn of(stream: &UnixStream) -> Peer {
+        let known = getsockopt(stream, sockopt::PeerCredentials).ok();
+        Peer::Unix(known.map(|them| Credentials { pid: them.pid(), uid: them.uid(), gid: them.gid() }))
+    }
+}
+
+/// A request, as it is logged.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The method, as sent.
+    pub method: &'a str,
+    /// The path without its query, which may hold secrets.
+    pub path: &'a str,
+    /// Who asked.
+    pub peer: &'a Peer,
+    /// The client is known by its certificate.
+    pub tls: bool,
+}
+
+/// `GET /info by pid 12 uid 0 gid 0`, without control characters.
+impl fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path: String = self.path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        write!(f, "{} {path} by ", self.method)?;
+        match self.peer {
+            Peer::Unix(Some(Credentials { pid, uid, gid })) => write!(f, "pid {pid} uid {uid} gid {gid}"),
+            Peer::Unix(None) => write!(f, "a process of this machine"),
+            Peer::Tcp(address) if self.tls => write!(f, "{address} (TLS)"),
+            Peer::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// What is told of each request. It is called on the connection's thread.
+#[derive(Clone)]
+pub struct RequestLog(Arc<dyn Fn(&Asked<'_>) + Send + Sync>);
+
+impl RequestLog {
+    /// Calls `tell` with each request.
+    pub fn new(tell: impl Fn(&Asked<'_>) + Send + Sync + 'static) -> RequestLog {
+        RequestLog(Arc::new(tell))
+    }
+    pub(super) fn told(&self, asked: &Asked<'_>) {
+        (self.0)(asked);
+    }
+}
+
+impl fmt::Debug for RequestLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestLog")
+    }
+}
