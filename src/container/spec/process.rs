@@ -25,10 +25,23 @@ pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<
             (Some(at), Some(_)) => env[at].clone_from(entry),
             (None, Some(_)) => env.push(entry.clone()),
             (Some(at), None) => drop(env.remove(at)),
-            (None, None) => {}
+            (None, None) => {
+                if let Some(value) = of_the_host(entry) {
+                    env.push(format!("{entry}={value}"));
+                }
+            }
         }
     }
     env
+}
+
+/// What no image is told: the value of a variable of the host program.
+fn of_the_host(_name: &str) -> Option<String> {
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::EnvironmentOfImages.stands() {
+        return std::env::var(_name).ok();
+    }
+    None
 }
 
 /// The container's host name: of its UTS namespace, `/etc/hostname` and `HOSTNAME`.
