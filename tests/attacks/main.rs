@@ -17,6 +17,7 @@ mod copies;
 mod entry;
 mod hostile;
 mod doors;
+mod hostile;
 #[allow(dead_code)]
 mod images;
 #[cfg(target_arch = "x86_64")]
