@@ -591,7 +591,7 @@ fn extreme_numbers_are_answered() {
             drop(root.engine.container_create(None, &asked));
         }
     }
-    assert_eq!(root.sh("echo fine").ok(), "fine");
+    root.engine.info().expect("the engine goes on");
 }
 
 // What `deny.toml` says, held without its program, which takes longer to build than the project.
