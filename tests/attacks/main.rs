@@ -14,9 +14,8 @@ mod archives;
 mod builds;
 mod canary;
 mod copies;
-mod entry;
-mod hostile;
 mod doors;
+mod entry;
 mod hostile;
 #[allow(dead_code)]
 mod images;
