@@ -265,25 +265,31 @@ fn host_devices(dir: &Path, inside: &str, nodes: &mut Vec<DeviceNode>) -> io::Re
     walk(dir, inside, &skip, nodes)
 }
 
-/// Adds the devices below `dir` in the order of their names, following no link. What vanishes meanwhile is left out.
+/// Adds the devices below `dir` in the order of their names, following no link. What vanishes meanwhile is left out. Whoever
+/// may write below `/dev/shm` decides how deep the directories are, so no call is made for each level.
 fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<DeviceNode>) -> io::Result<()> {
-    let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    entries.sort_by_key(|entry| entry.file_name());
-    for entry in entries {
-        let path = entry.path();
-        let (Ok(found), Ok(name)) = (fs::symlink_metadata(&path), entry.file_name().into_string()) else { continue };
+    let mut left = entries_of(dir, inside)?;
+    while let Some((path, inside)) = left.pop() {
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
         if skip(&path) {
             continue;
         }
-        let inside = clean(&format!("{inside}/{name}"));
         if found.is_dir() {
             // A directory that cannot be read (a mount that went away) hides its devices, not the others.
-            let _ = walk(&path, &inside, skip, nodes);
+            left.extend(entries_of(&path, &inside).unwrap_or_default());
         } else {
             nodes.extend(node_of(&found, inside));
         }
     }
     Ok(())
+}
+
+/// What is in a directory, the last name first, each with its path in the container.
+fn entries_of(dir: &Path, inside: &str) -> io::Result<Vec<(PathBuf, String)>> {
+    let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
+    let named = entries.into_iter().filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)));
+    Ok(named.map(|(path, name)| (path, clean(&format!("{inside}/{name}")))).collect())
 }
 
 fn node_of(found: &Metadata, path: String) -> Option<DeviceNode> {

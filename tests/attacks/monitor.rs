@@ -47,7 +47,7 @@ fn bytes_of_a_container_are_read_by_a_process_without_rights() {
     // Its root is the directory of all that runs; of the engine's files it holds the log, and two for reading.
     assert_eq!(std::fs::read_link(format!("/proc/{worker}/root")).expect("its root"), root.dir.join("run"));
     for file in open_files(worker).iter().filter(|file| file.starts_with(&root.dir)) {
-        let known = [log.clone(), root.dir.join("run/states"), root.dir.join("run/alive")];
+        let known = [log.clone(), root.dir.join("run/states"), root.dir.join("root/alive")];
         assert!(known.contains(file) || file.is_dir(), "it holds {}", file.display());
     }
     for name in std::fs::read_dir(format!("/proc/{worker}/fdinfo")).expect("its descriptors").flatten() {

@@ -153,8 +153,8 @@ impl Carrier {
 
     /// Does all that can be done without waiting, and waits for more. False: all is said.
     fn turn(&mut self) -> io::Result<bool> {
-        self.to_near()?;
-        self.to_client()?;
+        self.write_near()?;
+        self.write_client()?;
         if self.client_told && self.client_said_all {
             return Ok(false);
         }
@@ -171,17 +171,17 @@ impl Carrier {
         let ready = wait_many(&set, self.until)?;
         let (client, near) = (ready[0], ready.get(1).copied().unwrap_or(PollFlags::empty()));
         if client.intersects(PollFlags::POLLIN) && of_client.contains(PollFlags::POLLIN) {
-            self.from_client()?;
+            self.read_client()?;
         } else if client.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         if !near.is_empty() && of_near.contains(PollFlags::POLLIN) {
-            self.from_near()?;
+            self.read_near()?;
         }
         Ok(true)
     }
 
-    fn from_client(&mut self) -> io::Result<()> {
+    fn read_client(&mut self) -> io::Result<()> {
         match self.tls.read_tls(&mut Wire(self.client.as_fd())) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
@@ -194,7 +194,7 @@ impl Carrier {
     }
 
     /// Passes on what was deciphered, and the end of it.
-    fn to_near(&mut self) -> io::Result<()> {
+    fn write_near(&mut self) -> io::Result<()> {
         loop {
             while !self.plain.is_empty() {
                 match send_now(self.near.as_fd(), &self.plain, false) {
@@ -223,7 +223,7 @@ impl Carrier {
         Ok(())
     }
 
-    fn from_near(&mut self) -> io::Result<()> {
+    fn read_near(&mut self) -> io::Result<()> {
         let mut piece = [0; PIECE];
         match recv_now(self.near.as_fd(), &mut piece) {
             Ok(0) => {
@@ -239,7 +239,7 @@ impl Carrier {
     }
 
     /// Sends what was enciphered, and the end of it.
-    fn to_client(&mut self) -> io::Result<()> {
+    fn write_client(&mut self) -> io::Result<()> {
         flush(&mut self.tls, &mut Wire(self.client.as_fd()))?;
         if self.near_said_all && !self.client_told && !self.tls.wants_write() {
             self.client_told = true;
