@@ -26,7 +26,7 @@ fn machine() {
     let dir = std::path::PathBuf::from(dir);
     let disk = dir.join("root");
     std::fs::create_dir(&disk).expect("a directory");
-    mount(Some("disk"), &disk, Some("tmpfs"), MsFlags::empty(), Some("size=24m")).expect("mount a small disk");
+    mount(Some("disk"), &disk, Some("tmpfs"), MsFlags::empty(), Some("size=24m,mode=700")).expect("mount a small disk");
     {
         let mut options = options_at(&dir);
         options.durability = Durability::Full;

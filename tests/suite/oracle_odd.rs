@@ -25,14 +25,22 @@ fn answer(socket: &Path, method: &str, path: &str, body: &[u8]) -> Value {
     Value::Array(words.into_iter().map(plain).collect())
 }
 
-/// With `ID` for every 64 hexadecimal digits.
+/// With `ID` for every 64 hexadecimal digits, also where the engine's 12 stand before them (a control group's name).
 fn without_ids(text: &str) -> String {
+    const ENGINE: usize = 12;
     let mut out = String::new();
     let mut rest = text;
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count();
         match digits {
-            64.. => out.push_str("ID"),
+            64.. => {
+                let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let before = out.strip_suffix('-').and_then(|out| out.get(out.len().checked_sub(ENGINE)?..));
+                if before.is_some_and(is_hex) {
+                    out.truncate(out.len() - ENGINE - 1);
+                }
+                out.push_str("ID");
+            }
             _ => out.push_str(&rest[..digits]),
         }
         let next = rest[digits..].chars().next();

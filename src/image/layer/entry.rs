@@ -152,7 +152,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
                 left -= n as u64;
             }
         }
-        self.padding(entry.padding)
+        self.padding(entry.padding).map(drop)
     }
 
     /// Hands the content of a file without holes to `take` as a stream, and passes over what was left of it. No recorder is
@@ -164,24 +164,27 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         if content.limit() > 0 {
             return Err(truncated().context(entry.shown()));
         }
-        self.padding(entry.padding)?;
-        Ok(taken)
+        // An archive of images was cut short there: nobody leaves the padding out of one.
+        match self.padding(entry.padding)? {
+            0 => Ok(taken),
+            _ => Err(truncated().context(entry.shown())),
+        }
     }
 
     /// Reads what fills the last block of a content. It may be missing at the end of the stream: the docker command leaves
-    /// it out where it adds a build file to a context.
-    fn padding(&mut self, mut left: usize) -> Result<()> {
+    /// it out where it adds a build file to a context. Answers how many bytes are missing.
+    fn padding(&mut self, mut left: usize) -> Result<usize> {
         while left > 0 {
             let have = self.input.fill_buf()?;
             let n = have.len().min(left);
             if n == 0 {
-                return Ok(());
+                return Ok(left);
             }
             self.recorder.literal(&have[..n])?;
             self.input.consume(n);
             left -= n;
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Reads what stands after the last entry to the end of the stream.
