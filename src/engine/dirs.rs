@@ -9,9 +9,9 @@ use crate::store::identity::{self, Ask, Claim};
 use crate::store::states::boot_id;
 use crate::walls::Wall;
 use sha2::{Digest, Sha256};
-use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What tells that a directory is an engine root: the first file that any version makes in it.
@@ -25,7 +25,7 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
     if !options.create && !options.root.exists() {
         return Err(none());
     }
-    let root = made(&options.root)?;
+    let root = identity::made(&options.root)?;
     let failed = |e: &std::io::Error| Error::io(format_args!("read directory {}", root.display()), e);
     let mut strange = None;
     for entry in std::fs::read_dir(&root).map_err(|e| failed(&e))? {
@@ -65,12 +65,6 @@ pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
 
 fn name_of(root: &Path) -> String {
     crate::hex::encode(&Sha256::digest(root.as_os_str().as_bytes())[..8])
-}
-
-fn made(path: &Path) -> Result<PathBuf> {
-    let failed = |e: &std::io::Error| Error::io(format_args!("make directory {}", path.display()), e);
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|e| failed(&e))?;
-    path.canonicalize().map_err(|e| failed(&e))
 }
 
 /// Takes from others what they may do, beyond `widest`, with a directory that was made by somebody else (a package,

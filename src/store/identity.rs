@@ -13,11 +13,12 @@
 //! Whether a root is in use is a matter of locks, as everywhere: every engine holds a shared lock on `root/identity` as
 //! long as it is open, and every monitor one on `root/alive`.
 
+use super::states::open;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::{self, Contended};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -273,21 +274,11 @@ fn register(me: &User) {
     let _ = open(&path).and_then(|file| write(&file, &path, me));
 }
 
-fn made(path: &Path) -> Result<PathBuf> {
+/// A directory by its one true name, made (mode 0700) if missing.
+pub(crate) fn made(path: &Path) -> Result<PathBuf> {
     let failed = |e: &std::io::Error| Error::io(format_args!("make directory {}", path.display()), e);
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|e| failed(&e))?;
     path.canonicalize().map_err(|e| failed(&e))
-}
-
-fn open(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|e| Error::io(format_args!("open {}", path.display()), &e))
 }
 
 fn place(file: &File, path: &Path) -> Result<Place> {

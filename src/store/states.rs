@@ -340,7 +340,8 @@ fn read(file: &File, slot: u32, id: &str) -> Result<Option<State>> {
     Ok(None)
 }
 
-fn open(path: &Path) -> Result<File> {
+/// Opens a file for reading and writing, made (mode 0600) if missing.
+pub(super) fn open(path: &Path) -> Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
