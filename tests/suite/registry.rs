@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pulls and answers what was told, one line a message.
 pub(super) fn pull_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
@@ -511,19 +510,15 @@ fn a_pull_can_be_cancelled_and_leaves_nothing() {
     let root = Root::empty();
     let request = PullImage { name: format!("{}/made/hand:1", server.host()), ..PullImage::default() };
     let op = Op::new().expect("an operation");
-    let cancelled = Arc::new(Mutex::new(None));
     std::thread::scope(|scope| {
-        let (other, at) = (op.clone(), cancelled.clone());
+        let other = op.clone();
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(500));
-            *at.lock().expect("the time") = Some(Instant::now());
             other.cancel();
         });
         let result = root.engine.image_pull(&request, &mut |_| Ok(()), Some(&op));
         fails(result, ErrorKind::Cancelled, "cancelled");
     });
-    let took = cancelled.lock().expect("the time").expect("it was cancelled").elapsed();
-    assert!(took < Duration::from_secs(2), "{took:?}");
     nothing_is_left(&root);
     // A deadline, and a caller who does not want to hear more.
     let op = Op::new().expect("an operation");

@@ -104,7 +104,8 @@ fn a_long_run_resets_the_delay() {
     wait_for("the fifth restart", || root.inspect(&id).restart_count >= 5);
     root.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
     let waits = waits(&root);
-    assert!(waits[2] >= 400 && (100..400).contains(&waits[3]), "{waits:?} ms");
+    // Twice the delay before would be 800 at least, however busy the machine is.
+    assert!(waits[2] >= 400 && (100..800).contains(&waits[3]), "{waits:?} ms");
 }
 
 #[test]
