@@ -42,7 +42,7 @@ mod volume;
 #[doc(hidden)]
 pub use coracle_monitor::walls;
 #[doc(hidden)]
-pub use kernel::socket::unread;
+pub use kernel::socket::{inherited, unread};
 
 pub use build::Context;
 pub use container::Archive;

@@ -1,5 +1,7 @@
 //! The command line: flags as docker's, from a table.
 
+use serde_json::Value;
+
 /// A flag: its names (one letter: short), the word for its value where it takes one, what it does. Or a group of them,
 /// that several commands have.
 pub struct Flag {
@@ -62,7 +64,7 @@ impl Command {
 }
 
 /// A parsed command line.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Parsed {
     values: Vec<(&'static str, String)>,
     /// Whether `--help` was there.
@@ -93,6 +95,35 @@ impl Parsed {
         self.last(key)
             .map(|text| text.parse().map_err(|_| format!("invalid value {text:?} for {}", dashed(key))))
             .transpose()
+    }
+}
+
+impl Parsed {
+    /// Adds what a configuration file says: an object of the command's long flags, with a text, a number, a boolean or a list
+    /// of texts each. Errors: a sentence for the user; no such flag, one that the command line has too, or a wrong value.
+    pub fn add_file(&mut self, command: &Command, members: &serde_json::Map<String, Value>) -> Result<(), String> {
+        let said: Vec<&str> = self.values.iter().map(|(key, _)| *key).collect();
+        let mut more = Vec::new();
+        for (name, value) in members {
+            let flag = find(command, name).filter(|_| name.len() > 1).ok_or(format!("unknown setting {name:?}"))?;
+            if said.contains(&flag.key()) {
+                return Err(format!("{name:?} is on the command line, too: only one of both can be meant"));
+            }
+            let wrong = || format!("invalid value {value} for {name:?}");
+            let texts: Vec<String> = match (value, flag.value) {
+                (Value::Bool(on), None) => vec![on.to_string()],
+                (Value::String(text), Some(_)) => vec![text.clone()],
+                (Value::Number(number), Some(_)) => vec![number.to_string()],
+                (Value::Array(items), Some(_)) => items
+                    .iter()
+                    .map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong))
+                    .collect::<Result<_, _>>()?,
+                _ => return Err(wrong()),
+            };
+            more.extend(texts.into_iter().map(|text| (flag.key(), text)));
+        }
+        self.values.extend(more);
+        Ok(())
     }
 }
 

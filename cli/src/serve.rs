@@ -1,75 +1,111 @@
 //! `serve`: the HTTP API on a socket.
 
+mod activation;
+mod settings;
+
 use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
 use coracle::{Durability, Engine};
 use coracle_http::{Address, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use nix::sys::signal::{SigSet, Signal};
+use settings::Settings;
 use std::time::Duration;
 
-pub const ENTRIES: &[Entry] = &[Entry {
-    command: Command {
-        name: "serve",
-        usage: "-H ADDRESS [FLAGS]",
-        about: "Serve the HTTP API 1.18 to 1.24",
-        flags: &[
-            Flag::value(&["host", "H"], "ADDRESS", "unix:///PATH or tcp://IP:PORT; may be given again"),
-            Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
-            Flag::value(&["run"], "DIR", "directory of what a reboot ends, as before the command"),
-            Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
-            Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
-            Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
-            Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
-            Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
-            Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
-            Flag::switch(&["restart-containers"], "after a reboot, start those whose restart policy asks for it"),
-            Flag::switch(&["tlsverify"], "TCP with TLS, to clients that have a certificate of --tlscacert"),
-            Flag::value(&["tlscacert"], "FILE", "the authorities of clients' certificates (ca.pem)"),
-            Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
-            Flag::value(&["tlskey"], "FILE", "the key of that certificate (server-key.pem)"),
-            Flag::switch(&["insecure-tcp"], "TCP without TLS: whoever reaches the port is root here"),
-            Flag::switch(&["log-requests"], "a line for each request, with who asks, on standard error"),
-            Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
-        ],
-        stops_at_first: false,
-    },
-    run: serve,
-}];
+pub const ENTRIES: &[Entry] = &[Entry { command: COMMAND, run: serve }];
+
+const COMMAND: Command = Command {
+    name: "serve",
+    usage: "[-H ADDRESS] [FLAGS]",
+    about: "Serve the HTTP API 1.18 to 1.24",
+    flags: &[
+        Flag::value(
+            &["host", "H"],
+            "ADDRESS",
+            "unix:///PATH or tcp://IP:PORT; may be given again (default unix:///run/coracle.sock and \
+             unix:///var/run/engine.sock, or the sockets that systemd gives)",
+        ),
+        Flag::value(
+            &["config"],
+            "FILE",
+            "a JSON object of these flags' names (default /etc/coracle/serve.json, if it is there)",
+        ),
+        Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
+        Flag::value(&["run"], "DIR", "directory of what a reboot ends, as before the command"),
+        Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
+        Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
+        Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
+        Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
+        Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
+        Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
+        Flag::switch(
+            &["no-restart-containers"],
+            "after a reboot, start no container, whatever its restart policy says",
+        ),
+        Flag::switch(&["restart-containers"], "the default since restart policies are followed"),
+        Flag::switch(&["tlsverify"], "TCP with TLS, to clients that have a certificate of --tlscacert"),
+        Flag::value(&["tlscacert"], "FILE", "the authorities of clients' certificates (ca.pem)"),
+        Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
+        Flag::value(&["tlskey"], "FILE", "the key of that certificate (server-key.pem)"),
+        Flag::switch(&["insecure-tcp"], "TCP without TLS: whoever reaches the port is root here"),
+        Flag::switch(&["log-requests"], "a line for each request, with who asks, on standard error"),
+        Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
+    ],
+    stops_at_first: false,
+};
 
 /// How long answers under way have when it is told to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-fn serve(globals: &Globals, parsed: &Parsed) -> Outcome {
-    if !parsed.rest.is_empty() {
+/// Where it listens unless it is told: its own name, and the one of the API's specification.
+const SOCKETS: [&str; 2] = ["/run/coracle.sock", "/var/run/engine.sock"];
+
+fn serve(globals: &Globals, words: &Parsed) -> Outcome {
+    if !words.rest.is_empty() {
         return Err(Failure::Usage("serve takes no arguments: use -H ADDRESS".into()));
     }
-    let addresses: Vec<Address> = parsed.all("host").iter().map(|a| a.parse()).collect::<coracle::Result<_>>()?;
-    if addresses.is_empty() {
-        return Err(Failure::Usage("an address is needed: -H unix:///PATH".into()));
+    // Before anything else is opened: they have the first numbers.
+    let sockets = activation::sockets()?;
+    let settings = Settings::read(&COMMAND, words)?;
+    let parsed = settings.now();
+    let mut addresses: Vec<Address> = parsed.all("host").iter().map(|a| a.parse()).collect::<coracle::Result<_>>()?;
+    if addresses.is_empty() && sockets.is_empty() {
+        addresses = SOCKETS.iter().map(|path| Address::Unix(path.into())).collect();
     }
     // Before any thread is started: all of them leave these to the one that waits below.
-    let mut ends = SigSet::empty();
-    ends.add(Signal::SIGINT);
-    ends.add(Signal::SIGTERM);
-    ends.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    signals.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
 
-    let router = Router::with(engine(globals, parsed)?, router_options(parsed));
+    let engine = engine(globals, parsed)?;
+    let router = Router::with(engine.clone(), router_options(parsed));
+    let log = settings.clone();
     let options = ServerOptions {
         insecure_tcp: parsed.has("insecure-tcp"),
         tls: tls(parsed)?,
-        log: parsed.has("log-requests").then(|| RequestLog::new(|asked| complain!("coracle: {asked}"))),
+        log: Some(RequestLog::new(move |asked| {
+            if log.logs_requests() {
+                complain!("coracle: {asked}");
+            }
+        })),
         host_names: parsed.all("allow-host"),
         ..ServerOptions::default()
     };
-    let server = Server::bind(router, &addresses, options)?;
+    let server = Server::bind_and_adopt(router, &addresses, sockets, options)?;
     for address in server.addresses()? {
         complain!("coracle: serving on {address}");
     }
+    activation::tell_ready();
     let handle = server.handle();
     let end = move || {
         // An error here is one of the set itself: it was taken above.
-        let _ = ends.wait();
+        while let Ok(Signal::SIGHUP) = signals.wait() {
+            if let Err(error) = settings.read_again(&engine) {
+                complain!("coracle: the configuration stays as it is: {error}");
+            }
+        }
         handle.shutdown(GRACE);
     };
     let waiter = std::thread::Builder::new().spawn(end).map_err(no_thread)?;
@@ -130,6 +166,7 @@ fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
             return Err(Failure::Usage(format!("invalid value {other:?} for --durability: full, normal or off")));
         }
     };
-    options.restart_containers = parsed.has("restart-containers");
+    options.restart_containers =
+        !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
     crate::opened(options)
 }

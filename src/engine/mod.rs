@@ -25,6 +25,7 @@ use crate::image::Images;
 use crate::model::{AttachStreams, Leftover};
 use crate::store::Db;
 use crate::volume::Volumes;
+use parking_lot::RwLock;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) options: Options,
+    /// The engine's labels: those of the options, until others are read.
+    pub(crate) labels: RwLock<Vec<String>>,
     /// Where every change of the root is told.
     pub(crate) journal: Arc<Journal>,
     pub(crate) images: Arc<Images>,
@@ -77,6 +80,7 @@ impl Engine {
         let shared = (images.clone(), journal.clone(), volumes.clone());
         let containers = Containers::open(root, claim, options.clone(), db, shared.0, shared.1, shared.2)?;
         Ok(Engine(Arc::new(Inner {
+            labels: RwLock::new(options.labels.clone()),
             options,
             journal,
             images,

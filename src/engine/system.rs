@@ -6,7 +6,7 @@ mod id;
 use super::{Engine, dirs};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
-use crate::model::{AddressRange, Info, ListImages, RegistryOptions, Version};
+use crate::model::{AddressRange, Event, Info, ListImages, RegistryOptions, StringMap, Version};
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
@@ -56,6 +56,20 @@ impl Engine {
         self.info_with(self.counts()?)
     }
 
+    /// Takes other labels for this engine (`key=value`, as in [`crate::Options`]), and tells all who follow the root's events
+    /// that settings were read again: `daemon`, `reload`, with the host's name, the labels as a JSON list, and `settings`, the
+    /// other ones that the host program has read.
+    ///
+    /// Errors: the journal cannot be written.
+    pub fn reload(&self, labels: Vec<String>, settings: &StringMap) -> Result<()> {
+        let mut told = settings.clone();
+        told.insert("labels".into(), json!(labels).to_string());
+        *self.0.labels.write() = labels;
+        let id = id::of(&dirs::root(&self.0.options)?)?;
+        self.0.journal.append(&Event::daemon("reload", &id, &facts::Names::read().host, &told))?;
+        Ok(())
+    }
+
     fn counts(&self) -> Result<Counts> {
         let (running, paused, stopped) = self.0.containers.counts()?;
         let images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
@@ -92,7 +106,7 @@ impl Engine {
             json!({
                 "ID": id::of(&root)?,
                 "Name": names.host,
-                "Labels": options.labels,
+                "Labels": *self.0.labels.read(),
                 "ServerVersion": env!("CARGO_PKG_VERSION"),
                 "SystemTime": rfc3339_nano(now_ns()),
                 "EngineRootDir": root_text,

@@ -43,6 +43,11 @@ impl Event {
         Event::now("network", action, id, attributes)
     }
 
+    /// The engine's own: its settings were read again.
+    pub(crate) fn daemon(action: &str, id: &str, host: &str, settings: &StringMap) -> Event {
+        Event::now("daemon", action, id, with(settings, &[("name", host)]))
+    }
+
     fn now(kind: &str, action: &str, id: &str, attributes: StringMap) -> Event {
         let time_nano = crate::time::now_ns();
         Event {

@@ -3,6 +3,7 @@
 use super::fd::{cstr, errno};
 use crate::error::{Error, Result};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The most descriptors in one packet.
 const MAX_FDS: usize = 16;
@@ -43,6 +44,33 @@ pub fn unread(socket: BorrowedFd<'_>) -> std::io::Result<usize> {
         return Err(std::io::Error::last_os_error());
     }
     Ok(usize::try_from(count).unwrap_or_default())
+}
+
+/// Takes over the sockets that who started this process left open for it, as `LISTEN_FDS` counts them from descriptor 3 on.
+/// They are close-on-exec from here on. For the doors of the engine.
+///
+/// # Errors
+/// They were taken already, or one is not there or no socket.
+pub fn inherited(count: usize) -> Result<Vec<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    const FIRST: RawFd = 3;
+    if TAKEN.swap(true, Relaxed) {
+        return Err(Error::conflict("the inherited sockets were taken already"));
+    }
+    let numbers = FIRST..RawFd::try_from(count).unwrap_or(RawFd::MAX).saturating_add(FIRST);
+    for fd in numbers.clone() {
+        // SAFETY: the structure is plain, and lives over the call.
+        let is_socket = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFSOCK
+        };
+        // SAFETY: no pointers are passed.
+        if !is_socket || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+            return Err(Error::invalid(format!("the inherited descriptor {fd} is no socket")));
+        }
+    }
+    // SAFETY: each is open, and left to this process to own; the flag above gives them out once.
+    Ok(numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
 }
 
 /// What fits into an output pipe, where the kernel allows it: a reader that is behind costs fewer turns.

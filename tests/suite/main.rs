@@ -50,6 +50,7 @@ mod registry;
 mod remote;
 mod restart;
 mod roots;
+mod serve;
 mod store;
 mod userns;
 mod volumes;

@@ -7,7 +7,7 @@ use coracle_monitor::wire::{STATE_LEN, State};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn policy(name: &str, max: i64) -> Value {
+pub(crate) fn policy(name: &str, max: i64) -> Value {
     json!({ "HostConfig": { "RestartPolicy": { "Name": name, "MaximumRetryCount": max } } })
 }
 
@@ -134,7 +134,7 @@ fn a_policy_that_ends_lets_go_of_what_was_its_own() {
 
 /// The machine goes down: monitors and containers are gone at once, the run directory is empty, and what is left in the
 /// root is of another boot. Answers the engine of the first opener.
-fn reboot(root: &mut Root, restart_containers: bool) {
+pub(crate) fn reboot(root: &mut Root, restart_containers: bool) {
     let all = root.engine.container_list(&ListContainers::default()).expect("list");
     let pids: Vec<i32> = all.iter().map(|c| root.inspect(&c.id).state.pid).filter(|&pid| pid > 0).collect();
     for container in &all {

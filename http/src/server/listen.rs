@@ -5,7 +5,10 @@ use coracle::walls::Wall;
 use coracle::{Error, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockname, getsockopt, listen, socket,
+    sockopt,
+};
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::net::{SocketAddr, TcpListener};
@@ -53,8 +56,17 @@ impl fmt::Display for Address {
 
 /// A bound socket. A Unix socket's file goes away with it.
 pub(super) enum Listener {
-    Unix { socket: UnixListener, path: PathBuf, inode: (u64, u64) },
+    Unix {
+        socket: UnixListener,
+        path: PathBuf,
+        inode: (u64, u64),
+    },
     Tcp(TcpListener),
+    /// A Unix socket that another program made, and keeps.
+    Given {
+        socket: UnixListener,
+        path: PathBuf,
+    },
 }
 
 impl Listener {
@@ -68,17 +80,37 @@ impl Listener {
                 socket.set_nonblocking(true).map_err(|e| failed(&e))?;
                 Ok(Listener::Tcp(socket))
             }
-            Address::Tcp(address) => Err(Error::invalid(format!(
-                "tcp://{address}: whoever reaches the engine is root here, and over TCP, loopback too, nothing says who \
-                 that is: serve it with TLS to clients with certificates (--tlsverify with --tlscacert, --tlscert and \
-                 --tlskey), or without any check (--insecure-tcp)"
-            ))),
+            Address::Tcp(address) => Err(open_to_all(address)),
         }
+    }
+
+    /// Takes a listening socket that another program made; `tcp` as in [`Listener::bind`]. Who may connect to a Unix socket
+    /// is for that program to say.
+    pub(super) fn adopt(socket: OwnedFd, tcp: bool) -> Result<Listener> {
+        let unusable = || Error::invalid("an inherited socket is no Unix or TCP socket that listens for streams");
+        let kind = getsockopt(&socket, sockopt::SockType).map_err(|_| unusable())?;
+        if kind != SockType::Stream || !getsockopt(&socket, sockopt::AcceptConn).unwrap_or(false) {
+            return Err(unusable());
+        }
+        let io = |error: std::io::Error| Error::io("take an inherited socket", &error);
+        if let Ok(address) = getsockname::<UnixAddr>(socket.as_raw_fd()) {
+            let path = address.path().map(Path::to_owned).unwrap_or_default();
+            let socket = UnixListener::from(socket);
+            socket.set_nonblocking(true).map_err(io)?;
+            return Ok(Listener::Given { socket, path });
+        }
+        let socket = TcpListener::from(socket);
+        let address = socket.local_addr().map_err(|_| unusable())?;
+        if !tcp {
+            return Err(open_to_all(&address));
+        }
+        socket.set_nonblocking(true).map_err(io)?;
+        Ok(Listener::Tcp(socket))
     }
 
     pub(super) fn address(&self) -> Result<Address> {
         match self {
-            Listener::Unix { path, .. } => Ok(Address::Unix(path.clone())),
+            Listener::Unix { path, .. } | Listener::Given { path, .. } => Ok(Address::Unix(path.clone())),
             Listener::Tcp(socket) => {
                 socket.local_addr().map(Address::Tcp).map_err(|e| Error::io("look up a socket's address", &e))
             }
@@ -88,7 +120,7 @@ impl Listener {
     /// Accepts one connection, if one waits.
     pub(super) fn accept(&self) -> std::io::Result<(OwnedFd, Peer)> {
         match self {
-            Listener::Unix { socket, .. } => {
+            Listener::Unix { socket, .. } | Listener::Given { socket, .. } => {
                 let (stream, _) = socket.accept()?;
                 let peer = Peer::of(&stream);
                 Ok((stream.into(), peer))
@@ -107,7 +139,7 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Unix { socket, .. } => socket.as_fd(),
+            Listener::Unix { socket, .. } | Listener::Given { socket, .. } => socket.as_fd(),
             Listener::Tcp(socket) => socket.as_fd(),
         }
     }
@@ -121,6 +153,14 @@ impl Drop for Listener {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+fn open_to_all(address: &SocketAddr) -> Error {
+    Error::invalid(format!(
+        "tcp://{address}: whoever reaches the engine is root here, and over TCP, loopback too, nothing says who that is: \
+         serve it with TLS to clients with certificates (--tlsverify with --tlscacert, --tlscert and --tlskey), or without \
+         any check (--insecure-tcp)"
+    ))
 }
 
 /// Who may connect is the file's mode, so it must be right from the first moment: the mode that the kernel gives the file

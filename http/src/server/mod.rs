@@ -133,11 +133,24 @@ impl Server {
     /// Errors: a server listens there already, a TCP address with neither TLS nor the option that does without, a port in
     /// use.
     pub fn bind(router: Router, addresses: &[Address], options: ServerOptions) -> Result<Server> {
-        if addresses.is_empty() {
+        Server::bind_and_adopt(router, addresses, Vec::new(), options)
+    }
+
+    /// The same, and listens on `sockets` too, which another program made and listens on (systemd, for one): Unix and TCP.
+    ///
+    /// Errors: as of [`Server::bind`], and a socket that does not listen.
+    pub fn bind_and_adopt(
+        router: Router,
+        addresses: &[Address],
+        sockets: Vec<OwnedFd>,
+        options: ServerOptions,
+    ) -> Result<Server> {
+        if addresses.is_empty() && sockets.is_empty() {
             return Err(Error::invalid("a server needs an address"));
         }
         let tcp = options.tls.is_some() || options.insecure_tcp || !Wall::TcpAuthenticated.stands();
-        let listeners = addresses.iter().map(|a| Listener::bind(a, tcp)).collect::<Result<_>>()?;
+        let given = sockets.into_iter().map(|socket| Listener::adopt(socket, tcp));
+        let listeners = given.chain(addresses.iter().map(|a| Listener::bind(a, tcp))).collect::<Result<_>>()?;
         let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(|errno| Error::os("make an eventfd", errno as i32))?;
         let shared = Shared { router, options, wake, open: Mutex::default(), fewer: Condvar::new() };

@@ -1,0 +1,32 @@
+//! What a service manager gives a server that it starts (sd_listen_fds(3), sd_notify(3)): sockets, and an address to tell.
+
+use crate::Failure;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The sockets that were opened for this process.
+pub fn sockets() -> Result<Vec<OwnedFd>, Failure> {
+    let said = |name: &str| std::env::var(name).ok();
+    let count = match (said("LISTEN_PID"), said("LISTEN_FDS")) {
+        // Meant for a process before this one otherwise.
+        (Some(pid), Some(count)) if pid.parse() == Ok(std::process::id()) => count,
+        _ => return Ok(Vec::new()),
+    };
+    let count = count.parse().map_err(|_| Failure::Usage(format!("LISTEN_FDS is no number: {count:?}")))?;
+    Ok(coracle::inherited(count)?)
+}
+
+/// Tells the service manager that clients are served. Nobody else misses it, so a failure is of no interest here: the
+/// manager notices by itself that it hears nothing.
+pub fn tell_ready() {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let name = name.as_encoded_bytes();
+    let address = match name.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(std::path::Path::new(&*String::from_utf8_lossy(name))),
+    };
+    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
+        let _ = socket.send_to_addr(b"READY=1", &address);
+    }
+}
