@@ -10,8 +10,14 @@ fn main() {
         println!("cargo::rerun-if-env-changed={name}");
     }
     println!("cargo::rustc-env=CORACLE_COMPILER={}", compiler());
-    println!("cargo::rustc-env=CORACLE_COMMIT={}", std::env::var("CORACLE_COMMIT").unwrap_or_default());
+    println!("cargo::rustc-env=CORACLE_COMMIT={}", commit());
     println!("cargo::rustc-env=CORACLE_BUILT={}", built());
+}
+
+/// What it was made from: the commit that the packager names, else the release that the sources are.
+fn commit() -> String {
+    let said = std::env::var("CORACLE_COMMIT").unwrap_or_default();
+    if said.is_empty() { format!("v{}", env!("CARGO_PKG_VERSION")) } else { said }
 }
 
 /// Name and version, such as `rustc 1.95.0`.

@@ -236,7 +236,8 @@ fn body(parsed: &Parsed) -> Result<CreateBody, Failure> {
         endpoint = endpoint.filter(|end| *end != EndpointSettings::default());
     }
     let endpoints_config = endpoint.map(|end| (host_config.network_mode.clone(), Some(end))).into_iter().collect();
-    Ok(CreateBody { config, host_config, networking_config: NetworkingConfig { endpoints_config } })
+    let networking_config = NetworkingConfig { endpoints_config };
+    Ok(CreateBody { config, host_config, networking_config, ..CreateBody::default() })
 }
 
 fn usage(text: String) -> Failure {

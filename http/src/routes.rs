@@ -1,10 +1,12 @@
 //! The table of routes: what is answered, and by whom.
 
-use crate::api::{Handler, archive, build, containers, exec, images, networks, registry, system, unbuilt, volumes};
+use crate::api::{
+    Handler, archive, build, containers, exec, images, networks, registry, swarm, system, unbuilt, volumes,
+};
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
 /// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
-/// swallow them.
+/// swallow them. An `{id}` is one word.
 pub(crate) struct Route {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
@@ -75,6 +77,7 @@ static ROUTES: &[Route] = &[
     route("DELETE", "/volumes/{name}", volumes::remove),
     // Networks.
     route("GET", "/networks", networks::list),
+    route("GET", "/networks/", networks::list),
     route("POST", "/networks/create", networks::create),
     route("POST", "/networks/{name}/connect", networks::connect),
     route("POST", "/networks/{name}/disconnect", networks::disconnect),
@@ -88,22 +91,22 @@ static ROUTES: &[Route] = &[
     route("GET", "/plugins/{name}", unbuilt::plugins),
     route("DELETE", "/plugins/{name}", unbuilt::plugins),
     // Swarm.
-    route("GET", "/swarm", unbuilt::swarm),
-    route("POST", "/swarm/init", unbuilt::swarm),
-    route("POST", "/swarm/join", unbuilt::swarm),
-    route("POST", "/swarm/leave", unbuilt::swarm),
-    route("POST", "/swarm/update", unbuilt::swarm),
-    route("GET", "/services", unbuilt::swarm),
-    route("POST", "/services/create", unbuilt::swarm),
-    route("POST", "/services/{name}/update", unbuilt::swarm),
-    route("GET", "/services/{name}", unbuilt::swarm),
-    route("DELETE", "/services/{name}", unbuilt::swarm),
-    route("GET", "/nodes", unbuilt::swarm),
-    route("POST", "/nodes/{name}/update", unbuilt::swarm),
-    route("GET", "/nodes/{name}", unbuilt::swarm),
-    route("DELETE", "/nodes/{name}", unbuilt::swarm),
-    route("GET", "/tasks", unbuilt::swarm),
-    route("GET", "/tasks/{name}", unbuilt::swarm),
+    route("GET", "/swarm", swarm::members),
+    route("POST", "/swarm/init", swarm::enter),
+    route("POST", "/swarm/join", swarm::enter),
+    route("POST", "/swarm/leave", swarm::leave),
+    route("POST", "/swarm/update", swarm::members),
+    route("GET", "/services", swarm::members),
+    route("POST", "/services/create", swarm::members),
+    route("POST", "/services/{id}/update", swarm::members),
+    route("GET", "/services/{id}", swarm::members),
+    route("DELETE", "/services/{id}", swarm::members),
+    route("GET", "/nodes", swarm::members),
+    route("POST", "/nodes/{id}/update", swarm::members),
+    route("GET", "/nodes/{id}", swarm::members),
+    route("DELETE", "/nodes/{id}", swarm::members),
+    route("GET", "/tasks", swarm::members),
+    route("GET", "/tasks/{id}", swarm::members),
 ];
 
 /// The first row that answers `method` on `path` (cleaned, decoded, without version), and the name in the path.
@@ -117,9 +120,14 @@ pub(crate) fn find<'p>(method: &str, path: &'p str) -> Option<(&'static Route, &
 }
 
 fn matched<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
-    match pattern.split_once("{name}") {
+    if let Some((before, behind)) = pattern.split_once("{name}") {
+        return path.strip_prefix(before)?.strip_suffix(behind);
+    }
+    match pattern.split_once("{id}") {
         None => (pattern == path).then_some(""),
-        Some((before, behind)) => path.strip_prefix(before)?.strip_suffix(behind),
+        Some((before, behind)) => {
+            path.strip_prefix(before)?.strip_suffix(behind).filter(|id| !id.is_empty() && !id.contains('/'))
+        }
     }
 }
 
@@ -151,6 +159,7 @@ mod tests {
             );
         }
         assert_eq!(row("POST", "/networks/create").unwrap().0, "/networks/create");
+        assert_eq!(row("GET", "/networks/").unwrap().0, "/networks/");
     }
 
     #[test]
@@ -162,6 +171,9 @@ mod tests {
             ("GET", "/containers"),
             ("GET", "/containers/a/b/nope"),
             ("GET", "/images/json/"),
+            ("GET", "/services/"),
+            ("GET", "/nodes/a/b"),
+            ("POST", "/services//update"),
             ("GET", "/"),
             ("get", "/_ping"),
         ] {

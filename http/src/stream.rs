@@ -82,13 +82,19 @@ fn object_line(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// The answer that takes the connection over: 101 where the client asked for an upgrade, else 200.
+/// Whether the client asks for the bare connection: `tcp` is among the protocols of its `Upgrade` fields, in any case. Every
+/// other protocol (`h2c`, `websocket`) is none that is spoken there, and HTTP lets a server pass over those.
+pub(crate) fn wants_tcp(headers: &Headers) -> bool {
+    headers.all("upgrade").flat_map(|list| list.split(',')).any(|protocol| protocol.trim().eq_ignore_ascii_case("tcp"))
+}
+
+/// The answer that takes the connection over: 101 where the client asked for that, else 200.
 pub(crate) fn takeover(call: &Call, marks: Option<&Headers>, take: Takeover) -> Response {
     let headers = &call.request.headers;
     let specified = headers.all("accept").any(|accept| accept.contains(RAW_STREAM_SPECIFIED));
     let kind = if specified { RAW_STREAM_SPECIFIED } else { RAW_STREAM };
     let mut answer = Response::new(200, Vec::new()).with("Content-Type", kind);
-    if headers.get("upgrade").is_some() {
+    if wants_tcp(headers) {
         answer.status = 101;
         answer.reason = Some("UPGRADED");
         answer = answer.with("Connection", "Upgrade").with("Upgrade", "tcp");
@@ -139,6 +145,12 @@ pub(crate) fn say(client: &Duplex, channel: Channel, text: &[u8], frames: Frames
     let _ = send(client, &frame(channel, text, frames));
 }
 
+/// Ends a conversation over a websocket as its protocol wants it.
+pub(crate) fn say_goodbye(client: &Duplex) {
+    // A client that is gone hears nothing.
+    let _ = send_now(client.socket.as_fd(), &websocket::close(), false);
+}
+
 /// How a process's streams and a client's connection are joined.
 pub(crate) struct Plan {
     pub(crate) frames: Frames,
@@ -159,7 +171,7 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
     let frames = plan.frames;
     let (end, client) = join(client, stdin, outputs, plan);
     if frames == Frames::WebSocket && end != End::Closed {
-        let _ = send_now(client.socket.as_fd(), &websocket::close(), false);
+        say_goodbye(&client);
     }
     match end {
         // The client left on purpose; that the event is not told is no reason to stay.

@@ -12,6 +12,8 @@ use std::fmt;
 pub(crate) struct Version {
     text: String,
     number: (u64, u64),
+    /// Whether the path named it: one without a version is answered by the newest one that there will be.
+    named: bool,
 }
 
 /// The newest version, which requests without a version get too.
@@ -21,13 +23,13 @@ pub(crate) const OLDEST: &str = "1.18";
 
 impl Version {
     pub(crate) fn newest() -> Version {
-        Version::parse(NEWEST)
+        Version { named: false, ..Version::parse(NEWEST) }
     }
     /// `text`: digits and dots; an empty part is 0. Parts after the second do not count.
     pub(crate) fn parse(text: &str) -> Version {
         let mut parts = text.split('.').map(|p| if p.is_empty() { 0 } else { p.parse().unwrap_or(u64::MAX) });
         let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        Version { text: text.to_owned(), number }
+        Version { text: text.to_owned(), number, named: true }
     }
     /// Why the version is not served, if it is not.
     pub(crate) fn refusal(&self) -> Option<String> {
@@ -43,7 +45,8 @@ impl Version {
     }
     /// Whether the version has what `gate` names.
     pub(crate) fn has(&self, gate: Gate) -> bool {
-        GATES.iter().any(|(since, g)| *g == gate && self.number >= (1, *since))
+        let minor = GATES.iter().find(|(_, g)| *g == gate).map_or(0, |(since, _)| *since);
+        self.number >= (1, minor) || !self.named
     }
     /// Brings a create body (canonical names) to the newest shape.
     pub(crate) fn lift_create(&self, body: &mut Fields) {
@@ -104,18 +107,30 @@ pub(crate) enum Gate {
     StartWithoutBody,
     /// The copy endpoint is gone.
     NoCopy,
+    /// Inspecting an exec names its container; before, the answer held the container whole.
+    ExecNewest,
+    /// Removing a network has an answer without content.
+    NetworkRemovalIsEmpty,
+    /// A container's host name must be one by RFC 1123.
+    HostnameRule,
+    /// That the host is outside of a swarm is a service that is not there, no request that is not acceptable.
+    NoSwarm,
 }
 
 /// (minor version that begins it, behaviour).
 const GATES: &[(u64, Gate)] = &[
     (20, Gate::KillNeedsRunning),
     (21, Gate::InspectSize),
-    (21, Gate::InspectNewest),
+    (22, Gate::InspectNewest),
     (21, Gate::StatsNewest),
     (22, Gate::ExecStartJson),
     (24, Gate::JsonErrors),
     (24, Gate::StartWithoutBody),
     (24, Gate::NoCopy),
+    (22, Gate::ExecNewest),
+    (23, Gate::NetworkRemovalIsEmpty),
+    (24, Gate::HostnameRule),
+    (25, Gate::NoSwarm),
 ];
 
 /// The fields of a request body, under their canonical names.
@@ -134,9 +149,10 @@ struct Change {
 const NOTHING: Change = Change { since: 0, create: None, inspect: None, info: None, stats: None };
 
 const LADDER: &[Change] = &[
-    Change { since: 19, create: Some(clamp_cpu_shares), ..NOTHING },
+    Change { since: 19, create: Some(clamp_cpu_shares), info: Some(flags_as_numbers), ..NOTHING },
     Change { since: 20, inspect: Some(volumes_for_mounts), ..NOTHING },
     Change { since: 21, inspect: Some(without_networks), stats: Some(one_network), ..NOTHING },
+    Change { since: 22, inspect: Some(with_lxc), ..NOTHING },
     // The client removes the container by itself before 1.25, so the engine must not.
     Change { since: 25, create: Some(no_auto_remove), info: Some(execution_driver), ..NOTHING },
 ];
@@ -177,6 +193,9 @@ fn volumes_for_mounts(answer: &mut Map<String, Value>) {
     }
     answer.insert("Volumes".into(), volumes.into());
     answer.insert("VolumesRW".into(), writable.into());
+    if let Some(Value::Object(settings)) = answer.get_mut("NetworkSettings") {
+        settings.insert("PortMapping".into(), Value::Null);
+    }
     let host = answer.get("HostConfig").cloned().unwrap_or_default();
     if let Some(Value::Object(config)) = answer.get_mut("Config") {
         for (name, source) in
@@ -186,6 +205,39 @@ fn volumes_for_mounts(answer: &mut Map<String, Value>) {
         }
     }
 }
+
+/// 1.19 made flags of four numbers, and brought counts by state, the architecture, plugins and versions.
+fn flags_as_numbers(answer: &mut Map<String, Value>) {
+    for name in ["Debug", "IPv4Forwarding", "MemoryLimit", "SwapLimit"] {
+        if let Some(flag) = answer.get_mut(name) {
+            *flag = u8::from(flag.as_bool().unwrap_or(false)).into();
+        }
+    }
+    for name in LATER_THAN_18 {
+        answer.remove(name);
+    }
+}
+
+const LATER_THAN_18: [&str; 8] = [
+    "Architecture",
+    "CgroupVersion",
+    "ContainersPaused",
+    "ContainersRunning",
+    "ContainersStopped",
+    "OSVersion",
+    "Plugins",
+    "ServerVersion",
+];
+
+/// 1.22 ended the execution drivers: `ExecDriver`, and the settings of one of them, are shown before. There is none here.
+fn with_lxc(answer: &mut Map<String, Value>) {
+    answer.insert("ExecDriver".into(), NO_EXECUTION_DRIVER.into());
+    if let Some(Value::Object(host)) = answer.get_mut("HostConfig") {
+        host.insert("LxcConf".into(), json!([]));
+    }
+}
+
+const NO_EXECUTION_DRIVER: &str = "<not supported>";
 
 /// 1.21 brought `NetworkSettings.Networks`, took the volume driver out of `Config` and left empty options out.
 fn without_networks(answer: &mut Map<String, Value>) {
@@ -225,7 +277,7 @@ const NETWORK_COUNTERS: [&str; 8] =
 
 /// Clients before 1.25 expect the name of an execution driver, and security options as bare names.
 fn execution_driver(answer: &mut Map<String, Value>) {
-    answer.entry("ExecutionDriver").or_insert_with(|| json!("<not supported>"));
+    answer.insert("ExecutionDriver".into(), NO_EXECUTION_DRIVER.into());
     if let Some(Value::Array(options)) = answer.get_mut("SecurityOptions") {
         for option in options {
             let bare = option.as_str().map(|text| {
@@ -269,6 +321,7 @@ mod tests {
         assert!(!v("1.23").has(Gate::JsonErrors) && v("1.24").has(Gate::JsonErrors));
         assert!(!v("1.21").has(Gate::ExecStartJson) && v("1.22").has(Gate::ExecStartJson));
         assert!(v("1.24").has(Gate::NoCopy) && !v("1.18").has(Gate::InspectSize));
+        assert!(!v("1.24").has(Gate::NoSwarm) && v("1.25").has(Gate::NoSwarm) && Version::newest().has(Gate::NoSwarm));
     }
 
     fn lifted(version: &str, text: &str) -> Value {
@@ -282,6 +335,22 @@ mod tests {
         let text = "{\"HostConfig\":{\"CpuShares\":1,\"AutoRemove\":true}}";
         assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2}}));
         assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1}}));
+    }
+
+    #[test]
+    fn info_is_lowered() {
+        let answer = json!({"Debug": false, "MemoryLimit": true, "SwapLimit": true, "IPv4Forwarding": true, "Images": 2,
+            "Plugins": {}, "ServerVersion": "0", "ContainersRunning": 1, "ExecutionDriver": "", "SecurityOptions": ["name=x,y"]});
+        let lowered = |version: &str| {
+            let mut answer = answer.as_object().unwrap().clone();
+            v(version).lower_info(&mut answer);
+            Value::Object(answer)
+        };
+        let old = json!({"Debug": 0, "MemoryLimit": 1, "SwapLimit": 1, "IPv4Forwarding": 1, "Images": 2,
+            "ExecutionDriver": "<not supported>", "SecurityOptions": ["x"]});
+        assert_eq!(lowered("1.18"), old);
+        let next = lowered("1.19");
+        assert_eq!((&next["MemoryLimit"], &next["ServerVersion"]), (&json!(true), &json!("0")));
     }
 
     #[test]
@@ -314,7 +383,15 @@ mod tests {
 
     #[test]
     fn inspect_is_lowered() {
-        assert_eq!(inspected("1.21")["Config"], json!({"Image": "i"}));
+        assert!(
+            inspected("1.22").get("ExecDriver").is_none() && inspected("1.22")["HostConfig"].get("LxcConf").is_none()
+        );
+        let twenty_one = inspected("1.21");
+        assert_eq!(twenty_one["Config"], json!({"Image": "i"}));
+        assert_eq!(
+            (&twenty_one["ExecDriver"], &twenty_one["HostConfig"]["LxcConf"]),
+            (&json!("<not supported>"), &json!([]))
+        );
         let twenty = inspected("1.20");
         assert!(twenty["Mounts"].is_array() && twenty["NetworkSettings"].get("Networks").is_none());
         assert_eq!(
@@ -324,6 +401,8 @@ mod tests {
         let nineteen = inspected("1.19");
         assert!(nineteen.get("Mounts").is_none());
         assert_eq!((&nineteen["Volumes"], &nineteen["VolumesRW"]), (&json!({"/b": "/a"}), &json!({"/b": true})));
+        assert_eq!(nineteen["NetworkSettings"].get("PortMapping"), Some(&Value::Null));
+        assert!(twenty["NetworkSettings"].get("PortMapping").is_none());
         assert_eq!(nineteen["Config"]["Cpuset"], json!("0"));
         assert_eq!(nineteen["Config"]["Memory"], json!(5));
     }

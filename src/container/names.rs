@@ -14,11 +14,12 @@ const FORBIDDEN: &str = "boring_wozniak";
 pub(crate) fn check_name(name: &str) -> Result<&str> {
     let bare = name.strip_prefix('/').unwrap_or(name);
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let good = bare.len() > 1 && bare.bytes().all(inner) && bare.as_bytes()[0].is_ascii_alphanumeric();
+    let first = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let good = bare.bytes().all(inner) && bare.bytes().next().is_some_and(first);
     match good {
         true => Ok(bare),
         false => {
-            Err(Error::invalid(format!("Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")))
+            Err(Error::invalid(format!("Invalid container name ({name}), only [a-zA-Z0-9_][a-zA-Z0-9_.-]* is allowed")))
         }
     }
 }
@@ -73,12 +74,14 @@ mod tests {
 
     #[test]
     fn names_that_are_and_are_not() {
-        for (name, bare) in [("ab", "ab"), ("/ab", "ab"), ("a.b", "a.b"), ("0_-.", "0_-."), ("A-", "A-")] {
+        for (name, bare) in
+            [("a", "a"), ("/a", "a"), ("_", "_"), ("_ab", "_ab"), ("a.b", "a.b"), ("0_-.", "0_-."), ("A-", "A-")]
+        {
             assert_eq!(check_name(name).unwrap(), bare);
         }
-        for name in ["", "/", "a", "/a", "//ab", "_ab", "-ab", ".ab", "a b", "a/b", "\u{e9}\u{e9}", "ab\n", "ab\0"] {
+        for name in ["", "/", "-", ".", "..", "//ab", "-ab", ".ab", "a b", "a/b", "\u{e9}\u{e9}", "ab\n", "ab\0"] {
             let error = check_name(name).expect_err(name);
-            let text = format!("Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed");
+            let text = format!("Invalid container name ({name}), only [a-zA-Z0-9_][a-zA-Z0-9_.-]* is allowed");
             assert_eq!((error.http_status(), error.message()), (400, text.as_str()));
         }
     }

@@ -248,8 +248,13 @@ impl Containers {
         if found.now.is_live() {
             return Ok(());
         }
-        let body =
-            CreateBody { config: found.spec.config.clone(), host_config: host_config.clone(), ..CreateBody::default() };
+        let body = CreateBody {
+            config: found.spec.config.clone(),
+            host_config: host_config.clone(),
+            // Its host name was looked at when it was created, by the rule of then.
+            any_hostname: true,
+            ..CreateBody::default()
+        };
         let mut defaults = self.defaults();
         // It stays where it is, unless its mode says otherwise.
         defaults.remap = match found.spec.users {

@@ -127,6 +127,10 @@ pub struct CreateBody {
     pub host_config: HostConfig,
     #[serde(deserialize_with = "null_default")]
     pub networking_config: NetworkingConfig,
+    /// The request is of an API before 1.24, whose host names needed no form (`my_host`). No document says so: who reads
+    /// one of those versions does.
+    #[serde(skip)]
+    pub any_hostname: bool,
 }
 
 /// `NetworkingConfig` of the create body.

@@ -509,6 +509,19 @@ fn attached_over_a_websocket() {
     stream.write_all(&message(1, b"\n")).expect("type");
     assert_eq!(heard(&mut stream).0, 8, "the end of the container closes");
     assert_eq!(served.root.wait("web"), 4);
+    // What was only told of the past is ended as well, and so is what told nothing.
+    for (query, said) in [("logs=1&stdout=1", &[&b"ready\ngot a word\n"[..]][..]), ("", &[])] {
+        let (mut stream, _) = ask(&served, "GET", &format!("/containers/web/attach/ws?{query}"), WEBSOCKET, "");
+        let mut text = Vec::new();
+        let end = loop {
+            match heard(&mut stream) {
+                (1, data) => text.extend(data),
+                end => break end,
+            }
+        };
+        assert_eq!((text, end), (said.concat(), (8, vec![3, 232])), "{query}");
+        assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+    }
     // A client that closes leaves the container running.
     served.root.sleeper("stays");
     let (mut stream, _) = ask(&served, "GET", "/containers/stays/attach/ws?stream=1&stdout=1", WEBSOCKET, "");
@@ -527,6 +540,118 @@ fn attached_over_a_websocket() {
     assert_eq!(served.root.status("typed"), "running");
     let (status, refused) = whole(&served, "GET", "/containers/stays/attach/ws?stream=1", &Value::Null);
     assert!(status.contains("400") && refused["message"] == "not websocket protocol", "{status} {refused}");
+}
+
+/// `Upgrade: tcp` alone takes the bare connection; what else is asked for there is passed over. dockerd takes every value,
+/// and gives logs in chunks alone.
+#[test]
+fn tcp_is_the_only_protocol_of_an_upgrade() {
+    let served = Served::new();
+    let script = "echo one; echo two >&2";
+    whole(&served, "POST", "/containers/create?name=said", &body(&["sh", "-c", script], json!({})));
+    whole(&served, "POST", "/containers/said/start", &Value::Null);
+    served.root.wait("said");
+    served.root.sleeper("up");
+    let fields = |protocol: &str| format!("Connection: Upgrade\r\n{protocol}");
+    let both = vec![(1, "one\n".to_owned()), (2, "two\n".to_owned())];
+    for protocol in
+        ["Upgrade: tcp\r\n", "upgrade: TCP\r\n", "Upgrade: h2c, Tcp\r\n", "Upgrade: h2c\r\nUpgrade: tcp\r\n"]
+    {
+        let fields = fields(protocol);
+        let all = |path: &str, method: &str, body: &str| {
+            let (mut stream, line) = ask(&served, method, path, &fields, body);
+            assert_eq!(line, "HTTP/1.1 101 UPGRADED", "{protocol} {path}");
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).expect("read the stream");
+            let mut frames = frames_of(&bytes);
+            frames.sort();
+            frames
+        };
+        assert_eq!(all("/containers/said/logs?stdout=1&stderr=1", "GET", ""), both, "{protocol}");
+        assert_eq!(all("/containers/said/attach?logs=1&stdout=1&stderr=1", "POST", ""), both, "{protocol}");
+        let exec = json!({ "AttachStdout": true, "AttachStderr": true, "Cmd": ["sh", "-c", script] });
+        let (_, made) = whole(&served, "POST", "/containers/up/exec", &exec);
+        let path = format!("/exec/{}/start", made["Id"].as_str().expect("an id"));
+        assert_eq!(all(&path, "POST", "{}"), both, "{protocol}");
+    }
+    for protocol in ["", "Upgrade: h2c\r\n", "Upgrade: websocket\r\n", "Upgrade: tcp2, x-tcp\r\n", "Upgrade:\r\n"] {
+        let fields = format!("{}Connection: close\r\n", fields(protocol));
+        let all = |path: &str, method: &str, body: &str| {
+            let (mut stream, line) = ask(&served, method, path, &fields, body);
+            assert_eq!(line, "HTTP/1.1 200 OK", "{protocol} {path}");
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).expect("read the stream");
+            bytes
+        };
+        // In chunks: the length of each in its own line.
+        let log = all("/containers/said/logs?stdout=1", "GET", "");
+        assert_eq!(log, b"c\r\n\x01\0\0\0\0\0\0\x04one\n\r\n0\r\n\r\n", "{protocol}");
+        assert_eq!(frames_of(&all("/containers/said/attach?logs=1&stdout=1", "POST", "")), both[..1], "{protocol}");
+        let (_, made) =
+            whole(&served, "POST", "/containers/up/exec", &json!({ "AttachStdout": true, "Cmd": ["echo", "one"] }));
+        let path = format!("/exec/{}/start", made["Id"].as_str().expect("an id"));
+        assert_eq!(frames_of(&all(&path, "POST", "{}")), both[..1], "{protocol}");
+    }
+}
+
+/// A log that is followed over the bare connection comes as it is written, and ends with its container.
+#[test]
+fn a_log_is_followed_over_an_upgrade() {
+    let served = Served::new();
+    let mut process = attached(&served, "told", "echo ready; while read line; do echo $line; done", json!({}));
+    assert_eq!(frame(&mut process), (1, b"ready\n".to_vec()));
+    let (mut log, line) = ask(&served, "GET", "/containers/told/logs?follow=1&stdout=1", UPGRADE, "");
+    assert_eq!(line, "HTTP/1.1 101 UPGRADED");
+    assert_eq!(frame(&mut log), (1, b"ready\n".to_vec()));
+    process.write_all(b"more\n").expect("type");
+    assert_eq!(frame(&mut log), (1, b"more\n".to_vec()));
+    process.shutdown(Shutdown::Write).expect("half-close");
+    assert_eq!(log.read(&mut [0]).expect("the end"), 0);
+    // A client that leaves is noticed, though nothing is written.
+    served.root.sleeper("silent");
+    let before = costs(&served).descriptors;
+    for _ in 0..3 {
+        drop(ask(&served, "GET", "/containers/silent/logs?follow=1&stdout=1", UPGRADE, ""));
+    }
+    wait_for("the descriptors of those who left", || costs(&served).descriptors <= before);
+}
+
+/// To 1.21 an exec's answer holds the container itself; since then its id.
+#[test]
+fn an_exec_of_an_old_version_shows_its_container() {
+    let served = Served::new();
+    let id = served.root.sleeper("up");
+    let (_, made) = whole(&served, "POST", "/containers/up/exec", &json!({ "Cmd": ["true"] }));
+    let exec = made["Id"].as_str().expect("an id");
+    let at = |minor: u32| -> Value {
+        let mut stream = UnixStream::connect(&served.socket).expect("connect");
+        let request = format!("GET /v1.{minor}/exec/{exec}/json HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("send");
+        assert_eq!(head_of(&mut stream), "HTTP/1.0 200 OK");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("the answer");
+        serde_json::from_slice(&bytes).expect("a document")
+    };
+    for minor in 18..=21 {
+        let shown = at(minor);
+        let names: Vec<&str> = shown.as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut wanted =
+            ["ID", "Running", "ExitCode", "ProcessConfig", "OpenStdin", "OpenStderr", "OpenStdout", "Container"];
+        let mut names = names;
+        names.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(names, wanted, "1.{minor}");
+        let container = &shown["Container"];
+        assert_eq!((&container["Id"], &container["State"]["Running"]), (&json!(id), &json!(true)));
+        assert_eq!(
+            (&container["Config"]["Image"], &container["ExecDriver"]),
+            (&json!(IMAGE), &json!("<not supported>"))
+        );
+    }
+    for minor in 22..=24 {
+        let shown = at(minor);
+        assert!(shown.get("Container").is_none() && shown["ContainerID"] == json!(id), "1.{minor}: {shown}");
+    }
 }
 
 /// What the server's process has: kilobytes of memory now and at the most, descriptors.

@@ -1,7 +1,7 @@
 //! Containers.
 
 use super::system::nanoseconds;
-use super::{Call, document, empty, gone, streamed};
+use super::{Call, as_object, document, empty, gone, streamed};
 use crate::json::{self, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
@@ -33,7 +33,8 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
     };
     let mut body = merged(body)?;
     call.version.lift_create(&mut body);
-    let body: CreateBody = schema::typed(&Node::Object(body))?;
+    let mut body: CreateBody = schema::typed(&Node::Object(body))?;
+    body.any_hostname = !call.version.has(Gate::HostnameRule);
     let name = call.query.get("name").filter(|n| !n.is_empty());
     document(201, &call.engine().container_create(name, &body)?)
 }
@@ -90,10 +91,8 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
     if call.version.has(Gate::InspectNewest) {
         return document(200, &detail);
     }
-    let mut answer = serde_json::to_value(&detail).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(answer) = answer.as_object_mut() {
-        call.version.lower_inspect(answer);
-    }
+    let mut answer = as_object(&detail)?;
+    call.version.lower_inspect(&mut answer);
     document(200, &answer)
 }
 
@@ -192,10 +191,8 @@ fn sample_line(sample: &ContainerStats, version: &Version) -> Result<Vec<u8>> {
     if version.has(Gate::StatsNewest) {
         return Ok(json::line(sample));
     }
-    let mut answer = serde_json::to_value(sample).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(answer) = answer.as_object_mut() {
-        version.lower_stats(answer);
-    }
+    let mut answer = as_object(sample)?;
+    version.lower_stats(&mut answer);
     Ok(json::line(&answer))
 }
 
@@ -249,15 +246,39 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
     let form = LogFormat { timestamps: flag("timestamps"), details: flag("details") };
     let frames = frames(call.engine(), &call.name)?;
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
-    let mut log = engine.container_logs(&name, &query, None)?;
+    let log = Told { log: engine.container_logs(&name, &query, None)?, until_ns, form, frames };
+    if stream::wants_tcp(&call.request.headers) {
+        let take = move |socket: crate::message::Duplex| {
+            stream::await_head(&socket);
+            // A client that is gone, or does not take it, is the end of it: no answer is left to give.
+            let _ =
+                client.op().and_then(|op| log.tell(op.as_ref(), |bytes| stream::send(&socket, bytes).map_err(gone)));
+        };
+        return Ok(stream::takeover(&call, None, Box::new(take)));
+    }
     Ok(streamed(&call, None, move |sink| {
         sink.start().map_err(gone)?;
         let op = client.op()?;
+        log.tell(op.as_ref(), |bytes| sink.write_all(bytes).map_err(gone))
+    }))
+}
+
+/// A log on its way to a client.
+struct Told {
+    log: coracle::LogStream,
+    until_ns: i64,
+    form: LogFormat,
+    frames: Frames,
+}
+
+impl Told {
+    /// Gives all of it to `send`, in frames. What goes wrong stands in the stream. Errors: the client is gone.
+    fn tell(mut self, op: Option<&Op>, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::new();
-        while !log.ended() {
-            match next_frames(&mut log, until_ns, form, frames, op.as_ref(), &mut bytes) {
+        while !self.log.ended() {
+            match next_frames(&mut self.log, self.until_ns, self.form, self.frames, op, &mut bytes) {
                 Ok(over) => {
-                    sink.write_all(&bytes).map_err(gone)?;
+                    send(&bytes)?;
                     if over {
                         break;
                     }
@@ -265,13 +286,12 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                 Err(error) => {
                     let text = format!("Error grabbing logs: {}\n", error.message());
-                    let stderr = coracle::Channel::Stderr;
-                    return sink.write_all(&stream::frame(stderr, text.as_bytes(), frames)).map_err(gone);
+                    return send(&stream::frame(coracle::Channel::Stderr, text.as_bytes(), self.frames));
                 }
             }
         }
         Ok(())
-    }))
+    }
 }
 
 /// Waits for lines of a log and puts what is there in `bytes`, as clients get it. Answers whether a line came that is
@@ -359,11 +379,17 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
             stream::await_head(&socket);
             if let Err(error) = replay(&mut log, attached_at, frames, &socket) {
                 let text = format!("Error attaching: {}\n", error.message());
-                return stream::say(&socket, coracle::Channel::Stderr, text.as_bytes(), frames);
+                stream::say(&socket, coracle::Channel::Stderr, text.as_bytes(), frames);
+                if websocket {
+                    stream::say_goodbye(&socket);
+                }
+                return;
             }
         }
         if live {
             stream::pump(socket, session, plan);
+        } else if websocket {
+            stream::say_goodbye(&socket);
         }
     };
     match websocket {

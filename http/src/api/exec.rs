@@ -1,7 +1,7 @@
 //! Exec instances.
 
 use super::containers::terminal_size;
-use super::{Call, document, empty};
+use super::{Call, as_object, document, empty};
 use crate::document::Document;
 use crate::message::{Duplex, Response};
 use crate::schema;
@@ -74,5 +74,17 @@ pub(crate) fn resize(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    document(200, &call.engine().exec_inspect(&call.name)?)
+    let detail = call.engine().exec_inspect(&call.name)?;
+    if call.version.has(Gate::ExecNewest) {
+        return document(200, &detail);
+    }
+    let container = call.engine().container_inspect(&detail.container_id, false)?;
+    let mut answer = as_object(&detail)?;
+    let mut container = as_object(&container)?;
+    call.version.lower_inspect(&mut container);
+    for name in ["CanRemove", "ContainerID", "DetachKeys", "Pid"] {
+        answer.remove(name);
+    }
+    answer.insert("Container".into(), container.into());
+    document(200, &answer)
 }

@@ -7,6 +7,7 @@ pub(crate) mod exec;
 pub(crate) mod images;
 pub(crate) mod networks;
 pub(crate) mod registry;
+pub(crate) mod swarm;
 pub(crate) mod system;
 pub(crate) mod unbuilt;
 pub(crate) mod volumes;
@@ -19,6 +20,7 @@ use crate::router::{Router, check_json, error_answer};
 use crate::versions::Version;
 use coracle::{Engine, Error, ErrorKind, Result};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::io::ErrorKind as IoKind;
 
 /// A route's function.
@@ -60,6 +62,15 @@ pub(crate) fn body_error(error: &std::io::Error) -> Error {
 /// A JSON answer.
 pub(crate) fn document(status: u16, value: &impl Serialize) -> Result<Response> {
     Ok(Response::new(status, json::line(value)).with("Content-Type", "application/json"))
+}
+
+/// A document whose members another version of the API has otherwise.
+pub(crate) fn as_object(value: &impl Serialize) -> Result<Map<String, Value>> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(other) => Err(Error::internal(format!("the answer is no object: {other}"))),
+        Err(error) => Err(Error::internal(error.to_string())),
+    }
 }
 
 /// An answer without a body.

@@ -3,6 +3,7 @@
 use super::{Call, document, empty};
 use crate::message::Response;
 use crate::schema::{self, Table};
+use crate::versions::Gate;
 use coracle::model::{ConnectNetwork, CreateNetwork, DisconnectNetwork, ListNetworks};
 use coracle::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -35,7 +36,7 @@ pub(crate) fn disconnect(mut call: Call) -> Result<Response> {
 
 pub(crate) fn remove(call: Call) -> Result<Response> {
     call.engine().network_remove(&call.name)?;
-    empty(204)
+    empty(if call.version.has(Gate::NetworkRemovalIsEmpty) { 204 } else { 200 })
 }
 
 fn body<T: DeserializeOwned>(call: &mut Call, table: &'static Table) -> Result<T> {

@@ -18,5 +18,4 @@ macro_rules! unbuilt {
 
 unbuilt! {
     plugins: "plugins are",
-    swarm: "swarm mode is",
 }

@@ -123,16 +123,98 @@ fn options_and_cross_origin() {
 #[test]
 fn what_is_not_built_says_so() {
     let server = serve();
-    for (method, path) in [("POST", "/swarm/init"), ("GET", "/plugins")] {
-        let answer = server.get(method, &format!("/v1.24{path}"));
-        assert_eq!(answer.status, 501, "{method} {path}");
-        assert!(answer.body.ends_with("not supported yet\"}\n"), "{}", answer.body);
-        assert_eq!(answer.names(), ROUTED, "{method} {path}");
-    }
+    let answer = server.get("GET", "/v1.24/plugins");
+    assert_eq!(answer.status, 501);
+    assert!(answer.body.ends_with("not supported yet\"}\n"), "{}", answer.body);
+    assert_eq!(answer.names(), ROUTED);
     let copy = server.get("POST", "/v1.24/containers/x/copy");
     assert_eq!((copy.status, copy.body.as_str(), copy.field("Content-Type")), (404, "", None));
     // There, and asked without a body.
     assert_eq!(server.get("POST", "/v1.23/containers/x/copy").status, 400);
+}
+
+/// The specification's 406, which is 503 to later clients. A method, a path, the text behind "This node ".
+#[test]
+fn outside_of_a_swarm() {
+    let server = serve();
+    let manager = "is not a swarm manager. Use \\\"docker swarm init\\\" or \\\"docker swarm join\\\" to connect this node to swarm \
+                   and try again.";
+    let enter = "cannot become part of a swarm: swarm mode is not supported yet";
+    for (method, path, text) in [
+        ("GET", "/swarm", manager),
+        ("POST", "/swarm/init", enter),
+        ("POST", "/swarm/join", enter),
+        ("POST", "/swarm/leave?force=1", "is not part of a swarm"),
+        ("POST", "/swarm/update?version=1", manager),
+        ("GET", "/services", manager),
+        ("POST", "/services/create", manager),
+        ("GET", "/services/x", manager),
+        ("POST", "/services/x/update?version=1", manager),
+        ("DELETE", "/services/x", manager),
+        ("GET", "/nodes", manager),
+        ("GET", "/nodes/x", manager),
+        ("POST", "/nodes/x/update?version=1", manager),
+        ("DELETE", "/nodes/x", manager),
+        ("GET", "/tasks", manager),
+        ("GET", "/tasks/x", manager),
+    ] {
+        let plain = format!("This node {}\n", text.replace("\\\"", "\""));
+        for minor in 18..=24 {
+            let answer = server.json(method, &format!("/v1.{minor}{path}"), "");
+            assert_eq!(answer.status, 406, "{minor} {method} {path}");
+            match minor {
+                24 => assert_eq!(answer.body, format!("{{\"message\":\"This node {text}\"}}\n")),
+                _ => assert_eq!(answer.body, plain),
+            }
+        }
+        let answer = server.json(method, path, "");
+        assert_eq!(answer.status, 503, "{method} {path}");
+        assert_eq!(answer.body, format!("{{\"message\":\"This node {text}\"}}\n"));
+    }
+}
+
+#[test]
+fn what_versions_said_otherwise() {
+    let server = serve();
+    let json = |path: &str| serde_json::from_str::<serde_json::Value>(&server.get("GET", path).body).unwrap();
+    // Debug, IPv4Forwarding, MemoryLimit, SwapLimit; and what came later than 1.18.
+    for name in ["Debug", "IPv4Forwarding", "MemoryLimit", "SwapLimit"] {
+        assert!(json("/v1.18/info")[name].is_u64() && json("/v1.19/info")[name].is_boolean(), "{name}");
+    }
+    for name in ["Architecture", "ContainersRunning", "Plugins", "ServerVersion"] {
+        assert!(json("/v1.18/info").get(name).is_none() && json("/v1.19/info").get(name).is_some(), "{name}");
+    }
+    for minor in 18..=24 {
+        let info = json(&format!("/v1.{minor}/info"));
+        assert_eq!(info["ExecutionDriver"], "<not supported>", "1.{minor}");
+        let runtime = info["DefaultRuntime"].as_str().unwrap();
+        assert!(info["Runtimes"].get(runtime).is_some(), "1.{minor}: {runtime}");
+        assert_ne!(json(&format!("/v1.{minor}/version"))["GitCommit"], "");
+        let network = |name: &str| {
+            server.json("POST", &format!("/v1.{minor}/networks/create"), &format!("{{\"Name\":\"{name}\"}}"))
+        };
+        assert_eq!(network(&format!("net{minor}")).status, 201);
+        let removed = server.get("DELETE", &format!("/v1.{minor}/networks/net{minor}")).status;
+        assert_eq!(removed, if minor < 23 { 200 } else { 204 }, "1.{minor}");
+        assert_eq!(json(&format!("/v1.{minor}/networks/")), json(&format!("/v1.{minor}/networks")));
+        assert_eq!(json(&format!("/v1.{minor}/networks/")).as_array().unwrap().len(), 3);
+        // A host name needs a form since 1.24. There is no image of that name, which is looked for last.
+        let body = "{\"Image\":\"no-such-image\",\"Hostname\":\"my_host\"}";
+        let answer = server.json("POST", &format!("/v1.{minor}/containers/create"), body);
+        assert_eq!(answer.status, if minor < 24 { 404 } else { 400 }, "1.{minor} {}", answer.body);
+    }
+}
+
+/// Whatever the credentials are called: a document, a text, nothing. The address has no registry behind it.
+#[test]
+fn credentials_need_no_content_type() {
+    let server = serve();
+    let body = "{\"username\":\"u\",\"password\":\"p\",\"serveraddress\":\"127.0.0.1:1\"}";
+    for kind in ["", "Content-Type: text/plain\r\n", "Content-Type: application/json\r\n"] {
+        let answer = server.ask("POST", "/v1.24/auth", kind, body);
+        assert!(answer.status == 500 && answer.body.contains("127.0.0.1:1"), "{kind} {answer:?}");
+    }
+    assert_eq!(server.ask("POST", "/v1.24/auth", "", "").body, "{\"message\":\"EOF\"}\n");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     network_conflicts(config, host)?;
     isolation(host)?;
     check_config(config)?;
+    hostname(&config.hostname, request.any_hostname)?;
     check_host(host)?;
     super::networks::check(request)?;
     endpoints(&request.networking_config)
@@ -50,7 +51,6 @@ fn check_config(config: &ContainerConfig) -> Result<()> {
         }
     }
     healthcheck(config)?;
-    hostname(&config.hostname)?;
     domainname(&config.domainname)
 }
 
@@ -61,9 +61,11 @@ fn no_nul(field: &str, text: &str) -> Result<()> {
     }
 }
 
-/// RFC 1123: letters, digits and inner dashes, in parts separated by dots; 63 characters in all, as the field has it.
-fn hostname(name: &str) -> Result<()> {
-    let good = name.len() <= 63 && name.split('.').all(label);
+/// RFC 1123: letters, digits and inner dashes, in parts separated by dots; 63 characters in all, as the field has it. `any`:
+/// no more than one word that the kernel takes, as it also stands in `/etc/hosts`.
+fn hostname(name: &str, any: bool) -> Result<()> {
+    let word = name.len() <= 64 && name.chars().all(|c| c.is_ascii_graphic() && c != '#');
+    let good = if any { word } else { name.len() <= 63 && name.split('.').all(label) };
     match name.is_empty() || good || !Wall::PlainText.stands() {
         true => Ok(()),
         false => Err(Error::invalid(format!("invalid hostname format: {name}"))),
@@ -163,7 +165,8 @@ fn check_host(host: &HostConfig) -> Result<()> {
             host.oom_score_adj
         )));
     }
-    if !matches!(host.runtime.as_str(), "" | "runc") {
+    // The first is what clients of dockerd know, the second what `info` names.
+    if !matches!(host.runtime.as_str(), "" | "runc" | "coracle") {
         return Err(Error::invalid(format!("Unknown runtime specified {}", host.runtime)));
     }
     modes(host)?;

@@ -279,6 +279,20 @@ fn mistakes_in_the_configuration() {
 }
 
 #[test]
+fn host_names_of_old_requests_are_one_word() {
+    let check = |name: &str| {
+        let old = CreateBody { any_hostname: true, ..body(json!({"Hostname": name})) };
+        validate(&old, &Defaults::default()).map_err(|error| error.message().to_owned())
+    };
+    for good in ["my_host", "-bad", "a..b", &"h".repeat(64)] {
+        assert_eq!(check(good), Ok(()), "{good}");
+    }
+    for bad in ["a b", "a\nb", "a\tb", "a#b", "h\u{e9}", "a\0", &"h".repeat(65)] {
+        assert_eq!(check(bad), Err(format!("invalid hostname format: {bad}")), "{bad}");
+    }
+}
+
+#[test]
 fn options_that_exclude_each_other() {
     let join = "container:x";
     let rows = [
