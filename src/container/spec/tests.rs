@@ -282,7 +282,8 @@ fn mistakes_in_the_configuration() {
 fn host_names_of_old_requests_are_one_word() {
     let check = |name: &str| {
         let old = CreateBody { any_hostname: true, ..body(json!({"Hostname": name})) };
-        validate(&old, &Defaults::default()).map_err(|error| error.message().to_owned())
+        let resolved = resolve(&old, &image(json!({})), ID, &[], &defaults());
+        resolved.map(|_| ()).map_err(|error| error.message().to_owned())
     };
     for good in ["my_host", "-bad", "a..b", &"h".repeat(64)] {
         assert_eq!(check(good), Ok(()), "{good}");
