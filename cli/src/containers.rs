@@ -114,7 +114,8 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
     let Some(session) = started.session else {
         return Err(Failure::Here(format!("{name} runs already: use attach")));
     };
-    Foreground { engine: &engine, signals_to: Some(name), stdin: interactive, detach_keys: keys }
+    let ends_stdin = engine.container_inspect(name, false)?.config.stdin_once;
+    Foreground { engine: &engine, signals_to: Some(name), stdin: interactive, ends_stdin, detach_keys: keys }
         .carry(session, &signals)
         .map(Ended::code)
 }
@@ -134,7 +135,8 @@ fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
         AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
     let (rows, cols) = terminal::size();
     let session = engine.container_attach(name, Io { rows, cols, ..Io::default() }, how, None)?;
-    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, detach_keys: keys }
+    let ends_stdin = detail.config.stdin_once;
+    Foreground { engine: &engine, signals_to: proxy.then_some(name), stdin, ends_stdin, detach_keys: keys }
         .carry(session, &signals)
         .map(Ended::code)
 }

@@ -174,6 +174,7 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         engine: &engine,
         signals_to: proxy.then_some(id.as_str()),
         stdin: body.config.attach_stdin,
+        ends_stdin: true,
         detach_keys: keys,
     };
     let ended = foreground.carry(session, &signals);

@@ -60,7 +60,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     match session.zip(signals) {
         Some((session, signals)) => {
-            Foreground { engine: &engine, signals_to: None, stdin: interactive, detach_keys: keys }
+            Foreground { engine: &engine, signals_to: None, stdin: interactive, ends_stdin: true, detach_keys: keys }
                 .carry(session, &signals)
                 .map(Ended::code)
         }

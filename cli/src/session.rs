@@ -17,6 +17,8 @@ pub struct Foreground<'a> {
     pub signals_to: Option<&'a str>,
     /// Whether standard input goes in.
     pub stdin: bool,
+    /// Whether its end is the process's.
+    pub ends_stdin: bool,
     pub detach_keys: DetachKeys,
 }
 
@@ -69,7 +71,7 @@ impl Foreground<'_> {
         self.listen(&session, signals)?;
         if self.stdin {
             let keys = raw.is_some().then(|| self.detach_keys.clone());
-            feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached))?;
+            feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached), self.ends_stdin)?;
         }
         let result = show(&session, &op);
         drop(raw);
@@ -134,7 +136,13 @@ fn show(session: &Session, op: &Op) -> Result<(), Failure> {
 }
 
 /// A thread that writes standard input to the session; it ends with this process at the latest.
-fn feed(session: Arc<Session>, mut keys: Option<DetachKeys>, op: Op, detached: Arc<AtomicBool>) -> Result<(), Failure> {
+fn feed(
+    session: Arc<Session>,
+    mut keys: Option<DetachKeys>,
+    op: Op,
+    detached: Arc<AtomicBool>,
+    ends: bool,
+) -> Result<(), Failure> {
     let work = move || {
         let mut buffer = vec![0; 64 << 10];
         let mut kept = Vec::new();
@@ -163,7 +171,9 @@ fn feed(session: Arc<Session>, mut keys: Option<DetachKeys>, op: Op, detached: A
             }
         }
         // The process may have closed its end already.
-        let _ = session.close_stdin();
+        if ends {
+            let _ = session.close_stdin();
+        }
     };
     std::thread::Builder::new().spawn(work).map(|_| ()).map_err(no_thread)
 }

@@ -25,6 +25,8 @@ enum Waits {
     End,
     /// For nothing: the restart waits for it.
     HoldsOff,
+    /// For nothing: the container is frozen as long as it is there.
+    Freezes,
 }
 
 impl Monitor {
@@ -74,8 +76,12 @@ impl Monitor {
             return;
         }
         sys::close(self.clients[slot].fd);
+        let waits = self.clients[slot].waits;
         self.clients[slot] = Client { fd: 0, waits: Waits::No };
         self.forget_exec_client(slot);
+        if waits == Waits::Freezes && self.state.status == STATUS_PAUSED && self.pause(false).is_ok() {
+            self.event(b"unpause", b"", &[]);
+        }
     }
 
     fn serve(&mut self, slot: usize, request: Request, text: &[u8], fds: &[i32]) {
@@ -94,7 +100,11 @@ impl Monitor {
                 self.clients[slot].waits = if request.a == WAIT_STOP { Waits::Stop } else { Waits::End };
                 return;
             }
-            DO_PAUSE => self.pause(true),
+            DO_PAUSE => self.pause(true).inspect(|()| {
+                if request.a == PAUSE_HELD {
+                    self.clients[slot].waits = Waits::Freezes;
+                }
+            }),
             DO_UNPAUSE => self.pause(false),
             DO_NO_RESTART => {
                 self.no_restart = true;
@@ -115,6 +125,7 @@ impl Monitor {
             }
             DO_VOLUME => return self.answer_volume(slot, text),
             DO_HOLD_OFF => self.hold_off(slot),
+            DO_END_INPUT => self.end_input(),
             DO_ATTRIBUTES => {
                 self.set_attributes(text);
                 Ok(())
@@ -209,6 +220,9 @@ impl Monitor {
             return Err(EAGAIN);
         }
         self.freeze(pause)?;
+        for client in self.clients.iter_mut().filter(|client| client.waits == Waits::Freezes) {
+            client.waits = Waits::No;
+        }
         self.state.status = if pause { STATUS_PAUSED } else { STATUS_RUNNING };
         if pause { self.end_health() } else { self.resume_health() }
         self.write_state(false);

@@ -74,6 +74,8 @@ pub const PORTS: u32 = 13;
 pub const END_PORTS: u32 = 14;
 /// Gives clients what is left, for so many milliseconds (b). Answered.
 pub const LINGER: u32 = 15;
+/// The end of the input of clients that are there is the process's. Answered.
+pub const END_INPUT: u32 = 16;
 
 // Wishes.
 
@@ -399,6 +401,14 @@ impl Monitor {
         if self.worker.pid > 0 {
             let _ = self.order(Word { what: TARGET, a: CONTAINER, ..Word::default() }, &[fd]);
         }
+    }
+
+    /// The end of input of the container's clients of now is its own. A terminal has none.
+    pub fn end_input(&mut self) -> Result<()> {
+        if self.worker.pid == 0 || self.header.flags & FLAG_TTY != 0 {
+            return Ok(());
+        }
+        self.command(Word { what: END_INPUT, a: CONTAINER, ..Word::default() }, &[]).map(|_| ())
     }
 
     pub fn enable_inputs(&mut self) {

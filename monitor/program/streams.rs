@@ -603,6 +603,12 @@ impl Monitor {
         }
     }
 
+    /// The end of any input that is open now is the process's.
+    pub fn end_with_inputs(&mut self, owner: u32) {
+        let open = self.streams.inputs.iter_mut().filter(|input| input.owner == owner && input.buffer.is_some());
+        open.for_each(|input| input.once = true);
+    }
+
     /// Ends the process's input, of which the launcher keeps a copy where it is the container's.
     fn end_target(&mut self, owner: u32) {
         self.close_target(owner);

@@ -185,6 +185,10 @@ impl Monitor {
                 return Some(Ok(0));
             }
             orders::DROP => self.lose_inputs(word.a),
+            orders::END_INPUT => {
+                self.end_with_inputs(word.a);
+                return Some(Ok(0));
+            }
             orders::CHECKED => {
                 self.end_outputs(CHECK as u32 + 1);
                 return Some(Ok(u64::from(self.health.taken().0)));

@@ -670,8 +670,12 @@ pub const DO_WAIT: u32 = 6;
 pub const WAIT_END: u32 = 0;
 /// Wait for this end, whatever follows.
 pub const WAIT_STOP: u32 = 1;
-/// Freezes the container.
+/// Freezes the container. a: [`PAUSE_ON`] or [`PAUSE_HELD`].
 pub const DO_PAUSE: u32 = 7;
+/// Frozen until somebody thaws it.
+pub const PAUSE_ON: u32 = 0;
+/// Frozen until somebody thaws it, or the connection ends: who asked was killed.
+pub const PAUSE_HELD: u32 = 1;
 /// Thaws it.
 pub const DO_UNPAUSE: u32 = 8;
 /// No restart from now on; a pending one is given up.
@@ -699,6 +703,9 @@ pub const DO_NETWORK: u32 = 20;
 pub const DO_VOLUME: u32 = 21;
 /// A container that waits for its restart lets go of its root file system, and waits on until the connection ends.
 pub const DO_HOLD_OFF: u32 = 22;
+/// The end of input of the clients that are attached now is the end of the container's input, also where it is to outlive
+/// them.
+pub const DO_END_INPUT: u32 = 23;
 /// The most volumes of that kind that a container has.
 pub const MAX_VOLUMES: usize = 32;
 

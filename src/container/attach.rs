@@ -60,6 +60,9 @@ const PARKED: &str = "a-";
 /// How long a start waits for one of them to hand over its streams: it does nothing else, so longer means it is stuck.
 const HANDOVER: Duration = Duration::from_secs(2);
 
+/// The pause after streams could not be handed over.
+const REFUSED: Duration = Duration::from_millis(20);
+
 /// Both sides of a process's streams.
 pub(crate) struct Ends {
     /// What the caller keeps; absent where the caller gave a descriptor of its own, or wants none.
@@ -150,6 +153,8 @@ impl Parked {
                     if handed.is_ok() {
                         return;
                     }
+                    // Who asked is gone, or no descriptor is free: the next who asks is waited for.
+                    std::thread::sleep(REFUSED);
                 }
                 Ok(_) => {}
                 Err(_) => return,

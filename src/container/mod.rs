@@ -69,6 +69,8 @@ use std::time::{Duration, Instant};
 
 /// How much of the engine's id names its control groups.
 const ENGINE_LENGTH: usize = 12;
+/// How long a monitor that nobody can reach any more may take until its end is recorded.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// All containers of a root.
 pub(crate) struct Containers {
@@ -274,9 +276,37 @@ impl Containers {
         // Where the directory is gone, the container is removed, or not started since the boot: it is not made here.
         let connected = dirs::open(&self.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
         connected.map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ECONNREFUSED) => not_running(&found.row.id),
+            Some(libc::ENOENT | libc::ECONNREFUSED) => self.unheard(found),
             _ => error,
         })
+    }
+
+    /// Why nobody listens where a container's monitor should: it has ended, or it cannot be reached.
+    fn unheard(&self, found: &Found) -> Error {
+        let until = Instant::now() + PARTING;
+        loop {
+            match self.states.now(found.row.slot, &found.row.id) {
+                Ok(now) if now.is_live() && Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                Ok(now) if now.is_live() => return self.out_of_reach(found),
+                Ok(_) => return not_running(&found.row.id),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Whether the name of the monitor's socket is gone.
+    fn is_out_of_reach(&self, found: &Found) -> bool {
+        std::fs::symlink_metadata(self.run_dir(&found.row.id).join("ctl")).is_err()
+    }
+
+    fn out_of_reach(&self, found: &Found) -> Error {
+        let text = format!(
+            "container {} runs, but its monitor cannot be reached: nobody listens at {}/ctl any more; the removal of the \
+             container by force ends it",
+            found.row.id,
+            self.run_dir(&found.row.id).display()
+        );
+        Error::internal(text).in_area("launch")
     }
 
     fn set_error(&self, found: &Found, text: &str) -> Result<()> {

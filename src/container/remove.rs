@@ -10,6 +10,10 @@ use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT, STATUS_PAUSED, STATUS_RESTARTING};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a removal by force ends a container that others start again.
+const REMOVAL: Duration = Duration::from_secs(60);
 
 impl Containers {
     /// Removes a container; a running one only by force.
@@ -17,6 +21,7 @@ impl Containers {
         if how.link {
             return self.remove_link(reference);
         }
+        let until = Instant::now() + REMOVAL;
         loop {
             let (busy, found) = self.take(reference, op)?;
             if !found.now.is_live() {
@@ -42,7 +47,15 @@ impl Containers {
             }
             // Not under the lock: the end is waited for, and somebody may start it again meanwhile.
             drop(busy);
+            if Instant::now() > until {
+                return Err(Error::conflict(format!(
+                    "Cannot remove container {}: it runs again each time that it was ended, for {REMOVAL:?} now",
+                    found.row.id
+                )));
+            }
             self.kill_live(&found, op)?;
+            // Its end is recorded by now, or about to be.
+            self.has_ended(&found)?;
         }
     }
 

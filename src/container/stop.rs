@@ -3,12 +3,14 @@
 use super::spec::{self, parse_signal, signal_exists};
 use super::{Containers, Found, not_running};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::process;
 use crate::launch::monitor::{Control, accepted, request};
 use crate::model::Top;
 use crate::op::Changed;
-use crate::op::Op;
+use crate::op::{Op, Ready, wait_fd};
 use crate::store::states::Now;
 use coracle_monitor::wire::*;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// How long after SIGTERM a stop waits when the caller names no time, in ms.
@@ -56,9 +58,25 @@ impl Containers {
 
     /// Ends a live container at once, as its removal by force does.
     pub(super) fn kill_live(&self, found: &Found, op: Option<&Op>) -> Result<()> {
-        let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
-        self.send(found, &control, libc::SIGKILL, true)?;
-        self.killed(found, &waiter, op)
+        match self.ending(found, op) {
+            Ok(Some((control, waiter))) => {
+                self.send(found, &control, libc::SIGKILL, true)?;
+                self.killed(found, &waiter, op)
+            }
+            Ok(None) => Ok(()),
+            Err(error) if self.is_out_of_reach(found) => self.kill_monitor(found, op).map_err(|e| error.context(e)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a container whose monitor cannot be asked, by the monitor's end.
+    fn kill_monitor(&self, found: &Found, op: Option<&Op>) -> Result<()> {
+        let monitor = process::monitor(found.now.state.monitor_pid).ok_or_else(|| not_running(&found.row.id))?;
+        process::pidfd_signal(monitor.as_fd(), libc::SIGKILL)?;
+        match wait_fd(monitor.as_fd(), Ready::Read, Some(KILL_LIMIT), op)? {
+            true => Ok(()),
+            false => Err(self.not_killed(found)),
+        }
     }
 
     /// A connection to the monitor of a container that is to end, and one on which its end will be told; `None` when it
@@ -115,8 +133,12 @@ impl Containers {
         if ended(waiter.answer_until(Some(Instant::now() + KILL_LIMIT), op))? {
             return Ok(());
         }
+        Err(self.not_killed(found))
+    }
+
+    fn not_killed(&self, found: &Found) -> Error {
         let id = &found.row.id;
-        Err(Error::internal(format!("Cannot stop container {id}: it did not end within {KILL_LIMIT:?} of SIGKILL")))
+        Error::internal(format!("Cannot stop container {id}: it did not end within {KILL_LIMIT:?} of SIGKILL"))
     }
 
     /// Sends a signal; SIGKILL waits for the end.
@@ -161,6 +183,34 @@ impl Containers {
 
     /// Freezes a container.
     pub(crate) fn pause(&self, reference: &str) -> Result<()> {
+        self.pause_until(reference, PAUSE_ON).map(drop)
+    }
+
+    /// Freezes a container that runs as long as the answer lives, also where this program is killed; `None` where there is
+    /// nothing to freeze any more.
+    pub(super) fn hold_still(&self, id: &str) -> Result<Option<Control>> {
+        match self.pause_until(id, PAUSE_HELD) {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            held => held.map(Some),
+        }
+    }
+
+    /// Thaws a container that [`Containers::hold_still`] froze, unless it ended or somebody else thawed it.
+    pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
+        let (_busy, found) = match self.take(id, None) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            taken => taken?,
+        };
+        if found.now.state.status != STATUS_PAUSED {
+            return Ok(());
+        }
+        match held.ask(request(DO_UNPAUSE), None) {
+            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            answer => answer.and_then(|_| self.event(&found, "unpause", &[])),
+        }
+    }
+
+    fn pause_until(&self, reference: &str, until: u32) -> Result<Control> {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
         match found.now.state.status {
@@ -172,20 +222,29 @@ impl Containers {
             _ if !found.now.is_live() => return Err(not_running(id)),
             _ => {}
         }
-        self.freeze(&found).map_err(|error| gone_is_not_running(error, id))?;
-        self.event(&found, "pause", &[])
+        let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
+        self.event(&found, "pause", &[])?;
+        Ok(control)
     }
 
     /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
-    fn freeze(&self, found: &Found) -> Result<()> {
+    fn freeze(&self, found: &Found, how: u32) -> Result<Control> {
         let control = self.control(found)?;
         let until = Instant::now() + LAUNCHING;
         loop {
-            match control.ask(request(DO_PAUSE), None) {
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && Instant::now() < until => {
+            match control.ask(Request { a: how, ..request(DO_PAUSE) }, None) {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    if Instant::now() > until {
+                        let text = format!(
+                            "Cannot pause container {}: a process that is being started in it did not come to its program \
+                             within {LAUNCHING:?}",
+                            found.row.id
+                        );
+                        return Err(Error::new(ErrorKind::Timeout, text));
+                    }
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                answer => return answer.map(drop),
+                answer => return answer.map(|_| control),
             }
         }
     }
@@ -225,11 +284,15 @@ impl Containers {
 
     /// What a container's record says once its monitor is gone.
     fn after(&self, found: &Found) -> Result<Now> {
-        let until = Instant::now() + Duration::from_secs(2);
+        let until = Instant::now() + RECORDED;
         loop {
             let now = self.find(&found.row.id)?.now;
-            if !now.is_live() || Instant::now() > until {
+            // Started again meanwhile, it has the code of its last end.
+            if !now.is_live() || now.state.monitor_pid != found.now.state.monitor_pid {
                 return Ok(now);
+            }
+            if Instant::now() > until {
+                return Err(self.out_of_reach(found));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -249,6 +312,24 @@ impl Containers {
                 return Ok(false);
             }
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The end of the input of those who are attached now is the end of the container's.
+    pub(crate) fn end_input(&self, id: &str) -> Result<()> {
+        let found = match self.find(id) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        if !found.now.is_live() || found.spec.config.stdin_once {
+            return Ok(());
+        }
+        let asked = self.control(&found).and_then(|control| control.ask(request(DO_END_INPUT), None));
+        match asked {
+            // It has ended; or an older monitor, which does what StdinOnce says.
+            Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            asked => asked.map(drop),
         }
     }
 

@@ -63,7 +63,9 @@ impl Containers {
                         return Ok(());
                     }
                     if Instant::now() > until {
-                        return Err(error);
+                        return Err(
+                            error.context("its control groups are gone, and its monitor does not record the end")
+                        );
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }

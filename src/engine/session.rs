@@ -128,12 +128,15 @@ impl Session {
         }
     }
 
-    /// Ends the process's stdin.
+    /// Ends the process's stdin once it has read what was written, also where `StdinOnce` is off (a session that is dropped,
+    /// or whose program ends, leaves such a process its stdin). A terminal has no end of input. Before the container runs
+    /// `StdinOnce` decides.
     pub fn close_stdin(&self) -> Result<()> {
-        match &self.stdin {
-            Some(stdin) => socket::shut_write(stdin.as_fd()),
-            None => Ok(()),
+        let Some(stdin) = &self.stdin else { return Ok(()) };
+        if let Process::Container { all, id } = &self.process {
+            all.end_input(id)?;
         }
+        socket::shut_write(stdin.as_fd())
     }
 
     /// Sets the terminal's size.

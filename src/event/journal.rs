@@ -26,6 +26,8 @@ pub(super) const HEADER: u64 = JOURNAL_HEAD;
 const START_AT: u64 = 16;
 /// How often an append that was cut short is tried.
 const TRIES: usize = 3;
+/// How often the place of the first record is read until it stays the same.
+const LOOKS: usize = 1000;
 
 /// An event as the journal has it, which takes less memory than the event.
 pub(crate) fn written(event: &Event) -> Result<Vec<u8>> {
@@ -150,7 +152,7 @@ impl Journal {
         let mut known = self.start.load(Ordering::Acquire);
         // Nothing promises that eight bytes are read while they are being written in one piece: a new value counts
         // when it is seen twice.
-        loop {
+        for _ in 0..LOOKS {
             let mut bytes = [0u8; 8];
             self.whole.read_exact_at(&mut bytes, START_AT).map_err(|e| self.unreadable(&e))?;
             let start = u64::from_le_bytes(bytes).max(HEADER);
@@ -159,7 +161,10 @@ impl Journal {
                 return Ok(start);
             }
             known = start;
+            std::thread::yield_now();
         }
+        let text = format!("{}: its first record moves each time that it is looked for", self.path.display());
+        Err(Error::new(ErrorKind::Unavailable, text).in_area("event"))
     }
 
     /// Reads what is there at `offset` into the end of `window`, at most `count` bytes; answers how many came.

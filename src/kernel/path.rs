@@ -7,6 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// How [`openat2`] resolves: links inside the directory, none leaving it, no magic links.
 pub(crate) const IN_ROOT: u64 = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
+/// How often a path is walked again while directories above it are renamed, and the pause after some of these walks.
+const RENAMES: u32 = 10_000;
+const RENAMING: std::time::Duration = std::time::Duration::from_micros(200);
+
 /// No symbolic link anywhere, and never above the directory.
 pub(crate) const BENEATH_NO_LINKS: u64 =
     libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
@@ -38,6 +42,7 @@ pub(crate) fn openat2(
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.mode = u64::from(mode);
     how.resolve = if Wall::ResolveInRoot.stands() { resolve } else { resolve & !IN_ROOT };
+    let mut tries = 0u32;
     loop {
         // SAFETY: path and how live over the call; size is that of how.
         let fd = unsafe {
@@ -47,9 +52,21 @@ pub(crate) fn openat2(
             // SAFETY: the kernel just gave us this descriptor.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
         }
-        // EAGAIN: a rename raced with the walk; the kernel asks to try again.
-        if !matches!(errno(), libc::EAGAIN | libc::EINTR) {
-            return Err(Error::os(format_args!("open {}", path.to_string_lossy()), errno()));
+        match errno() {
+            libc::EINTR => {}
+            // A rename raced with the walk; the kernel asks to try again. Who renames for ever does not keep us for ever.
+            libc::EAGAIN if tries < RENAMES => {
+                tries += 1;
+                if tries.is_multiple_of(16) {
+                    std::thread::sleep(RENAMING);
+                }
+            }
+            libc::EAGAIN => {
+                let what =
+                    format_args!("open {} while directories above it are renamed all the time", path.to_string_lossy());
+                return Err(Error::os(what, libc::EAGAIN));
+            }
+            error => return Err(Error::os(format_args!("open {}", path.to_string_lossy()), error)),
         }
     }
 }

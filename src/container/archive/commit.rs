@@ -2,7 +2,7 @@
 
 use crate::container::spec::over;
 use crate::container::{Containers, Found};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::image::archive_writer::TarWriter;
 use crate::image::{Commit, check_commit_name};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
@@ -22,10 +22,9 @@ impl Containers {
         let mut config = base.clone();
         crate::image::apply_changes(&mut config, &how.changes)?;
         let config = over(&config, &found.spec.config);
+        // One that ends at this moment is committed as it ended.
         let pause = how.pause && found.now.state.status == STATUS_RUNNING;
-        if pause {
-            self.pause(&found.row.id)?;
-        }
+        let held = if pause { self.hold_still(&found.row.id)? } else { None };
         let commit = Commit {
             parent: &found.row.image_id,
             container: &found.row.id,
@@ -44,15 +43,8 @@ impl Containers {
             self.event(&found, "commit", &[("comment", &how.comment), ("imageID", &id), ("imageRef", &image)])?;
             Ok(id)
         });
-        if pause {
-            match self.unpause(&found.row.id) {
-                // It ended meanwhile, or was thawed by somebody else.
-                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
-                Err(error) if told.is_ok() && error.kind() != ErrorKind::Internal => return Err(error),
-                _ => {}
-            }
-        }
-        told
+        let thawed = held.map_or(Ok(()), |held| self.let_go_on(&found.row.id, &held));
+        told.and_then(|id| thawed.map(|()| id))
     }
 
     /// Writes the container's changes as a layer's tar.

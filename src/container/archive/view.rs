@@ -75,7 +75,11 @@ impl Containers {
             }
             std::thread::sleep(TURN);
         }
-        self.view_as_it_is(reference, access, op)
+        let again = "the container is being started again each time that it is looked at";
+        self.view_as_it_is(reference, access, op).map_err(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => error.context(again),
+            _ => error,
+        })
     }
 
     /// Errors: ESRCH when it is just being started again.
