@@ -41,13 +41,13 @@ impl Socket {
     }
     /// Ends the sending direction and reads what still comes, for a while: closing with unread bytes would take back
     /// what was sent.
-    pub(crate) fn linger(&self, limit: Duration) {
+    pub(crate) fn linger(&self, limit: Duration, most: usize) {
         let deadline = Instant::now() + limit;
         if socket::shutdown(self.0.as_raw_fd(), Shutdown::Write).is_err() {
             return;
         }
-        let mut rest = 256 << 10;
-        let mut buffer = [0; 4096];
+        let mut rest = most;
+        let mut buffer = [0; 16 << 10];
         while rest > 0 && Instant::now() < deadline {
             match self.recv(&mut buffer, Some(deadline)) {
                 Ok(0) | Err(_) => return,

@@ -42,8 +42,11 @@ enum Next {
     Break,
 }
 
-/// How long a closing connection waits for its client to take what was sent.
-const LINGER: Duration = Duration::from_secs(2);
+/// How long an answer waits for the rest of a body that nobody needs, and a closing connection for its client to take
+/// what was sent.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long a closing connection waits for a client to send the body that it has begun.
+const LINGER: Duration = Duration::from_secs(10);
 
 impl<'a> Connection<'a> {
     pub(super) fn new(router: Router, socket: Arc<Socket>, limits: &'a Limits, door: &'a dyn Door) -> Connection<'a> {
@@ -69,7 +72,8 @@ impl<'a> Connection<'a> {
             }
         };
         if end == Next::Close {
-            self.socket.linger(LINGER);
+            let unread = lock(&self.inbound).is_unread();
+            self.socket.linger(if unread { LINGER } else { DRAIN }, self.limits.drain_bytes);
         }
     }
 
@@ -134,7 +138,7 @@ impl<'a> Connection<'a> {
                 let sent = outbound::raw(&self.socket, status, &headers, b"", manner, self.deadline());
                 let Ok(socket) = self.socket.as_fd().try_clone_to_owned() else { return Next::Break };
                 if sent.is_ok() {
-                    let early = lock(&self.inbound).early(self.limits.drain_bytes, Instant::now() + LINGER);
+                    let early = lock(&self.inbound).early(self.limits.drain_bytes, Instant::now() + DRAIN);
                     let _ = catch_unwind(AssertUnwindSafe(|| take(Duplex { socket, early })));
                 }
                 Next::Close
@@ -144,8 +148,8 @@ impl<'a> Connection<'a> {
 
     fn whole(&self, status: (u16, Option<&str>), headers: &Headers, body: &[u8], manner: Manner) -> Next {
         let closing = headers.get("connection").is_some_and(|c| c.eq_ignore_ascii_case("close"));
-        // A body that is still to come is read away before the answer promises to go on.
-        let keep = manner.keep_alive && !closing && self.drain();
+        // A body that is still to come is read away before the answer, which may promise to go on or may close.
+        let keep = self.drain() && manner.keep_alive && !closing;
         let manner = Manner { keep_alive: keep, ..manner };
         match outbound::whole(&self.socket, status, headers, body, manner, self.deadline()) {
             Ok(()) if keep => Next::Again,
@@ -155,7 +159,7 @@ impl<'a> Connection<'a> {
     }
 
     fn drain(&self) -> bool {
-        lock(&self.inbound).finish(self.limits.drain_bytes, Instant::now() + LINGER)
+        lock(&self.inbound).finish(self.limits.drain_bytes, Instant::now() + DRAIN)
     }
 
     fn stream(&self, status: (u16, Option<&str>), headers: &Headers, produce: Produce, manner: Manner) -> Next {

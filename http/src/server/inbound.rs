@@ -135,6 +135,11 @@ impl Inbound {
         true
     }
 
+    /// Whether the end of the body was not seen.
+    pub(super) fn is_unread(&self) -> bool {
+        self.body != BodyState::Done
+    }
+
     fn read_body(&mut self, buffer: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         if self.owes_continue {
             self.owes_continue = false;

@@ -56,7 +56,8 @@ pub struct Limits {
     pub handshakes: usize,
     /// Time that a TLS handshake may take.
     pub handshake_time: Duration,
-    /// Bytes of a body that nobody asked for which are read away to keep the connection.
+    /// Bytes of a body that nobody asked for which are read away, before the answer and once more after it: many clients
+    /// look for the answer only when all of their body was taken.
     pub drain_bytes: usize,
 }
 
@@ -71,7 +72,7 @@ impl Default for Limits {
             answer_time: Duration::from_secs(60),
             handshakes: 64,
             handshake_time: Duration::from_secs(10),
-            drain_bytes: 256 << 10,
+            drain_bytes: 8 << 20,
         }
     }
 }

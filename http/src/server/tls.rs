@@ -81,7 +81,7 @@ impl Tls {
             if let Err(error) = tls.process_new_packets() {
                 // The client learns why.
                 let _ = flush(&mut tls, &mut wire);
-                client.linger(LINGER);
+                client.linger(LINGER, LINGER_BYTES);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
@@ -141,6 +141,8 @@ struct Carrier {
 const PIECE: usize = 16 << 10;
 /// How long a client has to close once all was said to it.
 const LINGER: Duration = Duration::from_secs(2);
+/// And so many bytes.
+const LINGER_BYTES: usize = 256 << 10;
 
 impl Carrier {
     fn run(mut self) {

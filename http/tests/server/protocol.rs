@@ -42,6 +42,38 @@ fn bodies_nobody_reads_do_not_spoil_the_next_request() {
 }
 
 #[test]
+fn who_sends_a_body_that_nobody_needs_gets_the_answer() {
+    let server = serve();
+    let body = "x".repeat(5 << 20);
+    for (version, closing) in [("1.1", ""), ("1.1", "Connection: close\r\n"), ("1.0", "")] {
+        for path in ["/nope", "/v1.24/containers/none/start"] {
+            let mut client = server.connect();
+            let head =
+                format!("POST {path} HTTP/{version}\r\nHost: x\r\n{closing}Content-Length: {}\r\n\r\n", body.len());
+            client.write_all(head.as_bytes()).unwrap();
+            // The answer is not looked for before all is sent.
+            let sent = client.write_all(body.as_bytes());
+            assert!(sent.is_ok(), "{path} {version} {closing}: {sent:?}");
+            client.shutdown(Shutdown::Write).unwrap();
+            let answer = rest(&mut client);
+            assert!(answer.starts_with(&format!("HTTP/{version} 4")), "{path} {version} {closing}: {answer}");
+        }
+    }
+}
+
+/// The answer goes out before a body that takes its time, and the connection stays for the body.
+#[test]
+fn a_slow_body_meets_an_open_connection() {
+    let server = serve();
+    let mut client = server.connect();
+    client.write_all(b"POST /nope HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\n").unwrap();
+    assert!(until(&mut client, "\r\n\r\n").starts_with("HTTP/1.1 404"));
+    std::thread::sleep(Duration::from_secs(4));
+    client.write_all(b"hello").unwrap();
+    rest(&mut client);
+}
+
+#[test]
 fn chunked_documents_are_read() {
     let server = serve();
     let request = "POST /containers/create HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: \
