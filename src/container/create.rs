@@ -25,7 +25,11 @@ impl Containers {
         spec::validate(body, &defaults)?;
         super::links::check(body)?;
         spec::sources_are_there(&body.host_config)?;
-        let (image_id, view) = self.images.config(&body.config.image)?;
+        let (image_id, view) = match body.config.image.as_str() {
+            // Nothing but what the engine puts there, as a build's first step on `scratch` has it.
+            "" => Default::default(),
+            image => self.images.config(image)?,
+        };
         let id = new_id()?;
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.inherited(&body.host_config)?;
@@ -66,7 +70,7 @@ impl Containers {
                     error: String::new(),
                 };
                 // Looked at again under the transaction: from here on the container holds its image.
-                if !self.images.is_there(tx, &row.image_id)? {
+                if !row.image_id.is_empty() && !self.images.is_there(tx, &row.image_id)? {
                     return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
                 }
                 // Held until the event is told: nobody else's work on the container can be told before its creation.

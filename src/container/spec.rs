@@ -12,7 +12,6 @@ mod long_mounts;
 mod merge;
 mod mounts;
 mod networks;
-mod not_built;
 mod process;
 mod restart;
 mod security;
@@ -29,7 +28,6 @@ pub(crate) use log::{LogDriver, log_attributes, log_options};
 pub(crate) use long_mounts::sources_are_there;
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
-pub(crate) use not_built::not_built;
 #[cfg(feature = "bundle")]
 pub(crate) use process::rlimit;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
@@ -153,8 +151,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
     mounts::mounts(&request.config, &request.host_config, &[])?;
-    volumes_from(&request.host_config)?;
-    not_built(request)
+    volumes_from(&request.host_config).map(drop)
 }
 
 /// Decides what the container `id` will be: the spec to store, and warnings for the client. `inherited` are the mounts

@@ -186,8 +186,11 @@ impl Images {
 
     /// The unpacked layers of an image by its whole id, topmost first: overlayfs's order of lower directories.
     ///
-    /// Works too for an image that was removed by force while a container still needs it.
+    /// Works too for an image that was removed by force while a container still needs it, and for none: it has no layers.
     pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        if image_id.is_empty() {
+            return Ok(Vec::new());
+        }
         if let Some(pending) = self.pending.lock().get(image_id) {
             return Ok(topmost_first(pending.layers.clone()));
         }

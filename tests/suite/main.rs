@@ -46,6 +46,7 @@ mod oracle_networks;
 mod oracle_odd;
 mod powercut;
 mod powercut_peer;
+mod races;
 mod registry;
 mod remote;
 mod restart;

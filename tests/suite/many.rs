@@ -129,6 +129,7 @@ fn worker() {
         "crowd" => crate::crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
         "churn" => crate::churn::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
         "busy" => crate::kills::program(&engine, number.parse().expect("a number")),
+        "commits" => crate::races::commits(&engine),
         "start-all" => crate::kills::start_all(&engine),
         "exec-and-vanish" => {
             for script in ["exec sleep 0.2", "sleep 0.3 & exit 7"] {

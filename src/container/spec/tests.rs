@@ -344,7 +344,6 @@ fn options_that_exclude_each_other() {
 fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
-        (json!({"Image": ""}), "Image"),
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
