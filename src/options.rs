@@ -39,6 +39,9 @@ pub struct Options {
     /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
     /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
     pub userns_remap: Option<UsernsRemap>,
+    /// The AppArmor profile of containers that name none, where the kernel has AppArmor: one that is loaded, or `unconfined`
+    /// for none. Default: the engine's own, `coracle-default-1`, which a start loads where it is not there.
+    pub apparmor: Option<String>,
     /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
     /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
@@ -68,6 +71,7 @@ impl Options {
             publish_ip: None,
             relay_loopback: false,
             userns_remap: None,
+            apparmor: None,
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
                 .map(PathBuf::from)
                 .to_vec(),

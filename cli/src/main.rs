@@ -123,6 +123,8 @@ pub struct Globals {
     pub mirrors: Vec<String>,
     /// `--userns-remap`.
     pub userns_remap: Option<String>,
+    /// `--apparmor`.
+    pub apparmor: Option<String>,
     /// `--plugin-dir`; empty: the usual ones.
     pub plugin_dirs: Vec<PathBuf>,
     /// `--small-memory`.
@@ -147,6 +149,7 @@ impl Globals {
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+        options.apparmor = self.apparmor.clone();
         options.small_memory = self.small_memory;
         options.large_windows = self.large_windows;
         if !self.plugin_dirs.is_empty() {
@@ -188,6 +191,11 @@ const GLOBAL: Command = Command {
             &["userns-remap"],
             "RANGE",
             "put containers into a user namespace: FIRST:COUNT, USER[:GROUP] of /etc/subuid, default",
+        ),
+        Flag::value(
+            &["apparmor"],
+            "PROFILE",
+            "AppArmor profile of containers that name none, or unconfined (default coracle-default-1)",
         ),
         Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
         Flag::switch(&["large-windows"], "take what xz -9 and zstd --long compressed, with more memory"),
@@ -257,6 +265,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         relay_loopback: global.has("relay-loopback"),
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
+        apparmor: global.last("apparmor").map(str::to_owned),
         mirrors: global.all("registry-mirror"),
         plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),

@@ -210,6 +210,7 @@ struct Config {
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
+    apparmor: Option<String>,
     small_memory: Option<bool>,
     large_windows: Option<bool>,
 }
@@ -249,6 +250,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     };
     options.relay_loopback = config.relay_loopback.unwrap_or(false);
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
+    options.apparmor = config.apparmor;
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
     }
@@ -275,6 +277,7 @@ mod tests {
         assert_eq!(o.log_options["max-size"], "1m");
         assert!(read(c"{\"ip\":\"127.0.0.1\"}").unwrap().publish_ip.unwrap().is_loopback());
         assert!(read(c"{\"relay-loopback\":true}").unwrap().relay_loopback);
+        assert_eq!(read(c"{\"apparmor\":\"unconfined\"}").unwrap().apparmor.as_deref(), Some("unconfined"));
         let proxies = read(c"{\"https-proxy\":\"http://p\",\"no-proxy\":\"\"}").unwrap().registry.proxies;
         assert_eq!(
             (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),

@@ -116,7 +116,8 @@ pub struct coracle_open_options {
     pub run_dir: *const c_char,
     /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
     /// "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
-    /// "default"), "ip" (the host's address for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are
+    /// "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
+    /// coracle-default-1, "unconfined": none), "ip" (the host's address for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are
     /// passed on by monitors, as where the kernel has no filter for bridges), "plugin-dirs" (strings), "labels"
     /// (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
     /// "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls

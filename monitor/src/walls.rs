@@ -30,6 +30,7 @@ walls! {
     SysctlCheck "sysctl-check" "Only kernel parameters of the container's own namespaces are set, to one plain value each.";
     SealedMonitor "sealed-monitor" "The monitor's program cannot be changed by anybody.";
     DeviceRules "device-rules" "A container opens the devices that it was given, and no others.";
+    AppArmorLabel "apparmor-label" "Where the kernel has AppArmor, a container's processes have a profile.";
     UserNumbers "user-numbers" "Digits are a number of a user, never a name, and never out of range.";
     UserGroups "user-groups" "A process has the groups that list its user.";
     UserCapabilities "user-capabilities" "Other users than root have no capability.";

@@ -167,6 +167,10 @@ pub const OTHERS_NOT_CONSOLE: u32 = 4;
 /// str path: the working directory, which is there.
 pub const OP_CHDIR: u16 = 34;
 
+/// u32 required, str `exec NAME`: the AppArmor profile that the process has from its exec on; when not required, a refusal is
+/// fine.
+pub const OP_PROFILE: u16 = 35;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::launch::cgroup::{self, Hierarchies, OnError, Version};
 use crate::launch::devices::{DeviceKind, DeviceNode, DeviceRules, default_nodes, default_rules, rules_of};
 use crate::launch::plan::{Container, Mount, Namespace, Program, Rights, Rlimit, Users};
-use crate::launch::{capability, seccomp};
+use crate::launch::{apparmor, capability, seccomp};
 use crate::model;
 use coracle_monitor::wire::RESTART_NO;
 use std::fs::File;
@@ -149,13 +149,12 @@ impl Made<'_> {
         }
         let Some(process) = &config.process else { return Ok(()) };
         let given = |value: &Option<String>| value.as_ref().is_some_and(|text| !text.is_empty());
-        let refused = [
-            ("terminal", process.terminal),
-            ("apparmorProfile", given(&process.apparmor_profile)),
-            ("selinuxLabel", given(&process.selinux_label)),
-        ];
+        let refused = [("terminal", process.terminal), ("selinuxLabel", given(&process.selinux_label))];
         if let Some((field, _)) = refused.iter().find(|(_, refused)| *refused) {
             return Err(Error::unsupported(format!("process.{field} is not supported")));
+        }
+        if given(&process.apparmor_profile) && !apparmor::is_on() {
+            return Err(Error::unsupported("process.apparmorProfile: this host's kernel has no AppArmor"));
         }
         match process.cwd.starts_with('/') {
             true => Ok(()),
@@ -433,6 +432,7 @@ fn rights(process: Option<&Process>, profile: Option<&serde_json::Value>) -> Res
         inheritable: set("inheritable", &sets.inheritable)?,
         ambient: set("ambient", &sets.ambient)?,
         no_new_privs: process.is_some_and(|process| process.no_new_privileges),
+        apparmor: process.and_then(|process| process.apparmor_profile.clone()).unwrap_or_default(),
         seccomp: filter.into(),
     })
 }

@@ -5,6 +5,7 @@ use super::spec::{self, Defaults, ImageView};
 use super::{Containers, dirs, now_ns};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::quota;
+use crate::launch::apparmor;
 use crate::model::{CreateBody, Created};
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Busy;
@@ -204,6 +205,7 @@ impl Containers {
             engine: self.engine().to_owned(),
             host_name: host_name(),
             remap: self.options.userns_remap,
+            apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
             host: self.host.clone(),
         }
     }

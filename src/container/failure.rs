@@ -2,7 +2,7 @@
 
 use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
-use crate::launch::plan::STREAMS;
+use crate::launch::plan::{PROFILE, STREAMS};
 use coracle_monitor::wire::*;
 
 /// What a failed start is told as, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
@@ -45,6 +45,12 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             return (Error::new(ErrorKind::Internal, format!("Cannot mkdir: {path} is not a directory")), 128);
         }
         _ => {}
+    }
+    if let Some(name) = sentence.strip_prefix(PROFILE) {
+        let missing = if failure.errno == libc::ENOENT { format!(": {name} is not loaded") } else { String::new() };
+        let text =
+            "unable to apply apparmor profile: apparmor failed to apply profile: write /proc/self/attr/apparmor/exec";
+        return (Error::new(ErrorKind::Internal, format!("{text}: {reason}{missing}")).in_area("launch"), 128);
     }
     match (is_exec, failure.errno) {
         (true, libc::ENOENT) => invalid(format!("exec: {program:?}: stat {program}: no such file or directory"), 127),

@@ -16,6 +16,7 @@ pub(crate) fn create(data: &[u8]) {
         host_name: "host".into(),
         host: HostFacts::everything(),
         remap: None,
+        apparmor: None,
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };

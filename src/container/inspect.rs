@@ -119,6 +119,7 @@ impl Containers {
             mounts: spec::mount_points(spec),
             config: spec.config.clone(),
             network_settings: self.network_settings(&found, &self.network_view(&row.id)?),
+            app_armor_profile: profile(&found)?,
             ..ContainerDetail::default()
         })
     }
@@ -173,6 +174,15 @@ impl Containers {
         }
         Ok(counts)
     }
+}
+
+/// The AppArmor profile as dockerd tells it: before the first start the one that was asked for, then the one that the
+/// container has.
+fn profile(found: &Found) -> Result<String> {
+    if found.now.state.started_ns != 0 || found.spec.apparmor.is_empty() {
+        return Ok(found.spec.apparmor.clone());
+    }
+    Ok(spec::security(&found.spec.host_config)?.apparmor.unwrap_or_default())
 }
 
 /// What images are called in a list; each name is looked up once.

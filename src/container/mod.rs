@@ -46,6 +46,7 @@ use crate::error::{Error, Result};
 use crate::event::Journal;
 use crate::image::{ImageUser, Images};
 use crate::kernel::process;
+use crate::launch::apparmor;
 use crate::launch::cgroup::{self, Hierarchies, Live};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
@@ -188,6 +189,11 @@ impl Containers {
     }
 
     /// Whether containers are in a user namespace unless they ask not to be.
+    pub(crate) fn are_profiled(&self) -> bool {
+        apparmor::for_containers(self.options.apparmor.as_deref())
+            .is_some_and(|profile| profile != apparmor::UNCONFINED)
+    }
+
     pub(crate) fn is_remapped(&self) -> bool {
         self.options.userns_remap.is_some()
     }

@@ -32,7 +32,7 @@ pub(crate) use networks::asked_for;
 pub(crate) use process::rlimit;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
-pub(crate) use security::{Seccomp, masked_paths, readonly_paths, security};
+pub(crate) use security::{Seccomp, apparmor, masked_paths, readonly_paths, security};
 pub(crate) use signal::stop_signal;
 pub(crate) use storage::storage_size;
 pub(crate) use sysctl::sysctls;
@@ -78,6 +78,9 @@ pub(crate) struct Spec {
     pub engine: String,
     /// Its user namespace. Whoever opens the root later has no word in it.
     pub users: Users,
+    /// The AppArmor profile of its processes, as its creation or its last start decided; empty: the kernel had no AppArmor, or
+    /// the version that started it knew none.
+    pub apparmor: String,
 }
 
 /// The user namespace of a container, as decided at its creation.
@@ -129,6 +132,8 @@ pub(crate) struct Defaults {
     pub host_name: String,
     /// Containers are in this user namespace unless they ask not to be.
     pub remap: Option<UsernsRemap>,
+    /// The AppArmor profile of containers that name none; none: the kernel has no AppArmor.
+    pub apparmor: Option<String>,
     /// What the host can limit: a limit that it cannot is dropped with a warning.
     pub host: HostFacts,
 }
@@ -186,6 +191,7 @@ pub(crate) fn resolve(
         networks: networks::wanted(request)?,
         engine: defaults.engine.clone(),
         users: Users::of(&host_config, defaults.remap),
+        apparmor: apparmor(&host_config, defaults.apparmor.as_deref())?,
         config,
         host_config,
     };

@@ -8,7 +8,7 @@ use crate::kernel::process;
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::seccomp::Machine;
-use crate::launch::{capability, cgroup, devices, seccomp};
+use crate::launch::{apparmor, capability, cgroup, devices, seccomp};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
 use crate::op::Changed;
@@ -107,16 +107,22 @@ impl Containers {
         started
     }
 
-    /// The container with its user namespace decided and its control group named, and nothing asked for that does not go
-    /// with the user namespace.
+    /// The container with its user namespace and its AppArmor profile decided and its control group named, and nothing asked
+    /// for that does not go with the user namespace.
     fn decide(&self, found: &Found) -> Result<Found> {
         let mut found = found.clone();
-        if found.spec.users == Users::Undecided || found.spec.engine != self.engine() {
-            let users = match found.spec.users {
-                Users::Undecided => Users::of(&found.spec.host_config, self.options.userns_remap),
+        let default = apparmor::for_containers(self.options.apparmor.as_deref());
+        let profile = spec::apparmor(&found.spec.host_config, default)?;
+        if profile == apparmor::DEFAULT {
+            apparmor::load_default()?;
+        }
+        let old = &found.spec;
+        if old.users == Users::Undecided || old.engine != self.engine() || old.apparmor != profile {
+            let users = match old.users {
+                Users::Undecided => Users::of(&old.host_config, self.options.userns_remap),
                 decided => decided,
             };
-            let spec = Spec { users, engine: self.engine().to_owned(), ..Spec::clone(&found.spec) };
+            let spec = Spec { users, engine: self.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
             let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
             self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
             found.spec = spec.into();
@@ -642,6 +648,7 @@ impl Containers {
             inheritable: 0,
             ambient: 0,
             no_new_privs: security.no_new_privs,
+            apparmor: spec.apparmor.clone(),
             seccomp,
         })
     }

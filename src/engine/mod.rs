@@ -22,6 +22,7 @@ use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
+use crate::launch::apparmor;
 use crate::model::{AttachStreams, Leftover};
 use crate::store::Db;
 use crate::volume::Volumes;
@@ -68,6 +69,7 @@ impl Engine {
         crate::kernel::probe::check()?;
         let release = crate::kernel::probe::release();
         options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
+        apparmor::check(options.apparmor.as_deref())?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         options.userns_remap.map_or(Ok(()), |_| UsernsRemap::check_root(&root, release))?;

@@ -137,7 +137,7 @@ impl Engine {
                 "IPv4Forwarding": facts::is_set("/proc/sys/net/ipv4/ip_forward"),
                 "BridgeNfIptables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-iptables"),
                 "BridgeNfIp6tables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
-                "SecurityOptions": facts::security_options(self.0.containers.is_remapped()),
+                "SecurityOptions": facts::security_options(&self.0.containers),
             }),
             abilities(&limits),
             registries(&options.registry),

@@ -1,5 +1,6 @@
 //! Spec → plan → bytes → monitor: compiling a start, starting the monitor, talking to it.
 
+pub(crate) mod apparmor;
 pub(crate) mod capability;
 pub(crate) mod cgroup;
 pub(crate) mod devices;

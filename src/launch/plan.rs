@@ -3,8 +3,8 @@
 //! [`Container`] is everything already decided, as plain values. The order of the steps is the whole art here; each
 //! carries the sentence that its failure is told in, so that the plan can be printed too.
 
-use super::cgroup;
 use super::devices::DeviceNode;
+use super::{apparmor, cgroup};
 use crate::walls::Wall;
 use coracle_monitor::encode::PlanWriter;
 use coracle_monitor::wire::*;
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// The step that opens what the container itself has as `/dev/null`, or its terminal; told by it when it fails.
 pub(crate) const STREAMS: &str = "set up the standard streams";
+
+/// The step that says the AppArmor profile: its name follows.
+pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -119,6 +122,8 @@ pub(crate) struct Rights {
     pub inheritable: u64,
     pub ambient: u64,
     pub no_new_privs: bool,
+    /// The AppArmor profile; empty: what the monitor has, which is all there is where the kernel has no AppArmor.
+    pub apparmor: String,
     /// `struct sock_filter` array; empty: no filter.
     pub seccomp: Arc<[u8]>,
 }
@@ -259,6 +264,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     join(&mut plan, c);
     names(&mut plan, c);
     networks(&mut plan, c);
+    profile(&mut plan, &c.rights);
     oom_score(&mut plan, c.oom_score_adj);
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
     root(&mut plan, c);
@@ -340,6 +346,7 @@ pub(crate) struct Exec {
 /// Compiles a further process of a running container.
 pub(crate) fn compile_exec(e: &Exec) -> Plan {
     let mut plan = PlanWriter::new();
+    profile(&mut plan, &e.rights);
     oom_score(&mut plan, e.oom_score_adj);
     if let Some(users) = &e.users {
         plan.op(OP_OWN_STREAMS, "give the streams to the container").u32(users.uid).u32(users.gid);
@@ -606,6 +613,16 @@ fn mapped(ip: std::net::IpAddr) -> std::net::Ipv6Addr {
         std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         std::net::IpAddr::V6(ip) => ip,
     }
+}
+
+/// While the host's procfs is there to say it.
+fn profile(plan: &mut PlanWriter, rights: &Rights) {
+    if rights.apparmor.is_empty() || !Wall::AppArmorLabel.stands() {
+        return;
+    }
+    // Who may not free the container of a profile is bound by one: then so is the container.
+    let required = u32::from(rights.apparmor != apparmor::UNCONFINED);
+    plan.op(OP_PROFILE, format!("{PROFILE}{}", rights.apparmor)).u32(required).str(format!("exec {}", rights.apparmor));
 }
 
 fn oom_score(plan: &mut PlanWriter, value: i64) {

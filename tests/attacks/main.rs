@@ -10,6 +10,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod apparmor;
 mod archives;
 mod builds;
 mod canary;

@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod apparmor;
 mod archive;
 mod build;
 mod churn;

@@ -203,7 +203,7 @@ fn archives_of_running_ones_have_the_container_s_owners() {
 #[test]
 fn who_may_mount_mounts_in_it() {
     let root = remapped();
-    let may = host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined"] }));
+    let may = host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"] }));
     let script = "mkdir /m && mount -t tmpfs tmpfs /m && stat -f -c %T /m; umount /proc 2>&1 | grep -c .";
     assert_eq!(root.sh_with(script, may.clone()).out(), "tmpfs\n1", "it mounts its own, and takes away none of ours");
     let id = root.sleeper_with("mounts", may);
@@ -215,7 +215,7 @@ fn who_may_mount_mounts_in_it() {
 #[test]
 fn archives_into_running_ones_that_may_mount() {
     let root = remapped();
-    let may = json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined"], "Binds": ["vol:/vol"],
+    let may = json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "Binds": ["vol:/vol"],
         "Tmpfs": { "/memory": "" } });
     let id = root.sleeper_with("mounts", host(may));
     root.exec(&id, &["sh", "-c", "mkdir /d /own && mount -t tmpfs tmpfs /own && ln -s /proc /d/link"]).ok();

@@ -116,8 +116,8 @@ def open(
     """Opens an engine root, a directory, and makes it if it is not there.
 
     run_dir: a directory on tmpfs. durability: "full" (what was acknowledged survives a power cut), "normal" or "off".
-    Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap, ip,
-    plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy, no_proxy,
+    Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap,
+    apparmor, ip, plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy, no_proxy,
     small_memory, large_windows, relay_loopback, restart_containers.
     """
     if durability is not None:

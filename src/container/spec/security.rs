@@ -2,6 +2,7 @@
 
 use super::as_500;
 use crate::error::{Error, Result};
+use crate::launch::apparmor::{UNCONFINED, is_on};
 use crate::model::{HostConfig, parse_bool};
 use std::path::Path;
 
@@ -22,12 +23,14 @@ pub(crate) struct Security {
     pub seccomp: Seccomp,
     /// No program that the container starts can gain rights.
     pub no_new_privs: bool,
+    /// The AppArmor profile that was asked for.
+    pub apparmor: Option<String>,
 }
 
 /// Reads the security options: `key=value` or, older, `key:value`. A privileged container has no seccomp filter.
 /// Errors: an option without value, an unknown one.
 pub(crate) fn security(host: &HostConfig) -> Result<Security> {
-    let mut security = Security { seccomp: Seccomp::Default, no_new_privs: false };
+    let mut security = Security { seccomp: Seccomp::Default, no_new_privs: false, apparmor: None };
     for option in host.security_opt.iter().flatten() {
         if option == "no-new-privileges" {
             security.no_new_privs = true;
@@ -44,7 +47,7 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
             ("seccomp", profile) => security.seccomp = Seccomp::Profile(profile.to_owned()),
             ("no-new-privileges", value) => security.no_new_privs = parse_bool(value).ok_or_else(unknown)?,
             ("label", value) => label(value)?,
-            ("apparmor", profile) => apparmor(profile)?,
+            ("apparmor", profile) => security.apparmor = asked_profile(profile)?,
             _ => return Err(unknown()),
         }
     }
@@ -65,15 +68,29 @@ fn label(value: &str) -> Result<()> {
     }
 }
 
-/// `unconfined` asks for what is: no container has a profile.
-fn apparmor(profile: &str) -> Result<()> {
+/// The profile that a request names; an empty name asks for what all have.
+fn asked_profile(profile: &str) -> Result<Option<String>> {
     match profile {
-        "unconfined" | "" => Ok(()),
-        _ if !Path::new("/sys/kernel/security/apparmor").exists() => {
+        "" => Ok(None),
+        UNCONFINED => Ok(Some(UNCONFINED.to_owned())),
+        _ if !is_on() => {
             Err(Error::unsupported(format!("SecurityOpt: apparmor={profile}: this host's kernel has no AppArmor")))
         }
-        _ => Err(Error::unsupported(format!("SecurityOpt: apparmor={profile}: profiles are not supported"))),
+        _ => {
+            super::plain("SecurityOpt: apparmor", profile)?;
+            Ok(Some(profile.to_owned()))
+        }
     }
+}
+
+/// The AppArmor profile of a container's processes: the one that was asked for, or `default`, which is none where the kernel
+/// has no AppArmor. A privileged container has none, whatever it asks for, as dockerd has it.
+pub(crate) fn apparmor(host: &HostConfig, default: Option<&str>) -> Result<String> {
+    let Some(default) = default else { return Ok(String::new()) };
+    if host.privileged {
+        return Ok(UNCONFINED.to_owned());
+    }
+    Ok(security(host)?.apparmor.unwrap_or_else(|| default.to_owned()))
 }
 
 /// Paths that are covered with something empty, where they exist.

@@ -9,6 +9,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 fn defaults() -> Defaults {
     Defaults {
         remap: None,
+        apparmor: None,
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
@@ -347,12 +348,31 @@ fn what_is_not_built_is_refused_by_name() {
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
         (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
-        (hosted(json!({"SecurityOpt": ["apparmor=x"]})), "SecurityOpt"),
     ];
     for (config, field) in rows {
         let error = try_create(config.clone()).expect_err(field);
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{config}: {error}");
         assert!(error.message().starts_with(field), "{config}: {error}");
+    }
+}
+
+/// What a create decides, by what the engine gives containers that name no profile.
+#[test]
+fn profiles() {
+    let decided = |host: Value, default| apparmor(&serde_json::from_value(host).unwrap(), default).unwrap();
+    let own = Some("coracle-default-1");
+    for (host, default, profile) in [
+        (json!({}), None, ""),
+        (json!({}), own, "coracle-default-1"),
+        (json!({"SecurityOpt": ["apparmor="]}), own, "coracle-default-1"),
+        (json!({"SecurityOpt": ["apparmor=unconfined"]}), own, "unconfined"),
+        (json!({"SecurityOpt": ["apparmor:unconfined"]}), own, "unconfined"),
+        (json!({"SecurityOpt": ["apparmor=unconfined"]}), None, ""),
+        (json!({"Privileged": true}), own, "unconfined"),
+        (json!({"Privileged": true}), None, ""),
+        (json!({}), Some("unconfined"), "unconfined"),
+    ] {
+        assert_eq!(decided(host.clone(), default), profile, "{host} {default:?}");
     }
 }
 
@@ -888,7 +908,7 @@ fn kernel_parameters() {
 #[test]
 fn security_options() {
     let of = |list: Value| security(&host(json!({"SecurityOpt": list}))).unwrap();
-    let is = |seccomp, no_new_privs| Security { seccomp, no_new_privs };
+    let is = |seccomp, no_new_privs| Security { seccomp, no_new_privs, apparmor: None };
     assert_eq!(of(Value::Null), is(Seccomp::Default, false));
     assert_eq!(of(json!(["no-new-privileges", "seccomp:unconfined"])), is(Seccomp::Unconfined, true));
     assert_eq!(of(json!(["no-new-privileges:true", "no-new-privileges=false"])), is(Seccomp::Default, false));

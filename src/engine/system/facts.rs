@@ -1,5 +1,6 @@
 //! What the host says of itself, in files and names. What cannot be read is empty or zero: `info` never fails for it.
 
+use crate::container::Containers;
 use crate::kernel::probe::on_tmpfs;
 use nix::sys::statfs::statfs;
 use std::fs;
@@ -88,11 +89,15 @@ pub(super) fn entries(path: &str) -> usize {
 }
 
 /// What confines containers here beside namespaces and capabilities; nothing: null.
-pub(super) fn security_options(remapped: bool) -> Option<Vec<&'static str>> {
+pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static str>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
     let options: Vec<&str> =
-        [(seccomp, "seccomp"), (remapped, "userns")].into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
+        [(containers.are_profiled(), "apparmor"), (seccomp, "seccomp"), (containers.is_remapped(), "userns")]
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, name)| name)
+            .collect();
     (!options.is_empty()).then_some(options)
 }
 
