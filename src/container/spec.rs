@@ -213,6 +213,7 @@ fn default_hostname(request: &CreateBody, id: &str, host_name: &str) -> String {
 fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec<String>)> {
     let mut host = asked.clone();
     let mut warnings = cgroup::check(&mut host.resources, &defaults.host, Asked::ForNew)?;
+    warnings.extend(security::label_warnings(asked));
     host.log_config = log::effective(&asked.log_config, defaults)?;
     // They are kept by themselves: what they lead to may be renamed, or go.
     host.links = None;

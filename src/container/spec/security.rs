@@ -57,15 +57,27 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
     Ok(security)
 }
 
-/// `disable` asks for what is: no container has a label.
+/// `disable` asks for what is: no container has a label. A kernel without SELinux knows none: dockerd takes every option
+/// there ([`label_warnings`] says it).
 fn label(value: &str) -> Result<()> {
     match value {
         "disable" => Ok(()),
-        _ if !Path::new("/sys/fs/selinux/enforce").exists() => {
-            Err(Error::unsupported(format!("SecurityOpt: label={value}: this host's kernel has no SELinux")))
-        }
+        _ if !has_selinux() => Ok(()),
         _ => Err(Error::unsupported(format!("SecurityOpt: label={value}: SELinux labels are not supported"))),
     }
+}
+
+fn has_selinux() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
+}
+
+/// What is said of labels that were asked for where no process has one.
+pub(super) fn label_warnings(host: &HostConfig) -> impl Iterator<Item = String> {
+    let asked = host.security_opt.iter().flatten().filter(|option| {
+        let value = option.strip_prefix("label=").or_else(|| option.strip_prefix("label:"));
+        value.is_some_and(|value| !matches!(value, "" | "disable")) && !has_selinux()
+    });
+    asked.map(|option| format!("The kernel has no SELinux. SecurityOpt {option} discarded."))
 }
 
 /// The profile that a request names; an empty name asks for what all have.

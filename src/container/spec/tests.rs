@@ -347,7 +347,6 @@ fn what_is_not_built_is_refused_by_name() {
     let rows = [
         (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
-        (hosted(json!({"SecurityOpt": ["label=type:x"]})), "SecurityOpt"),
     ];
     for (config, field) in rows {
         let error = try_create(config.clone()).expect_err(field);
