@@ -6,7 +6,7 @@ use crate::ports;
 use crate::session::{Ended, Foreground, Signals};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::model::*;
-use coracle::{Engine, ErrorKind, Io};
+use coracle::{ContainerWait, Engine, ErrorKind, Io};
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
@@ -58,7 +58,7 @@ const HEALTH: &[Flag] = &[
 ];
 
 const FLAGS: &[Flag] = &[
-    Flag::switch(&["rm"], "remove the container when it ends (run, not detached)"),
+    Flag::switch(&["rm"], "remove the container and its anonymous volumes when it ends (run)"),
     Flag::switch(&["interactive", "i"], "keep standard input open"),
     Flag::switch(&["tty", "t"], "give it a terminal"),
     Flag::switch(&["detach", "d"], "do not wait: print its id (run)"),
@@ -142,19 +142,16 @@ fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
 
 fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
-    let body = body(parsed)?;
+    let mut body = body(parsed)?;
     let detached = parsed.has("detach");
     if detached && parsed.some("attach").is_some() {
         return Err(Failure::Usage("conflicting options: --attach and --detach".into()));
     }
     let remove = parsed.has("rm");
-    if detached && remove {
-        // Nobody would be there to remove it.
-        return Err(Failure::Usage("conflicting options: --rm and --detach".into()));
-    }
     if remove && !matches!(body.host_config.restart_policy.name.as_str(), "" | "no") {
         return Err(Failure::Usage("conflicting options: --rm and --restart".into()));
     }
+    body.host_config.auto_remove = remove;
     let proxy = !parsed.has("no-sig-proxy");
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
     let engine = globals.engine()?;
@@ -162,9 +159,10 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     let attached = body.config.attach_stdin || body.config.attach_stdout || body.config.attach_stderr;
     let (rows, cols) = if body.config.tty { terminal::size() } else { (0, 0) };
     let io = (!detached && attached).then(|| Io { rows, cols, ..Io::default() });
+    let removal = remove.then(|| engine.container_wait_begin(&id, WaitCondition::Removed)).transpose()?;
     let started = match engine.container_start(&id, io, None) {
         Ok(started) => started,
-        Err(error) => return Err(start_failed(&engine, &id, remove, error)),
+        Err(error) => return Err(start_failed(&engine, &id, removal, error)),
     };
     let Some((session, signals)) = started.session.zip(signals) else {
         emit(&format!("{id}\n"))?;
@@ -178,8 +176,13 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         detach_keys: keys,
     };
     let ended = foreground.carry(session, &signals);
-    if remove && !matches!(ended, Ok(Ended::Detached)) {
-        remove_it(&engine, &id);
+    if let Some(removal) = removal
+        && !matches!(ended, Ok(Ended::Detached))
+    {
+        if ended.is_err() {
+            remove_it(&engine, &id);
+        }
+        removed(removal);
     }
     ended.map(Ended::code)
 }
@@ -201,20 +204,40 @@ fn write_new(path: &str, text: &str) -> Result<(), Failure> {
     file.map_err(|e| Failure::Here(format!("{path}: {e}")))
 }
 
-/// A start that failed: the container's own 126 or 127, else 125; with `--rm` the container goes.
-fn start_failed(engine: &Engine, id: &str, remove: bool, error: coracle::Error) -> Failure {
+/// A start that failed: the container's own 126 or 127, else 125. With `--rm` the engine removes the container.
+fn start_failed(engine: &Engine, id: &str, removal: Option<ContainerWait>, error: coracle::Error) -> Failure {
     complain!("coracle: {error}");
-    let code = engine.container_inspect(id, false).map_or(0, |detail| detail.state.exit_code);
-    if remove {
-        remove_it(engine, id);
-    }
+    let code = match removal {
+        // A start that was refused is no end of the container: nothing of it would be told.
+        Some(removal) => {
+            remove_it(engine, id);
+            removed(removal)
+        }
+        None => engine.container_inspect(id, false).map_or(0, |detail| detail.state.exit_code),
+    };
     Failure::Exit(match code {
         126 | 127 => code as u8,
         _ => crate::ENGINE_FAILED,
     })
 }
 
-/// What `--rm` does in the end: the engine has no such option in this API version.
+/// Waits for the removal of a container that has ended; answers its exit code.
+fn removed(removal: ContainerWait) -> i32 {
+    match removal.wait(None) {
+        Ok(waited) => {
+            if let Some(error) = waited.error {
+                complain!("coracle: {}", error.message);
+            }
+            waited.status_code
+        }
+        Err(error) => {
+            complain!("coracle: {error}");
+            0
+        }
+    }
+}
+
+/// Removes a container that may be gone.
 fn remove_it(engine: &Engine, id: &str) {
     let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
     match engine.container_remove(id, how, None) {

@@ -9,7 +9,7 @@ use crate::root::{Access, with_root};
 use crate::session::{SessionObject, io};
 use crate::stream::Stream;
 use crate::types::*;
-use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery};
+use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery, WaitCondition};
 use engine::{AttachOptions, Changed, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
@@ -261,6 +261,36 @@ pub unsafe extern "C" fn coracle_container_wait(
         let id = arg::text(id, "id")?;
         let using = Using::new(op)?;
         out.set(using.done(root.engine().container_wait(id, using.op()))?);
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Waits for what a condition names.
+///
+/// condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also of one that does not
+/// run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the last end, 0
+/// of a container that never ran; "Error" only where the removal of one that is to go when it ends failed. Free it with
+/// coracle_free.
+///
+/// Errors: ENOT_FOUND (also when it has ended and was to go then), EINVALID (condition), ECANCELLED, ETIMEOUT, ECALLBACK
+/// (op).
+///
+/// Threads: any. Blocks: until that happens, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_wait_for(
+    c: *mut coracle,
+    id: *const c_char,
+    condition: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Read, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let id = arg::text(id, "id")?;
+        let condition = WaitCondition::parse(arg::optional_text(condition, "condition")?.unwrap_or_default())?;
+        let using = Using::new(op)?;
+        out.give_json(&using.done(root.engine().container_wait_for(id, condition, using.op()))?)?;
         Ok(CORACLE_OK)
     })
 }

@@ -153,8 +153,7 @@ const LADDER: &[Change] = &[
     Change { since: 20, inspect: Some(volumes_for_mounts), ..NOTHING },
     Change { since: 21, inspect: Some(without_networks), stats: Some(one_network), ..NOTHING },
     Change { since: 22, inspect: Some(with_lxc), ..NOTHING },
-    // The client removes the container by itself before 1.25, so the engine must not.
-    Change { since: 25, create: Some(no_auto_remove), info: Some(execution_driver), ..NOTHING },
+    Change { since: 25, info: Some(execution_driver), ..NOTHING },
 ];
 
 fn field<'a>(fields: &'a mut [(String, Node)], name: &str) -> Option<&'a mut Node> {
@@ -173,12 +172,6 @@ fn clamp_cpu_shares(body: &mut Fields) {
     match shares.parse::<i64>() {
         Ok(n) if n > 0 => *shares = n.clamp(2, 262_144).to_string(),
         _ => {}
-    }
-}
-
-fn no_auto_remove(body: &mut Fields) {
-    if let Some(host) = host_config(body) {
-        host.retain(|(name, _)| name != "AutoRemove");
     }
 }
 
@@ -332,9 +325,10 @@ mod tests {
 
     #[test]
     fn create_is_lifted() {
+        // Whoever says it, at whatever version, wants it: clients that remove by themselves send false.
         let text = "{\"HostConfig\":{\"CpuShares\":1,\"AutoRemove\":true}}";
-        assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2}}));
-        assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1}}));
+        assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2, "AutoRemove": true}}));
+        assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1, "AutoRemove": true}}));
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Containers {
                 self.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
             }
         }
+        name.map_or(Ok(()), |name| self.free_name(name))?;
         let mut volumes = self.stage_volumes(&mut spec)?;
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
         let making = self.states.making(&id)?;

@@ -37,7 +37,7 @@ impl Containers {
         visit: &mut dyn FnMut(ContainerSummary) -> Result<()>,
     ) -> Result<()> {
         let all = self.all()?;
-        let found = self.found_all(&all)?;
+        let found = self.without_the_ended(self.found_all(&all)?);
         let networks = &all.networks;
         let mut views: Vec<ContainerView> =
             found.iter().enumerate().map(|(place, found)| view(place, found, networks, query)).collect();

@@ -6,6 +6,7 @@
 
 mod archive;
 mod attach;
+mod auto_remove;
 mod build;
 mod create;
 mod dirs;
@@ -37,10 +38,12 @@ pub(crate) use archive::extract;
 pub(crate) use archive::walk::Wanted;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
+pub(crate) use auto_remove::Fate;
 pub(crate) use exec::RunningExec;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
+pub(crate) use stop::Stop;
 
 use crate::error::{Error, Result};
 use crate::event::Journal;
@@ -200,6 +203,15 @@ impl Containers {
 
     /// Finds a container as people name it.
     pub(crate) fn find(&self, reference: &str) -> Result<Found> {
+        let found = self.found_settled(reference)?;
+        match self.is_gone_by_now(&found) {
+            true => Err(no_such(reference)),
+            false => Ok(found),
+        }
+    }
+
+    /// The same, with its end recorded if nobody else did.
+    fn found_settled(&self, reference: &str) -> Result<Found> {
         let row = self.db.read(|tx| table::find(tx, reference))?;
         let found = self.found(row)?;
         if !found.now.lost {
@@ -221,7 +233,7 @@ impl Containers {
     fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
         match self.db.read(|tx| table::by_id(tx, &found.row.id))? {
             Some(_) => read,
-            None => Err(Error::not_found(format!("No such container: {}", found.row.id))),
+            None => Err(no_such(&found.row.id)),
         }
     }
 
@@ -234,10 +246,23 @@ impl Containers {
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
     fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+        let (busy, found) = self.take_any(reference, op)?;
+        if !auto_remove::is_over(&found) || self.states.is_end_held(found.row.slot)? {
+            return Ok((busy, found));
+        }
+        drop(busy);
+        if self.is_gone_by_now(&found) {
+            return Err(no_such(reference));
+        }
+        self.take_any(&found.row.id, op)
+    }
+
+    /// The same, also of one that has ended and is to be removed for it.
+    fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
         let row = self.db.read(|tx| table::find(tx, reference))?;
         let busy = self.states.busy(row.slot, op)?;
         let again = self.db.read(|tx| table::by_id(tx, &row.id))?;
-        let row = again.ok_or_else(|| Error::not_found(format!("No such container: {reference}")))?;
+        let row = again.ok_or_else(|| no_such(reference))?;
         let mut found = self.found(row)?;
         let until = Instant::now() + start::HANDOVER;
         while self.is_arriving(&found)? && Instant::now() < until {
@@ -328,6 +353,10 @@ fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Found {
         Arc::make_mut(&mut row).error = recover::LOST.into();
     }
     Found { row, spec, now }
+}
+
+fn no_such(reference: &str) -> Error {
+    Error::not_found(format!("No such container: {reference}"))
 }
 
 fn not_running(id: &str) -> Error {

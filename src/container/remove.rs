@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::monitor::request;
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
+use crate::store::states::Busy;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT, STATUS_PAUSED, STATUS_RESTARTING};
 use std::path::{Path, PathBuf};
@@ -22,17 +23,18 @@ impl Containers {
             return self.remove_link(reference);
         }
         let until = Instant::now() + REMOVAL;
+        let mut ended: Option<Found> = None;
         loop {
-            let (busy, found) = self.take(reference, op)?;
-            if !found.now.is_live() {
-                self.forget(&found)?;
-                drop(busy);
-                if how.volumes {
-                    self.remove_volumes(&found.spec)?;
+            let reference = ended.as_ref().map_or(reference, |found| &found.row.id);
+            let (busy, found) = match (self.take_any(reference, op), &ended) {
+                // Who follows its end was first.
+                (Err(error), Some(ended)) if error.kind() == ErrorKind::NotFound && goes_by_itself(ended) => {
+                    return Ok(());
                 }
-                let left = self.leftovers.said_of(&[&self.dir(&found.row.id), &self.run_dir(&found.row.id)]);
-                let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
-                return self.event(&found, "destroy", &extras);
+                (taken, _) => taken?,
+            };
+            if !found.now.is_live() {
+                return self.remove_taken(busy, &found, how.volumes || goes_by_itself(&found));
             }
             if !how.force {
                 let (state, first) = match found.now.state.status {
@@ -56,7 +58,20 @@ impl Containers {
             self.kill_live(&found, op)?;
             // Its end is recorded by now, or about to be.
             self.has_ended(&found)?;
+            ended = Some(found);
         }
+    }
+
+    /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
+    pub(super) fn remove_taken(&self, busy: Busy, found: &Found, volumes: bool) -> Result<()> {
+        self.forget(found)?;
+        drop(busy);
+        if volumes {
+            self.remove_volumes(&found.spec)?;
+        }
+        let left = self.leftovers.said_of(&[&self.dir(&found.row.id), &self.run_dir(&found.row.id)]);
+        let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
+        self.event(found, "destroy", &extras)
     }
 
     /// Removes the containers that do not run. One that somebody else starts or removes meanwhile is left to them.
@@ -135,6 +150,15 @@ impl Containers {
         self.leftovers.note(dir, removed)
     }
 
+    /// Removes the container that has a name, if it has ended and is to go for it.
+    pub(super) fn free_name(&self, name: &str) -> Result<()> {
+        if self.db.read(|tx| table::has_name(tx, name))? {
+            // Who has it, or had it, is told by who takes the name.
+            let _ = self.find(name);
+        }
+        Ok(())
+    }
+
     /// Renames a container.
     pub(crate) fn rename(&self, reference: &str, name: &str) -> Result<()> {
         if reference.is_empty() || name.is_empty() {
@@ -146,6 +170,7 @@ impl Containers {
         if name == found.row.name {
             return Err(Error::invalid("Renaming a container with the same name as its current name"));
         }
+        self.free_name(name)?;
         self.db.write(Flush::Durable, |tx| table::rename(tx, &found.row.id, name)).map_err(refused)?;
         let old = format!("/{}", found.row.name);
         let mut renamed = found;
@@ -159,6 +184,10 @@ impl Containers {
         }
         self.event(&renamed, "rename", &[("oldName", &old)])
     }
+}
+
+fn goes_by_itself(found: &Found) -> bool {
+    found.spec.host_config.auto_remove
 }
 
 /// Takes all that the database has of a container out of it.

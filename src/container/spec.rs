@@ -241,11 +241,6 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
         host.cgroup.clear();
         warnings.push("A group by the name of a container is not supported. Cgroup discarded.".into());
     }
-    if host.auto_remove {
-        host.auto_remove = false;
-        warnings
-            .push("AutoRemove is not part of this API version and is discarded: remove the container yourself.".into());
-    }
     Ok((host, warnings))
 }
 

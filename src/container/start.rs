@@ -53,18 +53,23 @@ impl Containers {
         session: Option<Streams>,
         size: (u16, u16),
         op: Option<&Op>,
-    ) -> Result<(Changed, String)> {
-        let (_busy, found) = self.take(reference, op)?;
+    ) -> Result<(Changed, Found)> {
+        let (busy, found) = self.take(reference, op)?;
         match found.now.state.status {
-            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found.row.id.clone())),
+            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found)),
             STATUS_PAUSED => return Err(Error::conflict("cannot start a paused container, try unpause instead")),
             _ => {}
         }
         if session.is_some() {
             self.event(&found, "attach", &[])?;
         }
-        self.start_taken(&found, session, size)?;
-        Ok((Changed::Yes, found.row.id.clone()))
+        let started = self.start_taken(&found, session, size);
+        drop(busy);
+        if started.is_err() && found.spec.host_config.auto_remove {
+            // A failed start is an end, too. Else by the next look.
+            let _ = self.reap_soon(&found.row);
+        }
+        started.map(|()| (Changed::Yes, found))
     }
 
     /// Starts a container that is held and does not run.

@@ -8,7 +8,6 @@ use crate::launch::monitor::{Control, accepted, request};
 use crate::model::Top;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
-use crate::store::states::Now;
 use coracle_monitor::wire::*;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -31,11 +30,13 @@ impl Containers {
         if !found.now.is_live() {
             return Ok(Changed::No);
         }
-        self.stop_live(&found, grace_ms, op)?;
-        // Best effort: whoever starts or removes it does the same.
-        let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
-        self.event(&found, "stop", &[])?;
-        Ok(Changed::Yes)
+        self.holding_the_end(&found, || {
+            self.stop_live(&found, grace_ms, op)?;
+            // Best effort: whoever starts or removes it does the same.
+            let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
+            self.event(&found, "stop", &[])?;
+            Ok(Changed::Yes)
+        })
     }
 
     /// Finds a container after anybody who is working on it.
@@ -104,7 +105,7 @@ impl Containers {
     }
 
     /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
-    fn waiter(&self, found: &Found) -> Result<Option<Control>> {
+    pub(super) fn waiter(&self, found: &Found) -> Result<Option<Control>> {
         let Some(control) = self.live_control(found)? else { return Ok(None) };
         match control.ask_later(request(DO_WAIT)) {
             Ok(()) => Ok(Some(control)),
@@ -171,14 +172,17 @@ impl Containers {
     }
 
     /// Stops a container if it runs, and starts it.
-    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Found> {
         let found = self.settled(reference, op)?;
-        if found.now.is_live() {
-            self.stop_live(&found, grace_ms, op)?;
-            self.event(&found, "stop", &[])?;
-        }
-        self.start(&found.row.id, None, (0, 0), op)?;
-        self.event(&found, "restart", &[])
+        self.holding_the_end(&found, || {
+            if found.now.is_live() {
+                self.stop_live(&found, grace_ms, op)?;
+                self.event(&found, "stop", &[])?;
+            }
+            self.start(&found.row.id, None, (0, 0), op)?;
+            self.event(&found, "restart", &[])
+        })?;
+        Ok(found)
     }
 
     /// Freezes a container.
@@ -267,29 +271,51 @@ impl Containers {
     }
 
     fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
+        match self.stop_of(found)? {
+            Stop::Over(code) => Ok(code),
+            Stop::Awaited(control) => self.stopped(found, &control, op),
+        }
+    }
+
+    /// Asks to be told when a container does not run.
+    pub(crate) fn stop_of(&self, found: &Found) -> Result<Stop> {
         if !found.now.is_live() {
-            return Ok(found.now.state.exit_code);
+            return Ok(Stop::Over(found.now.state.exit_code));
         }
         if let Some(control) = self.live_control(found)? {
-            let asked = control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) });
-            match asked.and_then(|()| control.answer(None, op)) {
-                Ok(answer) => return Ok(accepted(answer)?.value),
+            match control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) }) {
+                Ok(()) => return Ok(Stop::Awaited(control)),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         // The monitor ended between the two looks, or was killed: the record says how.
-        Ok(self.after(found)?.state.exit_code)
+        self.code_after(found).map(Stop::Over)
+    }
+
+    /// Waits for what [`Containers::stop_of`] asked; answers the exit code.
+    pub(crate) fn stopped(&self, found: &Found, control: &Control, op: Option<&Op>) -> Result<i32> {
+        match control.answer(None, op) {
+            Ok(answer) => Ok(accepted(answer)?.value),
+            Err(error) if is_gone(&error) => self.code_after(found),
+            Err(error) => Err(error),
+        }
     }
 
     /// What a container's record says once its monitor is gone.
-    fn after(&self, found: &Found) -> Result<Now> {
+    fn code_after(&self, found: &Found) -> Result<i32> {
+        let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;
         loop {
-            let now = self.find(&found.row.id)?.now;
+            let now = match self.find(id) {
+                Ok(now) => now.now,
+                // It was removed at its end.
+                Err(error) if error.kind() == ErrorKind::NotFound => return self.code_of_gone(slot, id).ok_or(error),
+                Err(error) => return Err(error),
+            };
             // Started again meanwhile, it has the code of its last end.
             if !now.is_live() || now.state.monitor_pid != found.now.state.monitor_pid {
-                return Ok(now);
+                return Ok(now.state.exit_code);
             }
             if Instant::now() > until {
                 return Err(self.out_of_reach(found));
@@ -360,6 +386,14 @@ impl Containers {
         self.event(&found, "top", &[])?;
         Ok(top)
     }
+}
+
+/// The end of a run.
+pub(crate) enum Stop {
+    /// It does not run; its exit code.
+    Over(i32),
+    /// The monitor tells it here.
+    Awaited(Control),
 }
 
 /// Whether an answer of a waiter means the end: the monitor said so, or is gone.

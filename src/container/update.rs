@@ -25,6 +25,10 @@ impl Containers {
         policy.map(restart_policy).transpose()?;
         let (_busy, mut found) = self.take(reference, None)?;
         let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
+        if found.spec.host_config.auto_remove && policy.is_some_and(|policy| policy.name != "no") {
+            let text = "Restart policy cannot be updated because AutoRemove is enabled for the container";
+            return Err(prefix(Error::conflict(text)));
+        }
         let (merged, change) = merge(&found.spec.host_config.resources, &asked).map_err(prefix)?;
         let mut later = Spec {
             host_config: HostConfig { resources: merged, ..found.spec.host_config.clone() },

@@ -1,6 +1,7 @@
 //! Containers: create, life, streams, inspection.
 
 use super::session::{Process, local};
+use super::wait::Ending;
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
 use crate::container::{Connected, Ends, Parked, StatsStream, check_direct};
 use crate::error::{Error, Result};
@@ -55,8 +56,13 @@ impl Engine {
                 (Some(ends.streams), Some(ours), size, tty)
             }
         };
-        let (changed, id) = all.start(id, session, size, op)?;
-        let process = Process::Container { all: all.clone(), id };
+        let (changed, found) = all.start(id, session, size, op)?;
+        // Before anybody can remove it: who has the session learns how it ended.
+        let end = ours.as_ref().and_then(|_| Ending::of(all, &found));
+        if changed == Changed::Yes && found.spec.host_config.auto_remove {
+            self.0.reaper.follow(all, &found);
+        }
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end };
         let session = match changed {
             Changed::Yes => ours.take().map(|ours| Session::new(ours, tty, process, None)),
             Changed::No => None,
@@ -69,7 +75,12 @@ impl Engine {
     }
     /// Stops it if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
-        self.0.containers.restart(id, grace_ms, op)
+        let all = &self.0.containers;
+        let found = all.restart(id, grace_ms, op)?;
+        if found.spec.host_config.auto_remove {
+            self.0.reaper.follow(all, &found);
+        }
+        Ok(())
     }
     /// Sends a signal (name with or without `SIG`, or number; default SIGKILL, which waits for the end).
     pub fn container_kill(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
@@ -82,10 +93,6 @@ impl Engine {
     /// Thaws it.
     pub fn container_unpause(&self, id: &str) -> Result<()> {
         self.0.containers.unpause(id)
-    }
-    /// Waits until it does not run; answers its exit code.
-    pub fn container_wait(&self, id: &str, op: Option<&Op>) -> Result<i32> {
-        self.0.containers.wait(id, op)
     }
     /// A pidfd of its first process, for the caller's own event loop.
     pub fn container_pidfd(&self, id: &str) -> Result<OwnedFd> {
@@ -139,7 +146,8 @@ impl Engine {
             Connected::Now | Connected::Stopped => None,
             Connected::Parked(parked) => Some(wait_for_start(parked)?),
         };
-        let process = Process::Container { all: all.clone(), id: found.row.id.clone() };
+        let end = Ending::of(all, &found);
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end };
         Ok(Session::new(ours, tty, process, waiting))
     }
     /// Sets its terminal's size.

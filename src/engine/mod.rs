@@ -7,9 +7,11 @@ mod events;
 mod exec;
 mod images;
 mod networks;
+mod reaper;
 mod session;
 mod system;
 mod volumes;
+mod wait;
 
 pub use crate::container::Io;
 pub use crate::op::Changed;
@@ -17,6 +19,7 @@ pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
 pub use session::{Session, SessionRead};
 pub use system::version;
+pub use wait::ContainerWait;
 
 use crate::container::Containers;
 use crate::error::Result;
@@ -44,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) images: Arc<Images>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
+    /// Dropped with the last handle: the containers are not followed any more.
+    reaper: reaper::Reaper,
     /// What the look at the store found when it was opened.
     damage: Vec<String>,
     /// What keeps our files off descriptors 0 to 2.
@@ -81,13 +86,19 @@ impl Engine {
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = (images.clone(), journal.clone(), volumes.clone());
         let containers = Containers::open(root, claim, options.clone(), db, shared.0, shared.1, shared.2)?;
+        let containers = Arc::new(containers);
+        let reaper = reaper::Reaper::new()?;
+        for found in containers.reap_all()? {
+            reaper.follow(&containers, &found);
+        }
         Ok(Engine(Arc::new(Inner {
             labels: RwLock::new(options.labels.clone()),
             options,
             journal,
             images,
             volumes,
-            containers: Arc::new(containers),
+            containers,
+            reaper,
             damage,
             _standard_places,
         })))

@@ -1,5 +1,6 @@
 //! A process's standard streams in the caller's hands.
 
+use super::wait::Ending;
 use crate::container::{Containers, Ends, RunningExec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{fd, socket};
@@ -10,6 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// The exit code of a process that ended with its container.
+const KILLED: i32 = 137;
 
 /// What [`Session::read`] brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +46,7 @@ struct Output {
 
 /// Whose streams they are.
 pub(super) enum Process {
-    Container { all: Arc<Containers>, id: String },
+    Container { all: Arc<Containers>, id: String, end: Option<Ending> },
     Exec { all: Arc<Containers>, id: String, running: RunningExec },
 }
 
@@ -133,7 +137,7 @@ impl Session {
     /// `StdinOnce` decides.
     pub fn close_stdin(&self) -> Result<()> {
         let Some(stdin) = &self.stdin else { return Ok(()) };
-        if let Process::Container { all, id } = &self.process {
+        if let Process::Container { all, id, .. } = &self.process {
             all.end_input(id)?;
         }
         socket::shut_write(stdin.as_fd())
@@ -142,7 +146,7 @@ impl Session {
     /// Sets the terminal's size.
     pub fn resize(&self, rows: u16, cols: u16) -> Result<()> {
         match &self.process {
-            Process::Container { all, id } => all.resize(id, rows, cols),
+            Process::Container { all, id, .. } => all.resize(id, rows, cols),
             Process::Exec { all, id, .. } => all.exec_resize(id, rows, cols),
         }
     }
@@ -150,7 +154,7 @@ impl Session {
     /// Leaves the process running, as someone who typed the detach keys: the event `detach` (`exec_detach`) is told.
     pub fn detach(self) -> Result<()> {
         match &self.process {
-            Process::Container { all, id } => all.detached(id),
+            Process::Container { all, id, .. } => all.detached(id),
             Process::Exec { all, id, .. } => all.exec_detached(id),
         }
     }
@@ -158,13 +162,17 @@ impl Session {
     /// Waits for the process's end; answers its exit code (128 + signal for a killed one).
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         match &self.process {
-            Process::Container { all, id } => all.wait(id, op),
+            Process::Container { all, end: Some(end), .. } => end.wait(all, op),
+            Process::Container { all, id, end: None } => all.wait(id, op),
             Process::Exec { all, id, running } => match running.control.answer(None, op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
                 // Asked before, or the container ended with the process in it: its state says the code.
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    Ok(all.exec_inspect(id)?.exit_code.unwrap_or(137))
-                }
+                Err(error) if error.kind() == ErrorKind::Unavailable => match all.exec_inspect(id) {
+                    Ok(detail) => Ok(detail.exit_code.unwrap_or(KILLED)),
+                    // It went with its container, which was to go when it ended.
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(KILLED),
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err(error),
             },
         }

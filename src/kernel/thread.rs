@@ -25,6 +25,14 @@ pub(crate) fn spawn_detached(name: &str, work: impl FnOnce() + Send + 'static) -
     thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
 }
 
+/// The same with a stack for work of any kind.
+pub(crate) fn spawn_worker(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let before = block_all();
+    let thread = Builder::new().name(name.to_owned()).spawn(work);
+    restore(&before);
+    thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
+}
+
 /// Gives the calling thread its own umask, and sets that to 0, so that modes of new files are exactly what was asked.
 ///
 /// For the library's own worker threads only: the host's threads keep theirs.

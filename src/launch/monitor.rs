@@ -158,6 +158,12 @@ pub(crate) fn sentence(steps: &[String], step: u32) -> String {
 /// A connection to a running monitor.
 pub(crate) struct Control(OwnedFd);
 
+impl AsRawFd for Control {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 impl Control {
     /// Connects to the monitor of the container whose run directory this is. Errors: nobody listens.
     pub(crate) fn connect(run_dir: BorrowedFd<'_>) -> Result<Control> {

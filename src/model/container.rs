@@ -711,6 +711,50 @@ pub struct FileChange {
     pub kind: u8,
 }
 
+/// What a wait for a container waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitCondition {
+    /// That it does not run: at once, where it does not.
+    #[default]
+    NotRunning,
+    /// Its next end, or its removal: also of one that does not run yet.
+    NextExit,
+    /// Its removal.
+    Removed,
+}
+
+impl WaitCondition {
+    /// Reads `not-running` (also empty), `next-exit` or `removed`.
+    pub fn parse(text: &str) -> crate::Result<WaitCondition> {
+        match text {
+            "" | "not-running" => Ok(WaitCondition::NotRunning),
+            "next-exit" => Ok(WaitCondition::NextExit),
+            "removed" => Ok(WaitCondition::Removed),
+            other => Err(crate::Error::invalid(format!("invalid condition: {other:?}"))),
+        }
+    }
+}
+
+/// Answer of a wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerWaited {
+    /// Exit code of the last end: 0 to 255; 128 + n where signal n ended it.
+    pub status_code: i32,
+    /// Why the removal that was waited for failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<WaitError>,
+}
+
+/// What failed after an end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct WaitError {
+    /// The reason.
+    pub message: String,
+}
+
 /// How a container is removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -157,6 +157,20 @@ pub(crate) fn slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
+/// The ids of the containers that go when they have ended, as their specs say. Within a text of a spec the quotation
+/// marks would have backslashes.
+pub(crate) fn auto_removed(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    let sql = r#"SELECT id FROM containers WHERE instr(spec, '"AutoRemove":true') > 0"#;
+    let mut query = tx.prepare_cached(sql).map_err(failed)?;
+    let rows = query.query_map([], |row| row.get(0)).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Whether a container has this name.
+pub(crate) fn has_name(tx: &Transaction<'_>, name: &str) -> Result<bool> {
+    id_of_name(tx, name).map(|id| id.is_some())
+}
+
 /// Every container, in no order: `take` gets each without its spec, and the spec's text as it lies in the database.
 pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &str) -> Result<T>) -> Result<Vec<T>> {
     let mut query = tx

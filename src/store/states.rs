@@ -74,6 +74,12 @@ const LOST_CODE: i32 = 137;
 /// Exit code of a container that ran when the machine went down, as dockerd has it.
 const REBOOT_CODE: i32 = 255;
 
+/// Where in `run/busy` stands, by slots, who ends a container and keeps it from being removed for that meanwhile.
+const ENDS_AT: u64 = 1 << 33;
+
+/// See [`States::hold_end`].
+pub(crate) struct HeldEnd(#[allow(dead_code)] File);
+
 /// Holds the right to work on one container until it is dropped.
 pub(crate) struct Busy(#[allow(dead_code)] File);
 
@@ -244,6 +250,18 @@ impl States {
     pub(crate) fn try_busy(&self, slot: u32) -> Result<Option<Busy>> {
         let file = open(&self.busy_path)?;
         Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then_some(Busy(file)))
+    }
+
+    /// Says that a container which goes when it ends is not to go yet, until the answer is dropped or this program ends.
+    pub(crate) fn hold_end(&self, slot: u32) -> Result<HeldEnd> {
+        let file = open(&self.busy_path)?;
+        file::share_byte(&file, ENDS_AT + u64::from(slot))?;
+        Ok(HeldEnd(file))
+    }
+
+    /// Whether anybody holds it: [`States::hold_end`].
+    pub(crate) fn is_end_held(&self, slot: u32) -> Result<bool> {
+        file::byte_is_locked(open(&self.busy_path)?, ENDS_AT + u64::from(slot))
     }
 
     /// Says that a container is being made, until the answer is dropped or this program ends: its directories are no

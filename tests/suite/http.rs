@@ -14,7 +14,7 @@ use std::time::Duration;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
 
 /// Sends a request; answers the connection behind the answer's head, and the status line.
-fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {
+pub fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {
     let mut stream = UnixStream::connect(&served.socket).expect("connect");
     stream.set_read_timeout(Some(SOON)).expect("set a time-out");
     let head = format!("{method} /v1.24{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{fields}");
@@ -35,7 +35,7 @@ fn head_of(stream: &mut UnixStream) -> String {
 }
 
 /// A whole answer: status and document.
-fn whole(served: &Served, method: &str, path: &str, body: &Value) -> (String, Value) {
+pub fn whole(served: &Served, method: &str, path: &str, body: &Value) -> (String, Value) {
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let (mut stream, line) = ask(served, method, path, "Connection: close\r\n", &text);
     let mut answer = Vec::new();

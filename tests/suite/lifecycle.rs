@@ -1057,19 +1057,6 @@ fn a_stop_ends_every_restart_policy() {
     }
 }
 
-// field: HostConfig.AutoRemove
-#[test]
-fn auto_remove_is_discarded_and_said_so() {
-    let root = Root::new();
-    let wish = body(&["true"], json!({ "HostConfig": { "AutoRemove": true } }));
-    let wish = serde_json::from_value(wish).expect("a create body");
-    let created = root.engine.container_create(Some("short"), &wish).expect("create");
-    assert!(created.warnings.iter().any(|warning| warning.starts_with("AutoRemove ")), "{:?}", created.warnings);
-    root.start(&created.id);
-    assert_eq!(root.wait(&created.id), 0);
-    assert!(!root.engine.container_inspect(&created.id, false).expect("still there").host_config.auto_remove);
-}
-
 #[test]
 fn events_tell_it_in_order_with_their_attributes() {
     let root = Root::new();

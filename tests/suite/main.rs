@@ -6,6 +6,7 @@ mod support;
 
 mod apparmor;
 mod archive;
+mod auto_remove;
 mod build;
 mod churn;
 mod cli;

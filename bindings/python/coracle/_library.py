@@ -102,6 +102,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "container_pause": (c_int32, [_h, _s, _err]),
     "container_unpause": (c_int32, [_h, _s, _err]),
     "container_wait": (c_int32, [_h, _s, _h, _out_i, _err]),
+    "container_wait_for": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "container_pidfd": (c_int32, [_h, _s, _out_i, _err]),
     "container_remove": (c_int32, [_h, _s, c_uint64, _h, _err]),
     "containers_prune": (c_int32, [_h, _s, _h, _out_s, _err]),

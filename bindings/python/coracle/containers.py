@@ -112,6 +112,11 @@ class Container:
             op.call("container_wait", *self._me, op.handle, byref(code))
         return code.value
 
+    def wait_for(self, condition: str, timeout: Optional[float] = None) -> dict[str, Any]:
+        """Waits for "not-running", "next-exit" or "removed": {"StatusCode": 0}, with "Error" where the removal failed."""
+        with Op(timeout) as op:
+            return json.loads(op.call_text("container_wait_for", *self._me, text(condition), op.handle))  # type: ignore[no-any-return]
+
     def pidfd(self) -> int:
         """A descriptor, the caller's to close, that is readable when its first process ended."""
         fd = c_int32(-1)

@@ -9,7 +9,7 @@ use crate::stream::{self, Frames};
 use crate::versions::{Gate, Version};
 use coracle::model::{
     AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, RemoveContainer,
-    StatsQuery, UpdateContainer,
+    StatsQuery, UpdateContainer, WaitCondition,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
@@ -196,9 +196,19 @@ fn sample_line(sample: &ContainerStats, version: &Version) -> Result<Vec<u8>> {
     Ok(json::line(&answer))
 }
 
+/// With a `condition` the head goes out when the wait has begun, for clients start the container when they have it.
 pub(crate) fn wait(call: Call) -> Result<Response> {
-    let code = call.engine().container_wait(&call.name, call.request.client.op()?.as_ref())?;
-    document(200, &serde_json::json!({ "StatusCode": code }))
+    let Some(condition) = call.query.get("condition").filter(|text| !text.is_empty()) else {
+        let code = call.engine().container_wait(&call.name, call.request.client.op()?.as_ref())?;
+        return document(200, &serde_json::json!({ "StatusCode": code }));
+    };
+    let wait = call.engine().container_wait_begin(&call.name, WaitCondition::parse(condition)?)?;
+    let client = call.request.client.clone();
+    Ok(streamed(&call, Some("application/json"), move |sink| {
+        sink.start().map_err(gone)?;
+        let waited = wait.wait(client.op()?.as_ref())?;
+        sink.write_all(&json::line(&waited)).map_err(gone)
+    }))
 }
 
 pub(crate) fn rename(call: Call) -> Result<Response> {

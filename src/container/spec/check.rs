@@ -150,7 +150,10 @@ fn check_host(host: &HostConfig) -> Result<()> {
         extra_host(entry)?;
     }
     dns(host)?;
-    restart::restart_policy(&host.restart_policy)?;
+    let policy = restart::restart_policy(&host.restart_policy)?;
+    if host.auto_remove && policy != restart::RestartPolicy::No {
+        return Err(Error::invalid("can't create 'AutoRemove' container with restart policy"));
+    }
     capability::requested(
         host.privileged,
         host.cap_add.as_deref().unwrap_or_default(),

@@ -439,7 +439,7 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
     let body = body(json!({"HostConfig": {
         "Memory": 8 << 20, "MemoryReservation": 7 << 20, "MemorySwappiness": 5, "KernelMemory": 8 << 20,
         "OomKillDisable": true, "PidsLimit": 5, "CpuShares": 5, "CpuPeriod": 5000, "CpuQuota": 5000,
-        "CpusetCpus": "0", "CpusetMems": "0", "BlkioWeight": 50, "CpuPercent": 5, "AutoRemove": true,
+        "CpusetCpus": "0", "CpusetMems": "0", "BlkioWeight": 50, "CpuPercent": 5,
         "BlkioWeightDevice": [{"Path": "/dev/vda", "Weight": 50}], "BlkioDeviceReadBps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteBps": [{"Path": "/a", "Rate": 1}], "BlkioDeviceReadIOps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteIOps": [{"Path": "/a", "Rate": 1}]}}));
@@ -464,7 +464,6 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
         not(&format!("BPS Block I/O write limit {mounted} Block I/O BPS write limit discarded.")),
         not(&format!("IOPS Block read limit {mounted} Block I/O IOPS read limit discarded.")),
         not(&format!("IOPS Block write limit {mounted} Block I/O IOPS write limit discarded.")),
-        "AutoRemove is not part of this API version and is discarded: remove the container yourself.".into(),
     ];
     assert_eq!(warnings, expected);
     let unlimited = create(json!({})).host_config.resources;

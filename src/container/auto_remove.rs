@@ -1,0 +1,168 @@
+//! Containers that go when they have ended (`HostConfig.AutoRemove`). The engine that follows the end removes such a
+//! container; where none does, whoever looks at it next: an open, a list, an inspect, a wait, a look-up by name. A monitor
+//! never does: it opens no database.
+
+use super::{Containers, Found, Stop};
+use crate::error::{ErrorKind, Result};
+use crate::event::EventStream;
+use crate::launch::monitor::Control;
+use crate::model::EventQuery;
+use crate::store::containers::{self as table, ContainerRow};
+use coracle_monitor::wire::Failure;
+use std::time::{Duration, Instant};
+
+/// How long a look waits for somebody else who works on a container that has ended, and is most likely removing it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What became of a container that was found to have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is there no more.
+    Gone,
+    /// It stays: it runs again, or it is not to be removed.
+    Stays,
+    /// A restart or a stop is under way, and who does that removes it.
+    Held,
+    /// Somebody works on it.
+    Busy,
+}
+
+/// Whether a container is to be removed: it has ended, and it ran at least once or its start failed.
+pub(super) fn is_over(found: &Found) -> bool {
+    let state = &found.now.state;
+    let begun = state.started_ns != 0 || state.exit_code != 0 || state.failure != Failure::default();
+    found.spec.host_config.auto_remove && begun && !found.now.is_live()
+}
+
+impl Containers {
+    /// Removes a container if it has ended and is to go then. Never waits for a lock.
+    fn reap(&self, row: &ContainerRow) -> Result<Fate> {
+        let Some(busy) = self.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
+        let Some(row) = self.db.read(|tx| table::by_id(tx, &row.id))? else { return Ok(Fate::Gone) };
+        let mut found = self.found(row)?;
+        if self.is_arriving(&found)? {
+            return Ok(Fate::Busy);
+        }
+        if found.now.lost {
+            self.bury(&found)?;
+            found = self.found(found.row)?;
+        }
+        // Read under the lock: nobody can start it from here on.
+        if !is_over(&found) {
+            return Ok(Fate::Stays);
+        }
+        if self.states.is_end_held(found.row.slot)? {
+            return Ok(Fate::Held);
+        }
+        self.remove_taken(busy, &found, true).map(|()| Fate::Gone)
+    }
+
+    /// The same; whoever works on the container is waited for, within reason.
+    pub(super) fn reap_soon(&self, row: &ContainerRow) -> Result<Fate> {
+        let until = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match self.reap(row)? {
+                Fate::Busy if Instant::now() < until => std::thread::sleep(pause),
+                fate => return Ok(fate),
+            }
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    /// The same by the container's id, for who was told of its end. Never waits for a lock.
+    pub(crate) fn reap_ended(&self, id: &str) -> Result<Fate> {
+        match self.db.read(|tx| table::by_id(tx, id))? {
+            Some(row) => self.reap(&row),
+            None => Ok(Fate::Gone),
+        }
+    }
+
+    /// The same; whoever works on the container is waited for, within reason.
+    pub(crate) fn reap_ended_soon(&self, id: &str) -> Result<Fate> {
+        match self.db.read(|tx| table::by_id(tx, id))? {
+            Some(row) => self.reap_soon(&row),
+            None => Ok(Fate::Gone),
+        }
+    }
+
+    /// Whether a look at a container finds it gone, because it had ended. A removal that fails is no failure of the look.
+    pub(super) fn is_gone_by_now(&self, found: &Found) -> bool {
+        is_over(found) && matches!(self.reap_soon(&found.row), Ok(Fate::Gone))
+    }
+
+    /// Of the containers of a list, those that are there: what has ended and is to go is removed before. One on which
+    /// somebody works at this moment is being removed, or will be by who works on it.
+    pub(super) fn without_the_ended(&self, mut found: Vec<Found>) -> Vec<Found> {
+        found.retain(|found| !is_over(found) || !matches!(self.reap(&found.row), Ok(Fate::Gone | Fate::Busy)));
+        found
+    }
+
+    /// Removes every container that has ended and is to go then; answers those that run. What cannot be removed
+    /// now is by the next look.
+    pub(crate) fn reap_all(&self) -> Result<Vec<Found>> {
+        let mut live = Vec::new();
+        for id in self.db.read(table::auto_removed)? {
+            let Some(row) = self.db.read(|tx| table::by_id(tx, &id))? else { continue };
+            let found = self.found(row)?;
+            if found.now.is_live() {
+                live.extend(found.spec.host_config.auto_remove.then_some(found));
+            } else {
+                let _ = self.reap(&found.row);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Does something that ends a container, which is not removed before that is over. Then it is, if it has ended.
+    pub(super) fn holding_the_end<T>(&self, found: &Found, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !found.spec.host_config.auto_remove {
+            return work();
+        }
+        let held = self.states.hold_end(found.row.slot)?;
+        let done = work();
+        drop(held);
+        // Else by the next look.
+        let _ = self.reap_soon(&found.row);
+        done
+    }
+
+    /// A connection on which the end of a container that was started will be told. `None`: it has ended.
+    pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
+        self.waiter(found)
+    }
+
+    /// A container as it is after its start, and the end of its run as [`Containers::stop_of`] has it; `None`: it did not run.
+    pub(crate) fn run_of(&self, found: &Found) -> Option<(Found, Stop)> {
+        let now = self.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
+        let found = Found { now, ..found.clone() };
+        let stop = self.stop_of(&found).ok()?;
+        Some((found, stop))
+    }
+
+    /// The exit code of a container that was removed since it was found: its record lies there until another container
+    /// gets its place, and its end was told. `None`: nothing is left of it.
+    pub(crate) fn code_of_gone(&self, slot: u32, id: &str) -> Option<i32> {
+        let recorded = self.states.recorded(slot, id).ok().flatten();
+        let now = recorded.and_then(|_| self.states.now(slot, id).ok());
+        now.filter(|now| !now.is_live()).map(|now| now.state.exit_code).or_else(|| self.code_told(id))
+    }
+
+    /// The exit code of the last end of a container that was told.
+    fn code_told(&self, id: &str) -> Option<i32> {
+        let filters = [("container", id), ("event", "die"), ("type", "container")];
+        let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
+        let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
+        let mut stream = EventStream::open(self.journal.clone(), &query).ok()?;
+        let mut code = None;
+        loop {
+            match stream.next(None, None) {
+                Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
+                Ok(None) => return code,
+                // The oldest were given up meanwhile.
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(_) => return code,
+            }
+        }
+    }
+}

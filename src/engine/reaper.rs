@@ -1,0 +1,115 @@
+//! Who follows the ends of containers that go when they have ended: one thread of the engine, as long as there are some.
+
+use crate::container::{Containers, Fate, Found};
+use crate::error::Result;
+use crate::kernel::fd::{eventfd, eventfd_signal, poll};
+use crate::kernel::thread;
+use crate::launch::monitor::Control;
+use parking_lot::Mutex;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How often a container that has ended is looked at while somebody else works on it, and for how long. After that it is
+/// removed by the next look at it.
+const AGAIN: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The containers of one engine that are followed. Dropping it ends the following.
+pub(crate) struct Reaper(Arc<Shared>);
+
+struct Shared {
+    list: Mutex<List>,
+    /// Readable when the list changed.
+    turn: OwnedFd,
+}
+
+#[derive(Default)]
+struct List {
+    new: Vec<Followed>,
+    /// A thread follows.
+    works: bool,
+    over: bool,
+}
+
+struct Followed {
+    id: String,
+    /// Where the end is told; absent: it has ended.
+    control: Option<Control>,
+    /// When it is given up, once it has ended.
+    until: Option<Instant>,
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.0.list.lock().over = true;
+        eventfd_signal(self.0.turn.as_fd());
+    }
+}
+
+impl Reaper {
+    pub(super) fn new() -> Result<Reaper> {
+        Ok(Reaper(Arc::new(Shared { list: Mutex::default(), turn: eventfd()? })))
+    }
+
+    /// Follows a container that runs, or has just ended. Where that cannot be, it is removed by the next look at it.
+    pub(super) fn follow(&self, all: &Arc<Containers>, found: &Found) {
+        let Ok(control) = all.follow_end(found) else { return };
+        let mut list = self.0.list.lock();
+        list.new.push(Followed { id: found.row.id.clone(), control, until: None });
+        if list.works {
+            return eventfd_signal(self.0.turn.as_fd());
+        }
+        // The engine is not kept open by what it follows.
+        let (shared, all) = (Arc::clone(&self.0), Arc::downgrade(all));
+        match thread::spawn_worker("coracle-reaper", move || work(&shared, &all)) {
+            Ok(()) => list.works = true,
+            Err(_) => list.new.clear(),
+        }
+    }
+}
+
+fn work(shared: &Shared, all: &Weak<Containers>) {
+    let mut followed: Vec<Followed> = Vec::new();
+    loop {
+        let mut list = shared.list.lock();
+        followed.append(&mut list.new);
+        if list.over || followed.is_empty() {
+            list.works = false;
+            return;
+        }
+        drop(list);
+        let ended = followed.iter().any(|one| one.control.is_none());
+        if let Err(_gone) = look(shared, &mut followed, if ended { Some(AGAIN) } else { None }) {
+            shared.list.lock().works = false;
+            return;
+        }
+        let Some(all) = all.upgrade() else { return };
+        followed.retain_mut(|one| one.control.is_some() || stays(&all, one));
+    }
+}
+
+/// Waits until one of them ends, or the list changes.
+fn look(shared: &Shared, followed: &mut [Followed], limit: Option<Duration>) -> Result<()> {
+    let mut set = vec![(shared.turn.as_raw_fd(), libc::POLLIN)];
+    let running: Vec<usize> = (0..followed.len()).filter(|&at| followed[at].control.is_some()).collect();
+    set.extend(running.iter().filter_map(|&at| Some((followed[at].control.as_ref()?.as_raw_fd(), libc::POLLIN))));
+    let first_look = followed.iter().any(|one| one.control.is_none() && one.until.is_none());
+    let limit = if first_look { Some(Duration::ZERO) } else { limit };
+    let ready = poll(&set, limit.map_or(-1, |limit| limit.as_millis() as i32))?;
+    if ready.first().is_some_and(|turn| *turn != 0) {
+        let mut count = [0; 8];
+        let _ = nix::unistd::read(&shared.turn, &mut count);
+    }
+    for (at, _) in running.iter().zip(ready.iter().skip(1)).filter(|(_, ready)| **ready != 0) {
+        // Its monitor told the end, or is gone.
+        followed[*at].control = None;
+    }
+    Ok(())
+}
+
+/// Removes a container that has ended; answers whether that is to be tried again.
+fn stays(all: &Containers, one: &mut Followed) -> bool {
+    let until = *one.until.get_or_insert_with(|| Instant::now() + PATIENCE);
+    matches!(all.reap_ended(&one.id), Ok(Fate::Busy)) && Instant::now() < until
+}
