@@ -61,6 +61,9 @@ extern "C" {
  */
 #define CORACLE_IO_DIRECT 1
 
+/** Flag of coracle_open: where there is no engine root, none is made: ENOT_FOUND. */
+#define CORACLE_OPEN_EXISTING 1
+
 /** Flag of coracle_container_remove: kill it first if it runs. */
 #define CORACLE_REMOVE_FORCE 1
 
@@ -134,7 +137,7 @@ typedef struct {
    * NULL: the defaults.
    */
   const char *config_json;
-  /** 0. */
+  /** CORACLE_OPEN_EXISTING, or 0. */
   uint64_t flags;
 } coracle_open_options;
 
@@ -370,13 +373,13 @@ const char *coracle_error_detail(const coracle_error *e);
 void coracle_error_free(coracle_error *e);
 
 /**
- * Opens the engine root `root`, a directory, and makes it if it is not there.
+ * Opens the engine root `root`, a directory, and makes it if it is not there (unless CORACLE_OPEN_EXISTING is given).
  *
  * root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
  * Any number of programs may have one root open at the same time.
  *
  * Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
- * named; a store of a newer library), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
+ * named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
  * this process has the root open).
  *
  * Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
@@ -705,6 +708,26 @@ coracle_status coracle_container_wait(coracle *c,
                                       coracle_op *op,
                                       int32_t *exit_code,
                                       coracle_error **err);
+
+/**
+ * Waits for what a condition names.
+ *
+ * condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also of one that does not
+ * run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the last end, 0
+ * of a container that never ran; "Error" only where the removal of one that is to go when it ends failed. Free it with
+ * coracle_free.
+ *
+ * Errors: ENOT_FOUND (also when it has ended and was to go then), EINVALID (condition), ECANCELLED, ETIMEOUT, ECALLBACK
+ * (op).
+ *
+ * Threads: any. Blocks: until that happens, or op. Since: 0.1.
+ */
+coracle_status coracle_container_wait_for(coracle *c,
+                                          const char *id,
+                                          const char *condition,
+                                          coracle_op *op,
+                                          char **out_json,
+                                          coracle_error **err);
 
 /**
  * A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.

@@ -34,7 +34,7 @@ use coracle::model::Mirror;
 use coracle::{Engine, Options, UsernsRemap};
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the engine's state is, unless `--root` says otherwise.
 const DEFAULT_ROOT: &str = "/var/lib/coracle";
@@ -271,12 +271,49 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         small_memory: global.has("small-memory"),
         large_windows: global.has("large-windows"),
     };
+    let before = if globals.begins { Before::of(&globals.root) } else { Before::Root };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),
         Ok(parsed) if parsed.help => emit(&entry.command.help()).map(|()| 0),
         Ok(parsed) => (entry.run)(&globals, &parsed),
     };
+    if outcome.is_err() {
+        before.restore(globals);
+    }
     (name, outcome)
+}
+
+/// What was at the root's place before a command that makes one.
+enum Before {
+    Root,
+    Directory,
+    Nothing,
+}
+
+impl Before {
+    fn of(root: &Path) -> Before {
+        match std::fs::read_dir(root) {
+            Ok(mut entries) => match entries.next() {
+                Some(_) => Before::Root,
+                None => Before::Directory,
+            },
+            Err(_) => Before::Nothing,
+        }
+    }
+
+    /// Takes back a root that the command made and did nothing with. Best effort: an empty root harms nobody.
+    fn restore(self, globals: Globals) {
+        if matches!(self, Before::Root) {
+            return;
+        }
+        let existing = Globals { begins: false, ..globals };
+        let discarded = existing
+            .options()
+            .is_ok_and(|options| Engine::open_with(options).and_then(Engine::discard_if_empty).unwrap_or(false));
+        if discarded && matches!(self, Before::Nothing) {
+            let _ = std::fs::remove_dir(&existing.root);
+        }
+    }
 }
 
 fn overview() -> String {

@@ -68,13 +68,13 @@ pub(crate) fn with_root(
     })
 }
 
-/// Opens the engine root `root`, a directory, and makes it if it is not there.
+/// Opens the engine root `root`, a directory, and makes it if it is not there (unless CORACLE_OPEN_EXISTING is given).
 ///
 /// root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
 /// Any number of programs may have one root open at the same time.
 ///
 /// Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
-/// named; a store of a newer library), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
+/// named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
 /// this process has the root open).
 ///
 /// Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
@@ -226,7 +226,8 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     }
     // SAFETY: coracle_open_options is a sized struct of integers and pointers.
     let given = unsafe { arg::sized(opt, "opt") }?;
-    arg::flags(given.flags, 0, "opt.flags")?;
+    arg::flags(given.flags, CORACLE_OPEN_EXISTING, "opt.flags")?;
+    options.create = given.flags & CORACLE_OPEN_EXISTING == 0;
     options.run_dir = arg::optional_path(given.run_dir).map(Into::into);
     let config: Config = arg::json_or_default(given.config_json, "opt.config_json")?;
     options.durability = match config.durability.as_deref() {
@@ -268,6 +269,16 @@ mod tests {
         let (size, flags) = (size_of::<coracle_open_options>(), 0);
         let opt = coracle_open_options { size, flags, run_dir: std::ptr::null(), config_json: config.as_ptr() };
         options(c"/r".as_ptr(), &opt)
+    }
+
+    #[test]
+    fn an_existing_root_may_be_asked_for() {
+        let opened = |flags| {
+            let (size, null) = (size_of::<coracle_open_options>(), std::ptr::null());
+            options(c"/r".as_ptr(), &coracle_open_options { size, flags, run_dir: null, config_json: null })
+        };
+        assert!(opened(0).unwrap().create && !opened(CORACLE_OPEN_EXISTING).unwrap().create);
+        assert!(opened(2).unwrap_err().message.contains("opt.flags"));
     }
 
     #[test]

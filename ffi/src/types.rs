@@ -74,6 +74,9 @@ pub const CORACLE_STDERR: i32 = 2;
 /// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
 pub const CORACLE_IO_DIRECT: u64 = 1;
 
+/// Flag of coracle_open: where there is no engine root, none is made: ENOT_FOUND.
+pub const CORACLE_OPEN_EXISTING: u64 = 1;
+
 /// Flag of coracle_container_remove: kill it first if it runs.
 pub const CORACLE_REMOVE_FORCE: u64 = 1;
 /// Flag of coracle_container_remove: remove its anonymous volumes too.
@@ -125,7 +128,7 @@ pub struct coracle_open_options {
     /// "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
     /// NULL: the defaults.
     pub config_json: *const c_char,
-    /// 0.
+    /// CORACLE_OPEN_EXISTING, or 0.
     pub flags: u64,
 }
 

@@ -54,7 +54,7 @@ use crate::launch::cgroup::{self, Hierarchies, Live};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
 use crate::model::Event;
-use crate::network::Networks;
+use crate::network::{Networks, PREDEFINED};
 use crate::op::Op;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
@@ -164,6 +164,11 @@ impl Containers {
     /// The run directory.
     pub(crate) fn run(&self) -> &Path {
         &self.claim.run
+    }
+
+    /// Removes the files of the root, if nobody else uses it and it holds nothing; answers whether.
+    pub(crate) fn discard_root(&self) -> Result<bool> {
+        self.claim.discard(|| self.db.read(|tx| crate::store::is_empty(tx, PREDEFINED.len())))
     }
 
     /// The beginning of the engine's id, which names its control groups.

@@ -104,6 +104,13 @@ impl Engine {
         })))
     }
 
+    /// Removes the files of the root, and what the engine has in the run directory, if nobody else uses the root and it holds
+    /// nothing: no image, container, volume, network of a user, or begun download. Answers whether. For a program that made
+    /// the root for work that failed: the directory itself stays, and this engine is to be dropped then.
+    pub fn discard_if_empty(self) -> Result<bool> {
+        self.0.containers.discard_root()
+    }
+
     /// What was wrong with the store when it was opened, a line for each layer that one look shows to be damaged:
     /// its directory or its recipe is missing, or is empty. Content is not read: [`Engine::verify`] does that. `info` looks
     /// again, and warns of what it finds.

@@ -16,8 +16,11 @@
 use super::states::open;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::{self, Contended};
+use crate::kernel::remove::remove_tree;
+use crate::kernel::tree;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -35,6 +38,9 @@ const USERS: u64 = 1;
 
 /// Where the roots of this boot that are in use stand by their ids.
 const REGISTRY: &str = "/run/coracle-host/roots";
+
+/// What a file system's own directory is called, which is there before a root is.
+const KEPT: &str = "lost+found";
 
 /// The longest record: a path and some numbers.
 const MOST: u64 = 16 << 10;
@@ -101,6 +107,68 @@ impl Drop for Claim {
     }
 }
 
+/// What an engine makes in a root that nothing was done with, in the order in which it is removed: what tells that the
+/// directory is a root goes last.
+const OF_NEW_ROOTS: [&str; 14] = [
+    "base",
+    "containers",
+    "layers",
+    "tmp",
+    "volumes",
+    SHOWN_ID,
+    "reserve",
+    super::states::NAME,
+    super::states::ALIVE,
+    "coracle.db-wal",
+    "coracle.db-shm",
+    super::Db::NAME,
+    NAME,
+    KEPT,
+];
+/// The same of a run directory.
+const OF_NEW_RUNS: [&str; 9] = ["x", "c", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
+
+impl Claim {
+    /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers
+    /// whether. `is_empty` looks into its database. Who opens the root at this moment gets an error.
+    pub(crate) fn discard(&self, is_empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        file::lock_byte(&self.file, TURN, Contended::Wait)?;
+        let discarded = self.discard_held(is_empty);
+        file::unlock_byte(&self.file, TURN)?;
+        discarded
+    }
+
+    fn discard_held(&self, is_empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        if in_use(&self.file, &self.root) || !is_empty()? || !self.holds_nothing()? {
+            return Ok(false);
+        }
+        let root = tree::open_dir(&self.root)?;
+        let run = tree::open_dir(&self.run)?;
+        OF_NEW_RUNS.iter().try_for_each(|name| remove_tree(run.as_fd(), name))?;
+        let kept = |name: &&&str| **name != KEPT;
+        OF_NEW_ROOTS.iter().filter(kept).try_for_each(|name| remove_tree(root.as_fd(), name))?;
+        let _ = std::fs::remove_file(Path::new(REGISTRY).join(&self.id));
+        // Where the host program keeps something of its own in it, it stays.
+        let _ = std::fs::remove_dir(&self.run);
+        Ok(true)
+    }
+
+    /// Whether there are no files in the root but those of its first open.
+    fn holds_nothing(&self) -> Result<bool> {
+        let names = |dir: &Path| tree::open_dir(dir).and_then(|dir| tree::names(dir.as_fd()));
+        let known = |name: &Vec<u8>| OF_NEW_ROOTS.iter().any(|known| known.as_bytes() == name);
+        if !names(&self.root)?.iter().all(known) {
+            return Ok(false);
+        }
+        for dir in ["containers", "layers", "volumes", "tmp"] {
+            if !names(&self.root.join(dir))?.iter().all(|name| dir == "tmp" && name == b"empty") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// Decides who a root is and which run directory it uses, and says both to those who come later.
 ///
 /// # Errors
@@ -111,6 +179,10 @@ pub(crate) fn claim(ask: &Ask<'_>) -> Result<Claim> {
     let file = open(&path)?;
     file::lock_byte(&file, TURN, Contended::Wait)?;
     let own = place(&file, &path)?;
+    if file.metadata().is_ok_and(|there| there.nlink() == 0) {
+        let text = format!("engine root {} was removed at this moment: open it again", ask.root.display());
+        return Err(Error::new(ErrorKind::Unavailable, text).in_area("root"));
+    }
     let boot = crate::hex::encode(&ask.boot);
     let record: Option<Record> = read(&file);
     let this = |record: &&Record| record.boot == boot && record.file == own;

@@ -270,6 +270,14 @@ impl Db {
     }
 }
 
+/// Whether the database holds nothing but the networks that each root has, so many.
+pub(crate) fn is_empty(tx: &Transaction<'_>, of_each: usize) -> Result<bool> {
+    let of_each = of_each as i64;
+    let sql = "SELECT (SELECT count(*) FROM images) + (SELECT count(*) FROM layers) + (SELECT count(*) FROM containers)
+        + (SELECT count(*) FROM volumes) + max((SELECT count(*) FROM networks) - ?1, 0)";
+    tx.query_row(sql, [of_each], |row| row.get::<_, i64>(0)).map(|rows| rows == 0).map_err(failed)
+}
+
 /// The library's error for one of SQLite's.
 pub(crate) fn failed(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;

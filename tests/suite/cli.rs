@@ -50,6 +50,55 @@ fn a_command_that_only_looks_makes_no_root() {
 }
 
 #[test]
+fn a_root_that_a_failing_command_made_is_taken_back() {
+    let dir = temp_dir();
+    let root = dir.join("root");
+    let bad = dir.join("bad.tar");
+    std::fs::write(&bad, "no archive").expect("write");
+    std::fs::create_dir(dir.join("context")).expect("make");
+    std::fs::write(dir.join("context/Dockerfile"), "FROM nosuch\nRUN").expect("write");
+    let (bad, context) = (bad.display().to_string(), dir.join("context").display().to_string());
+    let failing = [&["load", "-i", &bad][..], &["build", &context], &["pull", "127.0.0.1:1/nosuch"]];
+    for words in failing {
+        let output = coracle(&dir).args(words).output().expect("run coracle");
+        assert!(!output.status.success() && !root.exists(), "{words:?}: {output:?}");
+        assert!(!dir.join("run").exists(), "{words:?}");
+    }
+    // A directory that was there stays.
+    std::fs::create_dir(&root).expect("make");
+    let output = coracle(&dir).args(["load", "-i", &bad]).output().expect("run coracle");
+    assert!(!output.status.success() && std::fs::read_dir(&root).expect("read").next().is_none(), "{output:?}");
+    // A root with something in it does, and one that somebody uses.
+    let made = coracle(&dir).args(["volume", "create", "kept"]).output().expect("run coracle");
+    assert!(made.status.success(), "{made:?}");
+    for words in failing {
+        assert!(!coracle(&dir).args(words).output().expect("run coracle").status.success());
+    }
+    let listed = coracle(&dir).args(["volume", "ls", "-q"]).output().expect("run coracle");
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "kept\n");
+    std::fs::remove_dir_all(&dir).expect("clean up");
+}
+
+#[test]
+fn a_root_that_is_used_or_holds_something_is_not_discarded() {
+    let root = Root::empty();
+    assert!(!root.reopen().discard_if_empty().expect("look"), "another uses it");
+    let dir = temp_dir();
+    let open = || coracle::Engine::open_with(options_at(&dir)).expect("open");
+    let network = serde_json::json!({ "Name": "made" });
+    let engine = open();
+    engine.network_create(&serde_json::from_value(network).expect("a body")).expect("create a network");
+    assert!(!engine.discard_if_empty().expect("look"), "it has a network");
+    let engine = open();
+    engine.network_remove("made").expect("remove the network");
+    engine.network_release().expect("release");
+    assert!(engine.discard_if_empty().expect("discard"));
+    assert_eq!(std::fs::read_dir(dir.join("root")).expect("read").count(), 0);
+    drop(open());
+    std::fs::remove_dir_all(&dir).expect("clean up");
+}
+
+#[test]
 fn a_life_by_hand() {
     let root = Root::empty();
     let archive = busybox_archive().display().to_string();

@@ -106,14 +106,19 @@ class Engine:
         self.close()
 
 
+#: CORACLE_OPEN_EXISTING
+_EXISTING = 1
+
+
 def open(
     root: Union[str, bytes, "os.PathLike[str]"],
     *,
     run_dir: Optional[Union[str, bytes, "os.PathLike[str]"]] = None,
     durability: Optional[str] = None,
+    create: bool = True,
     **config: Any,
 ) -> Engine:
-    """Opens an engine root, a directory, and makes it if it is not there.
+    """Opens an engine root, a directory, and makes it if it is not there; with create=False that is `NotFound`.
 
     run_dir: a directory on tmpfs. durability: "full" (what was acknowledged survives a power cut), "normal" or "off".
     Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap,
@@ -124,7 +129,7 @@ def open(
         config["durability"] = durability
     config = {name.replace("_", "-"): value for name, value in config.items()}
     run = None if run_dir is None else os.fsencode(run_dir)
-    options = OpenOptions(sizeof(OpenOptions), run, document(config), 0)
+    options = OpenOptions(sizeof(OpenOptions), run, document(config), 0 if create else _EXISTING)
     engine = c_void_p()
     call("open", os.fsencode(root), byref(options), byref(engine))
     return Engine(engine)
