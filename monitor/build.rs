@@ -10,7 +10,9 @@ fn main() {
     println!("cargo:rerun-if-changed=program");
     println!("cargo:rerun-if-changed=init");
     println!("cargo:rerun-if-changed=src/wire.rs");
-    println!("cargo:rerun-if-changed=src/question.rs");
+    for source in ["answers", "deflate", "question", "users"] {
+        println!("cargo:rerun-if-changed=src/{source}.rs");
+    }
     println!("cargo:rerun-if-changed=src/filter.rs");
     println!("cargo:rerun-if-changed=src/walls.rs");
     compile("program/main.rs", "coracle_monitor_program", "coracle-monitor");

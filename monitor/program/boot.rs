@@ -124,6 +124,7 @@ pub extern "C" fn main() -> ! {
     reset_process();
     #[cfg(feature = "attacks")]
     switch_walls_off();
+    crate::rights::keep_used();
     if let Err(failure) = monitor.boot() {
         answer_boot(failure);
         sys::exit(1);
@@ -333,6 +334,13 @@ impl Monitor {
         self.signals = sys::child_signals().map_err(broken)?;
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         self.listener = sys::listen_at(b"ctl").map_err(broken)?;
+        #[cfg(feature = "attacks")]
+        if !crate::walls::Wall::NamedSockets.stands() {
+            let mut name = *b"\0coracle-\0\0\0\0\0\0\0\0\0\0\0\0";
+            crate::text::decimal(&mut name[9..], i64::from(self.state.monitor_pid));
+            // Left open to the process's end.
+            let _ = sys::listen_at(&name);
+        }
         self.begin_worker().map_err(broken)?;
         self.take_ports();
         sys::epoll_ctl(self.epoll, ADD, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;

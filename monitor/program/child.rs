@@ -126,6 +126,7 @@ pub fn run(launch: &Launch) -> ! {
 impl<'a> Child<'a> {
     fn walk(&mut self) -> Step {
         reset_signals();
+        ok(crate::rights::take_all())?;
         self.close_rest()?;
         if self.launch.enters {
             // Whom a process may signal as its own group must not be the monitor.
@@ -431,7 +432,7 @@ impl<'a> Child<'a> {
         if flags & BIND_IDMAP != 0 {
             ok(sys::mount_idmap(tree, recursive, self.launch.made.user))?;
         }
-        if set | clear != 0 {
+        if set | clear != 0 && Wall::ReadOnlyDetached.stands() {
             ok(sys::mount_setattr(tree, false, set, clear, 0))?;
         }
         if propagation != 0 {
@@ -441,6 +442,12 @@ impl<'a> Child<'a> {
         let at = if directory { self.make_dirs(self.root, target, 0o755, IN_ROOT)? } else { self.make_file(target)? };
         not_kernel_files(target, at)?;
         ok(sys::move_mount(tree, at))?;
+        #[cfg(feature = "attacks")]
+        if !Wall::ReadOnlyDetached.stands() && set != 0 {
+            // As a string, from a directory that the container fills.
+            let by_path = sys::openat(self.root, relative(target), O_PATH, 0);
+            let _ = by_path.and_then(|at| sys::mount_setattr(at, false, set, clear, 0));
+        }
         sys::close(at);
         sys::close(tree);
         Ok(())
@@ -668,6 +675,10 @@ impl<'a> Child<'a> {
             let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
             ok(sys::dup_to(fd, number as i32))?;
         }
+        #[cfg(feature = "attacks")]
+        if !Wall::OwnTerminal.stands() && !self.launch.tty {
+            let _ = sys::ioctl(0, TIOCSCTTY, 1);
+        }
         Ok(())
     }
 
@@ -748,6 +759,9 @@ impl<'a> Child<'a> {
         }
         let no_new_privs = flags & ID_NO_NEW_PRIVS != 0;
         self.filter_last = self.launch.enters && !self.passes(filter);
+        if self.filter_last {
+            self.nobody_traces(bounding)?;
+        }
         self.home[..who.home_length].copy_from_slice(&who.home[..who.home_length]);
         self.home_length = who.home_length;
         // `/dev/null` stays root's, and what a caller gave the caller's.
@@ -773,7 +787,7 @@ impl<'a> Child<'a> {
         } else {
             self.filter = filter;
         }
-        let keeps = if !early && !no_new_privs { self.kept_for_the_filter(bounding)? } else { 0 };
+        let keeps = if !early && !no_new_privs { CAP_SYS_ADMIN } else { 0 };
         if ambient | keeps != 0 {
             // Another user keeps what is permitted until it is said below what that is.
             os(sys::prctl(PR_SET_KEEPCAPS, 1))?;
@@ -800,12 +814,14 @@ impl<'a> Child<'a> {
             && (self.processes.is_none() || allows(nr::PRLIMIT64, &[0, RLIMIT_NPROC as usize]))
     }
 
-    /// The capability that the process keeps until it has set its filter, where the filter refuses what comes before and
-    /// there is no other way to set it. Nobody may be there who could take the process over meanwhile.
-    fn kept_for_the_filter(&self, bounding: u64) -> core::result::Result<u64, Failure> {
-        match bounding & CAP_SYS_ADMIN != 0 || !self.launch.others && bounding & CAP_SYS_PTRACE == 0 {
-            true => Ok(CAP_SYS_ADMIN),
-            false => Err(Failure { errno: EPERM, detail: DETAIL_FILTER, ..Failure::default() }),
+    /// Where the filter is set by the process that others see, none of them may be able to take that process over before:
+    /// it would be one without a filter, and without `no_new_privs` one that still has a capability.
+    fn nobody_traces(&self, bounding: u64) -> Step {
+        match self.launch.others || bounding & CAP_SYS_PTRACE != 0 {
+            true if Wall::FilterUntraced.stands() => {
+                Err(Failure { errno: EPERM, detail: DETAIL_FILTER, ..Failure::default() })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -300,18 +300,19 @@ impl Monitor {
                 ends[stream] = take(&mut fds[at]);
             }
         }
-        if streams[0].is_some() && !direct(0) {
-            let pipe = sys::pipe2(0)?;
-            sys::set_nonblocking(pipe[1]);
-            ends[0] = pipe[0];
-            self.add_target(index as u32 + 1, pipe[1])?;
-        }
+        // First what is answered: of a worker that died it is known then.
         for stream in [1, 2] {
             if let (false, Some(at)) = (direct(stream), streams[stream]) {
                 let pipe = sys::pipe2(0)?;
                 ends[stream] = pipe[1];
                 self.add_output(index as u32 + 1, pipe[0], Some(take(&mut fds[at])))?;
             }
+        }
+        if streams[0].is_some() && !direct(0) {
+            let pipe = sys::pipe2(0)?;
+            sys::set_nonblocking(pipe[1]);
+            ends[0] = pipe[0];
+            self.add_target(index as u32 + 1, pipe[1])?;
         }
         Ok(())
     }

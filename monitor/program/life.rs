@@ -151,9 +151,11 @@ impl Monitor {
 
     /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
     fn bring_up(&mut self, report: i32, (pid, pidfd): (i32, i32), appeared: &mut i32) -> core::result::Result<(), Failure> {
-        self.make_cgroups(true)?;
-        self.hand_groups(report);
         self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
+        self.make_cgroups(true)?;
+        // Without its groups the first process does not come to its program.
+        self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
+        self.hand_groups(report);
         if self.may_keep_mounts() {
             replace(&mut self.mounts, sys::mounts_of(pidfd));
         }
@@ -565,8 +567,5 @@ fn stat_field(pid: i32, field: usize) -> u64 {
     path[6 + length..6 + length + 5].copy_from_slice(b"/stat");
     let mut buffer = [0u8; 512];
     let length = sys::read_file(&path, &mut buffer).unwrap_or(0);
-    // The command's name may hold anything, also spaces and brackets: fields are counted from its last bracket.
-    let after = buffer[..length].iter().rposition(|&b| b == b')').map_or(0, |at| at + 2);
-    let text = buffer[after.min(length)..length].split(|&b| b == b' ').nth(field - 3).unwrap_or(b"");
-    text.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0')))
+    crate::answers::stat_field(&buffer[..length], field)
 }

@@ -9,10 +9,10 @@
 //! of it without rights (`confine`) and is led by `orders`.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log),
-//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `keep` (a network that outlives a restart),
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`),
+//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
 //! `child` (the plan, between clone and exec), `permits` (asks a seccomp filter), `others_proc` (a procfs of others' PID
-//! namespace), `overlay`, `user` (passwd and group), `userns`, `text`, `sys` (the kernel).
+//! namespace), `overlay`, `user` (passwd and group; `users`), `answers` (of the kernel), `userns`, `text`, `sys` (the kernel).
 
 #![no_std]
 #![no_main]
@@ -42,8 +42,15 @@ mod overlay;
 mod permits;
 #[path = "../src/question.rs"]
 mod question;
+#[path = "../src/answers.rs"]
+mod answers;
+#[path = "../src/deflate.rs"]
+mod deflate;
+#[path = "../src/users.rs"]
+mod users;
 mod record;
 mod relay;
+mod rights;
 mod rotate;
 mod streams;
 mod text;

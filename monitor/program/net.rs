@@ -1,6 +1,7 @@
 //! Networks: netlink requests that the library wrote, sent where only a process of the container can send them; and what
 //! is left to do when the container ends.
 
+use crate::answers;
 use crate::boot::Monitor;
 use crate::child::{self, Launch, errno, os};
 use crate::orders::{PLAN, Word};
@@ -68,22 +69,14 @@ fn index_of(name: &[u8]) -> core::result::Result<i32, Failure> {
 
 /// Takes the acknowledgements; the first refusal is the answer.
 fn acknowledged(socket: i32, acks: u32) -> Step {
-    const ERROR: u16 = 2;
     let mut buffer = [0u8; 8192];
     let mut got = 0;
     while got < acks {
         let length = os(sys::read(socket, &mut buffer))?;
-        let mut rest = &buffer[..length];
-        while rest.len() >= 20 {
-            let size = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-            if u16::from_ne_bytes([rest[4], rest[5]]) == ERROR {
-                got += 1;
-                let error = i32::from_ne_bytes([rest[16], rest[17], rest[18], rest[19]]);
-                if error != 0 {
-                    return Err(errno(-error));
-                }
-            }
-            rest = rest.get((size.max(20) + 3) & !3..).unwrap_or(&[]);
+        let (count, refused) = answers::acknowledged(&buffer[..length]);
+        got += count;
+        if let Some(error) = refused {
+            return Err(errno(error));
         }
     }
     Ok(())

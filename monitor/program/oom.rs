@@ -86,9 +86,6 @@ impl Monitor {
             fd if fd >= 0 && self.oom.v2 => sys::pread(fd, &mut buffer, 0),
             _ => sys::read_file(self.oom_file, &mut buffer),
         };
-        buffer[..length.unwrap_or(0)]
-            .split(|&b| b == b'\n')
-            .find_map(|line| line.strip_prefix(b"oom_kill "))
-            .map_or(0, |digits| digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit.wrapping_sub(b'0'))))
+        crate::answers::oom_kills(&buffer[..length.unwrap_or(0)])
     }
 }

@@ -10,6 +10,7 @@ use crate::boot::Monitor;
 use crate::life::{WISH, replace, token};
 use crate::streams::{CONTAINER, STDERR, STDOUT};
 use crate::sys::{self, *};
+use crate::walls::Wall;
 use crate::wire::*;
 use crate::worker;
 
@@ -87,11 +88,18 @@ pub const SOCKET: u32 = 33;
 pub const LOST: u32 = 34;
 /// The container's input is closed. Not answered.
 pub const CLOSED: u32 = 35;
+/// The first message of every worker: b is 0 once its rights are given up, or why they could not be. Not answered.
+pub const CONFINED: u32 = 36;
 
 /// How long the worker may take to answer. What it writes the disk may hold up.
 const PATIENCE_S: i64 = 60;
 /// How soon a worker may follow one that died.
 const PAUSE_NS: i64 = 100_000_000;
+/// So many may die soon after each other; for the ones after them the pause doubles, so often at the most: 51 seconds.
+const DEATHS: u32 = 8;
+const DOUBLED: u32 = 9;
+/// A worker that lived as long died of something else than those before it.
+const STEADY_NS: i64 = 10_000_000_000;
 
 /// What the launcher knows of the worker.
 pub struct Worker {
@@ -104,6 +112,10 @@ pub struct Worker {
     pub sources: [i32; 2],
     /// When it was started.
     since: i64,
+    /// It has said that its rights are given up.
+    confined: bool,
+    /// How many died soon after their start, one after the other.
+    deaths: u32,
     /// When the next one is to be started; 0: none is to be.
     pub due: i64,
     /// Records that earlier workers lost.
@@ -113,7 +125,7 @@ pub struct Worker {
 
 impl Worker {
     pub const NONE: Worker =
-        Worker { pid: 0, orders: [-1; 2], wishes: [-1; 2], sources: [-1; 2], since: 0, due: 0, lost: 0, under_way: None };
+        Worker { pid: 0, orders: [-1; 2], wishes: [-1; 2], sources: [-1; 2], since: 0, confined: false, deaths: 0, due: 0, lost: 0, under_way: None };
 }
 
 /// The worker asks the launcher: the answer and its descriptor, or -1.
@@ -163,11 +175,54 @@ impl Monitor {
             worker::run(self);
         }
         sys::close(pidfd);
-        (self.worker.pid, self.worker.since) = (pid, sys::monotonic());
+        (self.worker.pid, self.worker.since, self.worker.confined) = (pid, sys::monotonic(), false);
         for end in [&mut self.worker.orders[1], &mut self.worker.wishes[1], &mut self.log.file.fd] {
             replace(end, -1);
         }
         Ok(())
+    }
+
+    /// A worker for what is asked now: also before its time, unless one after the other died.
+    fn have_worker(&mut self) -> Result<()> {
+        if self.worker.deaths > DEATHS && sys::monotonic() < self.worker.due {
+            return Err(EIO);
+        }
+        self.start_worker()
+    }
+
+    /// Waits until the worker says that its rights are given up. An error: why they could not be.
+    pub fn await_worker(&mut self) -> Result<()> {
+        const TRIES: u32 = 3;
+        for _ in 0..TRIES {
+            if self.worker.confined || !Wall::WorkerConfirmed.stands() {
+                return Ok(());
+            }
+            match self.first_word()? {
+                Some(0) => self.worker.confined = true,
+                Some(errno) => return Err(errno),
+                // Somebody killed it.
+                None => {
+                    self.end_worker();
+                    self.start_worker()?;
+                }
+            }
+        }
+        if self.worker.confined { Ok(()) } else { Err(EPIPE) }
+    }
+
+    /// The error number in the worker's first message; none: it ended without one.
+    fn first_word(&mut self) -> Result<Option<i32>> {
+        let wishes = self.worker.wishes[0];
+        while let Err(error) = sys::either(wishes, wishes, PATIENCE_S) {
+            if error != EINTR {
+                return Err(error);
+            }
+        }
+        let (mut bytes, mut fds) = ([0; WORD], [-1; MAX_FDS]);
+        let got = sys::recv_fds(wishes, &mut bytes, &mut fds, false);
+        fds.into_iter().filter(|&fd| fd >= 0).for_each(sys::close);
+        let word = got.ok().and_then(|(length, _)| Word::from_bytes(&bytes[..length]));
+        Ok(word.filter(|word| word.what == CONFINED).map(|word| word.b as i32))
     }
 
     /// A child ended: whether it was the worker.
@@ -197,7 +252,17 @@ impl Monitor {
         // Streams of processes that were started further are gone with their clients': they see the end.
         self.hang_up_execs();
         if self.init != 0 || self.kept.net >= 0 {
-            self.worker.due = (self.worker.since + PAUSE_NS).max(sys::monotonic());
+            self.worker.due = self.next_worker(sys::monotonic());
+        }
+    }
+
+    /// When another worker may follow the one that died now.
+    fn next_worker(&mut self, now: i64) -> i64 {
+        let steady = now - self.worker.since >= STEADY_NS;
+        self.worker.deaths = if steady { 0 } else { self.worker.deaths.saturating_add(1) };
+        match self.worker.deaths.saturating_sub(DEATHS) {
+            0 => (self.worker.since + PAUSE_NS).max(now),
+            more => now + (PAUSE_NS << more.min(DOUBLED)),
         }
     }
 
@@ -224,26 +289,42 @@ impl Monitor {
 
     pub fn order_with(&mut self, bytes: &[u8], fds: &[i32]) -> Result<()> {
         let sent = sys::send_fds(self.worker.orders[0], bytes, fds).map(|_| ());
-        if sent == Err(EAGAIN) {
-            // It does not take orders.
+        if matches!(sent, Err(EAGAIN | EPIPE | ECONNRESET)) && self.worker.pid > 0 {
+            // It does not take orders, or is gone, which nobody has heard yet.
             self.end_worker();
         }
         sent
     }
 
+    /// Gives an order to the worker, or where it is gone to another one.
+    fn insist(&mut self, word: Word, fds: &[i32]) -> Result<()> {
+        if self.worker.orders[0] >= 0 && self.order(word, fds).is_ok() {
+            return Ok(());
+        }
+        self.have_worker()?;
+        self.order(word, fds)
+    }
+
     /// Gives an order with descriptors that are the worker's alone from then on.
     pub fn hand(&mut self, word: Word, fds: &[i32]) -> Result<()> {
-        let sent = self.order(word, fds);
+        let sent = self.insist(word, fds);
         fds.iter().copied().for_each(sys::close);
         sent
     }
 
-    /// Gives an order and waits for the answer.
+    /// Gives an order and waits for the answer. Of a worker that died before it, the next one gives it.
     pub fn command(&mut self, word: Word, fds: &[i32]) -> Result<Word> {
-        if self.worker.pid == 0 {
-            self.start_worker()?;
+        match self.try_command(word, fds) {
+            Err(EPIPE) if self.worker.pid == 0 => self.try_command(word, fds),
+            answer => answer,
         }
-        self.order(word, fds)?;
+    }
+
+    fn try_command(&mut self, word: Word, fds: &[i32]) -> Result<Word> {
+        if self.worker.pid == 0 {
+            self.have_worker()?;
+        }
+        self.insist(word, fds)?;
         loop {
             let ready = match sys::either(self.worker.orders[0], self.worker.wishes[0], PATIENCE_S) {
                 Ok(ready) => ready,
@@ -296,6 +377,7 @@ impl Monitor {
             SOCKET => self.inside_socket(word.a != 0, word.b != 0),
             LOST => return self.note_lost(word.b),
             CLOSED => return replace(&mut self.stdin, -1),
+            CONFINED => return self.worker.confined = word.b == 0,
             _ => Err(ENOSYS),
         };
         let answer = Word { what: granted.err().unwrap_or(0) as u32, ..Word::default() };
@@ -425,6 +507,8 @@ impl Monitor {
     /// All output of the container's processes is taken and logged; one worker may die of it.
     pub fn stop_worker_streams(&mut self) {
         let stop = Word { what: STOP, ..Word::default() };
+        // What is there to read is read, however many workers died.
+        self.worker.deaths = 0;
         // Before the first worker nothing ran that wrote.
         if self.worker.pid > 0 || self.worker.orders[1] < 0 && self.worker.sources != [-1; 2] {
             let _ = self.command(stop, &[]).or_else(|_| self.command(stop, &[]));

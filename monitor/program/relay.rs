@@ -100,9 +100,6 @@ struct Target {
 impl Monitor {
     /// Takes the sockets out of the queue that they came in. Nothing is lost where there are none.
     pub fn take_relays(&mut self, queue: i32) {
-        if self.relay.ports.is_none() {
-            self.make_relay_room();
-        }
         let mut keys = [0u8; RELAY_KEY * MAX_FDS];
         loop {
             let mut fds = [-1; MAX_FDS];
@@ -110,6 +107,7 @@ impl Monitor {
             if length == 0 {
                 break;
             }
+            self.make_relay_room(count);
             for (fd, key) in fds[..count].iter().zip(keys[..length].chunks_exact(RELAY_KEY)) {
                 self.add_relay(*fd, key);
             }
@@ -143,9 +141,7 @@ impl Monitor {
     /// The worker's: more of them.
     pub fn more_relays(&mut self, keys: &[u8], fds: &[i32]) {
         let known = self.relay.count;
-        if self.relay.ports.is_none() {
-            self.make_relay_room();
-        }
+        self.make_relay_room(fds.len());
         for (fd, key) in fds.iter().zip(keys.chunks_exact(RELAY_KEY)) {
             self.add_relay(*fd, key);
         }
@@ -166,13 +162,23 @@ impl Monitor {
         self.relay.ports.as_deref().unwrap_or(&[])[..self.relay.count].iter().map(|port| port.fd)
     }
 
-    fn make_relay_room(&mut self) {
-        let room = Ops::of(self.plan)
+    /// Makes the table large enough for so many more: other networks may have more ports that are passed on than those of
+    /// the start.
+    fn make_relay_room(&mut self, more: usize) {
+        let wanted = self.relay.count + more;
+        let there = self.relay.ports.as_deref().map_or(0, <[Port]>::len);
+        if wanted <= there {
+            return;
+        }
+        let planned = Ops::of(self.plan)
             .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
             .map_or(0, |mut op| op.payload.u32() as usize);
-        if room > 0 {
-            self.relay.ports = sys::map_slice(room).ok();
+        let Ok(room) = sys::map_slice(wanted.max(planned)) else { return };
+        if let Some(old) = self.relay.ports.take() {
+            room[..self.relay.count].copy_from_slice(&old[..self.relay.count]);
+            sys::unmap_slice(old);
         }
+        self.relay.ports = Some(room);
     }
 
     /// Ends what is on its way; the ports stay.

@@ -13,6 +13,7 @@ use crate::jsonlog::Log;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
 use crate::orders::{self, Word};
 use crate::sys::{self, *};
+use crate::walls::Wall;
 use crate::wire::*;
 
 const CHUNK: usize = 64 * 1024;
@@ -143,7 +144,7 @@ impl Output {
 
     /// Where all of the output can go without being looked at: the only client's pipe.
     fn straight(&self) -> Option<usize> {
-        if !self.bulk || self.log || self.owner == CHECK as u32 + 1 {
+        if !self.bulk || self.log || self.owner == CHECK as u32 + 1 || !Wall::BackPressure.stands() {
             return None;
         }
         let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd >= 0);
@@ -408,6 +409,14 @@ impl Monitor {
                 }
             }
         }
+        #[cfg(feature = "attacks")]
+        if output.behind() && !Wall::BackPressure.stands() {
+            // Held in memory, and never given back.
+            let held = sys::map_memory(output.filled);
+            held.into_iter().for_each(|held| held.copy_from_slice(&buffer[..output.filled]));
+            output.filled = 0;
+            return;
+        }
         if output.behind() {
             if output.source >= 0 && !output.paused {
                 // Taken out altogether: a source whose other end is closed would be told again and again.
@@ -434,6 +443,10 @@ impl Monitor {
             return;
         }
         if events & (EPOLLERR | EPOLLHUP) != 0 {
+            if !Wall::StreamsLetGo.stands() {
+                let _ = sys::epoll_ctl(epoll, REMOVE, sink.fd, 0, 0);
+                sink.fd = -1;
+            }
             let_go(epoll, &mut sink.fd);
         } else {
             let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, 0, token(SINK, key as u32));

@@ -46,7 +46,7 @@ numbers! {
     NANOSLEEP 35 101; PWRITE64 18 68; PREAD64 17 67; GETPID 39 172; SENDTO 44 206; RECVFROM 45 207; SENDMSG 46 211; RECVMSG 47 212; SOCKET 41 198; BIND 49 200; CONNECT 42 203;
     LISTEN 50 201; SOCKETPAIR 53 199; EXECVE 59 221; EXIT_GROUP 231 94; WAIT4 61 260; KILL 62 129; FCNTL 72 25;
     FTRUNCATE 77 46; FCHDIR 81 50; CHDIR 80 49; UMASK 95 166; SETPRIORITY 141 140; PRCTL 157 167;
-    SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
+    SETGROUPS 116 159; SETRESUID 117 147; SETRESGID 119 149; SETSID 112 157; CAPGET 125 90; CAPSET 126 91; PIVOT_ROOT 155 41; MOUNT 165 40;
     UMOUNT2 166 39; SETHOSTNAME 170 161; SETDOMAINNAME 171 162; CLOCK_GETTIME 228 113; OPENAT 257 56; MKDIRAT 258 34;
     MKNODAT 259 33; FCHOWNAT 260 54; UNLINKAT 263 35; RENAMEAT 264 38; SYMLINKAT 266 36; READLINKAT 267 78; FCHMODAT 268 53; UNSHARE 272 97;
     FSTATFS 138 44; EPOLL_CTL 233 21; EPOLL_PWAIT 281 22; SIGNALFD4 289 74; EPOLL_CREATE1 291 20; DUP3 292 24; PIPE2 293 59;
@@ -766,6 +766,11 @@ pub fn map_slice<T: Plain>(count: usize) -> Result<&'static mut [T]> {
     let memory = map_memory(count.checked_mul(size_of::<T>()).ok_or(ENOMEM)?)?;
     // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a value.
     Ok(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
+}
+
+/// Unmaps what [`map_slice`] gave.
+pub fn unmap_slice<T: Plain>(slice: &'static mut [T]) {
+    let _ = sys!(MUNMAP, slice.as_ptr(), size_of_val(slice));
 }
 
 /// Zeroed numbers that processes forked from this one share with it.

@@ -1,9 +1,11 @@
 //! Who a process runs as: names looked up in the container's own passwd and group files.
 //!
-//! The files are the image's: regular files of bounded size only, opened inside the root, read whole.
+//! The files are the image's: regular files of bounded size only, opened inside the root, read whole; what they say is
+//! `src/users.rs`'s to find.
 
 use crate::child::{errno, os};
 use crate::sys::{self, *};
+use crate::users::{self, Bad};
 use crate::walls::Wall;
 use crate::wire::*;
 
@@ -34,12 +36,15 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
     let group = parts.next().unwrap_or(b"");
     let passwd = read_file(root, b"etc/passwd\0")?;
     let groups = read_file(root, b"etc/group\0")?;
-    let name = find_user(&mut who, user, passwd)?;
+    let found = users::user(user, passwd).map_err(|bad| failure_of(&bad, DETAIL_NO_USER, 0))?;
+    (who.uid, who.gid) = (found.uid, found.gid);
+    if let Some(place) = who.home.get_mut(..found.home.len()) {
+        place.copy_from_slice(found.home);
+        who.home_length = found.home.len();
+    }
     if group.is_empty() && Wall::UserGroups.stands() {
-        for line in lines(groups) {
-            if lists(line, name) {
-                who.add(field(line, 2))?;
-            }
+        for gid in users::groups_of(found.name, groups) {
+            who.insert(gid)?;
         }
     } else if !group.is_empty() {
         who.gid = group_id(group, groups, 0)?;
@@ -58,56 +63,20 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
     Ok(who)
 }
 
-/// Fills uid, gid and home; answers the name as the file has it (empty when it is not there).
-fn find_user<'a>(who: &mut Identity, user: &'a [u8], passwd: &'a [u8]) -> Outcome<&'a [u8]> {
-    let named = !Wall::UserNumbers.stands() && lines(passwd).any(|line| field(line, 0) == user);
-    let wanted = match user.is_empty() {
-        true => Some(0),
-        false if named => None,
-        false => number(user)?,
-    };
-    let entry = lines(passwd).find(|line| match wanted {
-        Some(uid) => number(field(line, 2)) == Ok(Some(uid)),
-        None => field(line, 0) == user,
-    });
-    let Some(line) = entry else {
-        return match wanted {
-            Some(uid) => {
-                who.uid = uid;
-                Ok(b"")
-            }
-            None => Err(Failure { detail: DETAIL_NO_USER, ..Failure::default() }),
-        };
-    };
-    let id = |index| number(field(line, index)).ok().flatten().ok_or(Failure { detail: DETAIL_BAD_ID, ..Failure::default() });
-    who.uid = id(2)?;
-    who.gid = id(3)?;
-    let home = field(line, 5);
-    if home.len() <= who.home.len() {
-        who.home[..home.len()].copy_from_slice(home);
-        who.home_length = home.len();
-    }
-    Ok(field(line, 0))
+fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {
+    users::group(group, groups).map_err(|bad| failure_of(&bad, DETAIL_NO_GROUP, index))
 }
 
-fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {
-    if let Some(gid) = number(group)? {
-        return Ok(gid);
+/// `missing`: the detail where the name is not in the file; `extra` goes with it.
+fn failure_of(bad: &Bad, missing: u32, extra: u32) -> Failure {
+    match bad {
+        Bad::Missing => Failure { detail: missing, extra, ..Failure::default() },
+        Bad::Range => Failure { errno: ERANGE, detail: DETAIL_BAD_ID, ..Failure::default() },
+        Bad::Entry => Failure { detail: DETAIL_BAD_ID, ..Failure::default() },
     }
-    lines(groups)
-        .find(|line| field(line, 0) == group)
-        .and_then(|line| number(field(line, 2)).ok().flatten())
-        .ok_or(Failure { detail: DETAIL_NO_GROUP, extra: index, ..Failure::default() })
 }
 
 impl Identity {
-    fn add(&mut self, text: &[u8]) -> Outcome<()> {
-        match number(text) {
-            Ok(Some(gid)) => self.insert(gid),
-            // A damaged line of the image's file grants nothing.
-            _ => Ok(()),
-        }
-    }
     fn insert(&mut self, gid: u32) -> Outcome<()> {
         if self.group_count == self.groups.len() {
             self.each_once();
@@ -164,31 +133,4 @@ fn read_file(root: i32, path: &[u8]) -> Outcome<&'static [u8]> {
     }
     sys::close(file);
     Ok(&memory[..length])
-}
-
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&b| b == b'\n').filter(|line| !line.is_empty() && line[0] != b'#')
-}
-
-fn field(line: &[u8], index: usize) -> &[u8] {
-    line.split(|&b| b == b':').nth(index).unwrap_or(b"")
-}
-
-fn lists(line: &[u8], name: &[u8]) -> bool {
-    !name.is_empty() && field(line, 3).split(|&b| b == b',').any(|member| member == name)
-}
-
-/// Digits as an id of at most 31 bits; `None` when it is not digits, an error when it is out of range.
-fn number(text: &[u8]) -> Outcome<Option<u32>> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return Ok(None);
-    }
-    let mut value = 0u64;
-    for digit in text {
-        value = value.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
-    }
-    if value > i32::MAX as u64 && Wall::UserNumbers.stands() {
-        return Err(Failure { errno: ERANGE, detail: DETAIL_BAD_ID, ..Failure::default() });
-    }
-    Ok(Some(value as u32))
 }

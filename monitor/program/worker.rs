@@ -21,7 +21,10 @@ const NOT_CONFINED: i32 = 71;
 
 /// In the child of the fork.
 pub fn run(monitor: &mut Monitor) -> ! {
-    if monitor.confine().is_err() {
+    let confined = monitor.confine();
+    let errno = confined.err().unwrap_or(0);
+    orders::tell(monitor.worker.wishes[1], Word { what: orders::CONFINED, b: errno as u64, ..Word::default() });
+    if errno != 0 {
         sys::exit(NOT_CONFINED);
     }
     monitor.open_all();

@@ -5,13 +5,22 @@
 mod mutate;
 
 use crate::question::{self, Likeness, Question};
+use crate::users::{self, Bad};
 use crate::wire::*;
+use crate::{answers, deflate};
 
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, by name.
-pub const TARGETS: &[(&str, Target)] = &[("plan", plan), ("messages", messages), ("resolver", resolver)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("plan", plan),
+    ("messages", messages),
+    ("resolver", resolver),
+    ("gzip", gzip),
+    ("passwd", passwd),
+    ("netlink", netlink),
+];
 
 /// Runs one by name; of an unknown name nothing comes.
 pub fn run(name: &str, data: &[u8]) {
@@ -85,6 +94,133 @@ fn resolver(data: &[u8]) {
     if asked[12..question.end] != query[12..question.end] {
         assert_eq!(question::likeness(query, &out[..length]), Likeness::OtherSpelling);
     }
+}
+
+/// What is compressed is what it was, as a reader of its own finds.
+fn gzip(data: &[u8]) {
+    let (mut buffer, mut table, mut out) = (vec![0; deflate::BUFFER], vec![0; deflate::TABLE], Vec::new());
+    let done = deflate::compress(data, &mut buffer, &mut table, &mut |bytes| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    });
+    assert_eq!(done, Ok(()));
+    let (body, tail) = out.split_at(out.len() - 8);
+    assert!(body.starts_with(&[0x1f, 0x8b, 8, 0]), "the header");
+    assert_eq!(inflate(&body[10..]).as_deref(), Some(data));
+    assert_eq!(tail[4..], (data.len() as u32).to_le_bytes());
+    assert_eq!(tail[..4], crc(data).to_le_bytes());
+    // Where nobody takes what is written, that is the answer.
+    let (mut buffer, mut table) = (vec![0; deflate::BUFFER], vec![0; deflate::TABLE]);
+    assert_eq!(deflate::compress(data, &mut buffer, &mut table, &mut |_| Err(28)), Err(28));
+}
+
+fn crc(data: &[u8]) -> u32 {
+    let step = |crc: u32| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !data.iter().fold(!0u32, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc)))
+}
+
+/// One block of fixed codes, by RFC 1951.
+fn inflate(data: &[u8]) -> Option<Vec<u8>> {
+    let mut at = 0;
+    let mut bit = || {
+        let bit = data.get(at / 8)? >> (at % 8) & 1;
+        at += 1;
+        Some(u32::from(bit))
+    };
+    let mut take = |count: u32, highest_first: bool| {
+        (0..count).try_fold(0, |value, place| {
+            bit().map(|bit| if highest_first { value << 1 | bit } else { value | bit << place })
+        })
+    };
+    // The last block, of fixed codes.
+    if take(3, false)? != 0b011 {
+        return None;
+    }
+    let mut out = Vec::new();
+    loop {
+        let mut code = take(7, true)?;
+        let symbol = match code {
+            0..=0b001_0111 => 256 + code,
+            _ => {
+                code = code << 1 | take(1, true)?;
+                match code {
+                    0x30..=0xbf => code - 0x30,
+                    0xc0..=0xc7 => 280 + code - 0xc0,
+                    _ => 144 + (code << 1 | take(1, true)?) - 0x190,
+                }
+            }
+        };
+        match symbol {
+            0..256 => out.push(symbol as u8),
+            256 => return Some(out),
+            _ => {
+                let length = match symbol - 257 {
+                    28 => 258,
+                    class @ 0..8 => class + 3,
+                    class => {
+                        let bits = class / 4 - 1;
+                        ((4 + class % 4) << bits) + 3 + take(bits, false)?
+                    }
+                };
+                let distance = match take(5, true)? {
+                    class @ 0..4 => class + 1,
+                    class => {
+                        let bits = class / 2 - 1;
+                        ((2 + class % 2) << bits) + 1 + take(bits, false)?
+                    }
+                };
+                let from = out.len().checked_sub(distance as usize)?;
+                (0..length as usize).for_each(|place| out.push(out[from + place]));
+            }
+        }
+    }
+}
+
+/// A user and a group, a line each, then a file of users; behind a NUL one of groups.
+fn passwd(data: &[u8]) {
+    let mut parts = data.splitn(3, |&b| b == b'\n');
+    let (user, group) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
+    let mut files = parts.next().unwrap_or(b"").splitn(2, |&b| b == 0);
+    let (passwd, groups) = (files.next().unwrap_or(b""), files.next().unwrap_or(b""));
+    let most = i32::MAX as u32;
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok().filter(|id| *id <= most);
+    match users::user(user, passwd) {
+        Ok(found) => {
+            assert!(found.uid <= most && found.gid <= most);
+            if digits(user) {
+                assert_eq!(Some(found.uid), number(user));
+            } else if user.is_empty() {
+                assert_eq!(found.uid, 0);
+            } else {
+                assert_eq!(found.name, user);
+            }
+            assert!(users::groups_of(found.name, groups).all(|gid| gid <= most));
+            assert!(!found.name.contains(&b':') && !found.home.contains(&b'\n'));
+        }
+        Err(Bad::Range) => assert!(digits(user) && number(user).is_none()),
+        Err(Bad::Missing) => assert!(!digits(user) && !user.is_empty()),
+        Err(Bad::Entry) => assert!(!passwd.is_empty()),
+    }
+    match users::group(group, groups) {
+        Ok(gid) => assert!(gid <= most && (!digits(group) || number(group) == Some(gid))),
+        Err(bad) => assert_eq!(bad == Bad::Range, digits(group)),
+    }
+    assert_eq!(users::groups_of(b"", groups).count(), 0);
+}
+
+/// An answer of netlink; also what procfs and control groups say.
+fn netlink(data: &[u8]) {
+    let (count, refused) = answers::acknowledged(data);
+    assert!(count as usize <= data.len() / 20);
+    assert!(refused.is_none_or(|error| error != 0 && count > 0));
+    let name = data.iter().filter(|&&b| b != 0).take(15).copied().collect::<Vec<u8>>();
+    let stat = [b"17 (", &name[..], b") S 5 6 7 8 9 4 11 12 13 14 15 16 17 18 19 20 21 22 23"].concat();
+    assert_eq!([4, 9, 22].map(|field| answers::stat_field(&stat, field)), [5, 4, 23]);
+    for field in [0, 2, 3, 22, usize::MAX] {
+        let _ = answers::stat_field(data, field);
+    }
+    let _ = answers::oom_kills(data);
 }
 
 #[cfg(test)]

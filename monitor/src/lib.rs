@@ -3,6 +3,10 @@
 //! The program itself stands in `monitor/program/`: `no_std`, no libc, raw system calls; `build.rs` compiles it with one
 //! call of the compiler. The library runs it from a sealed memfd, one per running container.
 
+#[cfg(any(test, fuzzing))]
+mod answers;
+#[cfg(any(test, fuzzing))]
+mod deflate;
 #[allow(unsafe_code)]
 pub mod encode;
 pub mod filter;
@@ -11,6 +15,8 @@ pub mod filter;
 pub mod fuzz;
 #[cfg(any(test, fuzzing))]
 mod question;
+#[cfg(any(test, fuzzing))]
+mod users;
 pub mod walls;
 #[allow(unsafe_code)]
 pub mod wire;

@@ -329,6 +329,9 @@ pub const STEP_LATE: u32 = 0xffff_0006;
 /// `step`: the process was there, and did not come to execute its program for [`APPEARANCE_LIMIT_S`].
 pub const STEP_HELD: u32 = 0xffff_0007;
 
+/// `step`: the process that reads what the container makes could not give its rights up, as on a kernel without filters.
+pub const STEP_WORKER: u32 = 0xffff_0008;
+
 /// First bytes of an event's record in the journal.
 pub const EVENT_MAGIC: u32 = 0x4556_5431;
 /// Where the records of the journal begin.

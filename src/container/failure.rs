@@ -37,7 +37,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         }
         DETAIL_FILTER => {
             let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
-                        where others could trace it: allow them, or set no-new-privileges";
+                        where others could trace it: allow them, or take SYS_PTRACE from the container";
             return (Error::new(ErrorKind::Internal, format!("{sentence}: {text}")), 126);
         }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {

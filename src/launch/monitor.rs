@@ -150,6 +150,10 @@ pub(crate) fn sentence(steps: &[String], step: u32) -> String {
             "start the process: it was stopped in the container, and did not come to its program for {APPEARANCE_LIMIT_S} seconds"
         ),
         STEP_CGROUP_JOIN => "join the container's cgroups".into(),
+        STEP_WORKER => {
+            "take the rights (seccomp, capabilities, the root) from the process that reads the container's output"
+                .into()
+        }
         STEP_PLAN => "read the plan".into(),
         index => steps.get(index as usize).cloned().unwrap_or_else(|| format!("step {index}")),
     }

@@ -1,0 +1,195 @@
+//! gzip: what rotation left behind is compressed by this, in a child of the monitor (`program/gzip.rs`).
+//!
+//! One deflate block of the codes that the format fixes, matches by a table of where each four bytes were last seen. Lines
+//! of a log repeat each other, so that is enough to make a quarter of them, and no tables of codes are built or sent.
+
+/// An error number.
+type Result<T> = core::result::Result<T, i32>;
+
+/// How far back a match may begin, and how long it may be.
+const WINDOW: usize = 32 * 1024;
+const LONGEST: usize = 258;
+const SHORTEST: usize = 4;
+/// Bits of the table's index.
+const HASH: u32 = 15;
+/// Bytes of what is gathered before it is written, and of the table of places.
+pub const BUFFER: usize = 64 * 1024;
+pub const TABLE: usize = 4 << HASH;
+
+/// Gives `input`, compressed, to `write`, with a buffer of [`BUFFER`] and a table of [`TABLE`] bytes, all zero.
+#[inline(never)]
+pub fn compress(
+    input: &[u8],
+    buffer: &mut [u8],
+    table: &mut [u8],
+    write: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut out = Bits { write, buffer, used: 0, bits: 0, count: 0, result: Ok(()) };
+    for byte in [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255] {
+        out.byte(byte);
+    }
+    // The last block, of fixed codes.
+    out.put(0b011, 3);
+    deflate(input, table, &mut out);
+    out.code(0, 7);
+    out.whole_bytes();
+    for word in [checksum(input), input.len() as u32] {
+        word.to_le_bytes().into_iter().for_each(|byte| out.byte(byte));
+    }
+    out.flush();
+    out.result
+}
+
+fn deflate(input: &[u8], table: &mut [u8], out: &mut Bits) {
+    let mut at = 0;
+    // Positions modulo 2^32: what is farther away than the window is no candidate anyway.
+    while at + SHORTEST <= input.len() && out.result.is_ok() {
+        let length = match find(input, at, table) {
+            Some((length, distance)) => {
+                out.repeat(length, distance);
+                length
+            }
+            None => {
+                out.literal(input[at]);
+                1
+            }
+        };
+        // Some places within a match are kept, too: the next line's match may begin at one of them.
+        for place in (at + 1..at + length).step_by(3) {
+            if place + SHORTEST <= input.len() {
+                let slot = slot(table, input, place);
+                slot.copy_from_slice(&(place as u32).to_ne_bytes());
+            }
+        }
+        at += length;
+    }
+    input[at..].iter().for_each(|&byte| out.literal(byte));
+}
+
+/// What stood before like what stands at `at`: length and distance. Notes the place.
+#[inline(never)]
+fn find(input: &[u8], at: usize, table: &mut [u8]) -> Option<(usize, usize)> {
+    let slot = slot(table, input, at);
+    let before = u32::from_ne_bytes([slot[0], slot[1], slot[2], slot[3]]);
+    slot.copy_from_slice(&(at as u32).to_ne_bytes());
+    let distance = (at as u32).wrapping_sub(before) as usize;
+    if distance == 0 || distance > WINDOW || distance > at {
+        return None;
+    }
+    let most = LONGEST.min(input.len() - at);
+    let (old, new) = (&input[at - distance..], &input[at..at + most]);
+    let length = new.iter().zip(old).take_while(|(a, b)| a == b).count();
+    (length >= SHORTEST).then_some((length, distance))
+}
+
+/// The table's place for the four bytes at `at`.
+#[inline(never)]
+fn slot<'a>(table: &'a mut [u8], input: &[u8], at: usize) -> &'a mut [u8] {
+    let word = u32::from_le_bytes([input[at], input[at + 1], input[at + 2], input[at + 3]]);
+    let index = (word.wrapping_mul(0x9e37_79b1) >> (32 - HASH)) as usize * 4;
+    &mut table[index..index + 4]
+}
+
+/// Bits, the first one lowest, on their way to a file.
+struct Bits<'a> {
+    write: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    buffer: &'a mut [u8],
+    used: usize,
+    bits: u64,
+    count: u32,
+    result: Result<()>,
+}
+
+impl Bits<'_> {
+    #[inline(never)]
+    fn literal(&mut self, byte: u8) {
+        match u32::from(byte) {
+            byte @ 0..144 => self.code(0x30 + byte, 8),
+            byte => self.code(0x190 + byte - 144, 9),
+        }
+    }
+
+    /// A match. Lengths and distances come in classes: twice as large, one more bit after the class.
+    #[inline(never)]
+    fn repeat(&mut self, length: usize, distance: usize) {
+        let (class, extra, bits) = match length as u32 - 3 {
+            255 => (28, 0, 0),
+            small @ 0..8 => (small, 0, 0),
+            value => {
+                let bits = value.ilog2() - 2;
+                (4 * bits + (value >> bits), value & ((1 << bits) - 1), bits)
+            }
+        };
+        if class < 23 {
+            self.code(class + 1, 7)
+        } else {
+            self.code(0xc0 + class - 23, 8)
+        }
+        self.put(extra, bits);
+        let (class, extra, bits) = match distance as u32 - 1 {
+            small @ 0..4 => (small, 0, 0),
+            value => {
+                let bits = value.ilog2() - 1;
+                (2 * bits + (value >> bits), value & ((1 << bits) - 1), bits)
+            }
+        };
+        self.code(class, 5);
+        self.put(extra, bits);
+    }
+
+    /// A code: its highest bit comes first.
+    #[inline(never)]
+    fn code(&mut self, code: u32, length: u32) {
+        self.put(code.reverse_bits() >> (32 - length), length);
+    }
+
+    #[inline(never)]
+    fn put(&mut self, value: u32, count: u32) {
+        self.bits |= u64::from(value) << self.count;
+        self.count += count;
+        if self.count >= 32 {
+            if self.used + 4 > self.buffer.len() {
+                self.flush();
+            }
+            self.buffer[self.used..self.used + 4].copy_from_slice(&(self.bits as u32).to_le_bytes());
+            self.used += 4;
+            self.bits >>= 32;
+            self.count -= 32;
+        }
+    }
+
+    /// Up to the end of the begun byte.
+    fn whole_bytes(&mut self) {
+        let count = self.count.div_ceil(8) as usize;
+        self.count = 0;
+        let bytes = core::mem::take(&mut self.bits).to_le_bytes();
+        bytes.into_iter().take(count).for_each(|byte| self.byte(byte));
+    }
+
+    #[inline(never)]
+    fn byte(&mut self, byte: u8) {
+        if self.used == self.buffer.len() {
+            self.flush();
+        }
+        self.buffer[self.used] = byte;
+        self.used += 1;
+    }
+
+    #[inline(never)]
+    fn flush(&mut self) {
+        let used = core::mem::take(&mut self.used);
+        if self.result.is_ok() {
+            self.result = (self.write)(&self.buffer[..used]);
+        }
+    }
+}
+
+/// CRC-32 as gzip has it, a table's entry a byte.
+#[inline(never)]
+fn checksum(data: &[u8]) -> u32 {
+    let mut table = [0u32; 256];
+    for (index, entry) in table.iter_mut().enumerate() {
+        *entry = (0..8).fold(index as u32, |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 });
+    }
+    !data.iter().fold(!0u32, |crc, &byte| crc >> 8 ^ table[(crc as u8 ^ byte) as usize])
+}

@@ -1,0 +1,85 @@
+//! Files of users and groups as an image has them: who a request means. Bytes alone; `program/user.rs` reads the files.
+//!
+//! Rules as the field has them: digits are always a number; a name must be in the file; a number need not be.
+
+use crate::walls::Wall;
+
+/// An entry of the users' file, or a number that it does not have.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found<'a> {
+    pub uid: u32,
+    pub gid: u32,
+    /// Empty where the file does not say them.
+    pub name: &'a [u8],
+    pub home: &'a [u8],
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// The name is not in the file.
+    Missing,
+    /// A number of more than 31 bits.
+    Range,
+    /// The file's entry has no number where one belongs.
+    Entry,
+}
+
+/// Who `user` is: a name, a number, or nothing for root.
+pub fn user<'a>(user: &[u8], passwd: &'a [u8]) -> Result<Found<'a>, Bad> {
+    let named = !Wall::UserNumbers.stands() && lines(passwd).any(|line| field(line, 0) == user);
+    let wanted = match user.is_empty() {
+        true => Some(0),
+        false if named => None,
+        false => number(user)?,
+    };
+    let entry = lines(passwd).find(|line| match wanted {
+        Some(uid) => number(field(line, 2)) == Ok(Some(uid)),
+        None => field(line, 0) == user,
+    });
+    let Some(line) = entry else {
+        return wanted.map(|uid| Found { uid, ..Found::default() }).ok_or(Bad::Missing);
+    };
+    let id = |index| number(field(line, index)).ok().flatten().ok_or(Bad::Entry);
+    Ok(Found { uid: id(2)?, gid: id(3)?, name: field(line, 0), home: field(line, 5) })
+}
+
+/// The number of a group: a name, or a number.
+pub fn group(group: &[u8], groups: &[u8]) -> Result<u32, Bad> {
+    if let Some(gid) = number(group)? {
+        return Ok(gid);
+    }
+    lines(groups)
+        .find(|line| field(line, 0) == group)
+        .and_then(|line| number(field(line, 2)).ok().flatten())
+        .ok_or(Bad::Missing)
+}
+
+/// The groups that list a user. A damaged line of the file grants nothing.
+pub fn groups_of(name: &[u8], groups: &[u8]) -> impl Iterator<Item = u32> {
+    lines(groups).filter(move |line| lists(line, name)).filter_map(|line| number(field(line, 2)).ok().flatten())
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&b| b == b'\n').filter(|line| !line.is_empty() && line[0] != b'#')
+}
+
+fn field(line: &[u8], index: usize) -> &[u8] {
+    line.split(|&b| b == b':').nth(index).unwrap_or(b"")
+}
+
+fn lists(line: &[u8], name: &[u8]) -> bool {
+    !name.is_empty() && field(line, 3).split(|&b| b == b',').any(|member| member == name)
+}
+
+/// Digits as an id of at most 31 bits; `None` when it is not digits.
+fn number(text: &[u8]) -> Result<Option<u32>, Bad> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Ok(None);
+    }
+    let digits = text.iter().map(|digit| u64::from(digit - b'0'));
+    let value = digits.fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(digit));
+    match value > i32::MAX as u64 && Wall::UserNumbers.stands() {
+        true => Err(Bad::Range),
+        false => Ok(Some(value as u32)),
+    }
+}
