@@ -95,7 +95,7 @@ impl Containers {
     /// Removes the containers of builds whose program was killed.
     pub(super) fn end_lost_builds(&self) -> Result<()> {
         for (id, builder) in self.db.read(table::of_builds)? {
-            if !self.root.join("tmp").join(&builder).exists() {
+            if !self.images.is_building(&builder) {
                 // One that cannot be removed now is by the next open.
                 let _ = self.remove_build_step(&id);
             }

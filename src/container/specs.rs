@@ -29,7 +29,7 @@ impl Specs {
             return Ok(Arc::clone(&kept.spec));
         }
         let spec: Spec = serde_json::from_str(text)
-            .map_err(|error| Error::corrupt(format!("the stored spec of container {id}: {error}")))?;
+            .map_err(|error| damaged(format!("the stored spec of container {id}: {error}")))?;
         let spec = Arc::new(spec);
         let mut all = self.0.lock();
         // What is beyond the bound is read anew each time, as all of it was once.
@@ -53,6 +53,11 @@ impl Specs {
             all.retain(|id, _| present.contains(id.as_str()));
         }
     }
+}
+
+/// By its kind the error is known as one container's.
+fn damaged(text: String) -> Error {
+    if crate::walls::Wall::StoredDocuments.stands() { Error::corrupt(text) } else { Error::internal(text) }
 }
 
 #[cfg(test)]

@@ -97,9 +97,21 @@ impl Layers {
         Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
-    /// Whether a staging directory of that name is there.
+    /// Whether somebody is at work in a staging directory of that name. One that is there and nobody's could not be removed.
     pub(crate) fn is_staging(&self, name: &str) -> bool {
-        self.root.join(TMP).join(name).exists()
+        let held = || {
+            // Who makes one holds the gate until it is locked.
+            let gate = self.reopen(TMP)?;
+            if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+                return Ok(true);
+            }
+            let dir = tree::open_dir_at(self.tmp.as_fd(), name)?;
+            Ok::<bool, Error>(!tree::lock(dir.as_fd(), Lock::TryExclusive)?)
+        };
+        match held() {
+            Ok(held) => held,
+            Err(error) => error.raw_os_error() != Some(libc::ENOENT),
+        }
     }
 
     /// Takes the exclusive right to move layers.

@@ -231,7 +231,12 @@ impl Images {
         self.free(&gone)
     }
 
-    /// Ends the leases of builds whose program was killed: the sweep took their directories.
+    /// Whether the program of a build is at work, by the name of its staging directory.
+    pub(crate) fn is_building(&self, builder: &str) -> bool {
+        self.layers.is_staging(builder)
+    }
+
+    /// Ends the leases of builds whose program was killed: nobody is at work in their directories.
     fn end_lost_leases(&self) -> Result<()> {
         let holders = self.db.read(rows::lease_holders)?;
         let lost: Vec<String> = holders.into_iter().filter(|builder| !self.layers.is_staging(builder)).collect();
