@@ -62,6 +62,14 @@ static PLACES: OnceLock<Places> = OnceLock::new();
 /// changing its environment on another thread.
 pub(crate) fn read_environment() {
     PLACES.get_or_init(Places::of_environment);
+    plain_agent();
+}
+
+/// An agent with connections of its own, without a proxy. ureq looks for proxies in the environment when it makes a
+/// configuration, also where none of them is wanted: so all agents are made of one.
+pub(crate) fn plain_agent() -> ureq::Agent {
+    static PLAIN: OnceLock<ureq::config::Config> = OnceLock::new();
+    PLAIN.get_or_init(|| ureq::Agent::config_builder().proxy(None).build()).new_agent()
 }
 
 /// The machine's authorities, read once.

@@ -100,6 +100,7 @@ impl Engine {
             warnings.push(text);
         }
         warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
+        warnings.extend(self.0.containers.damaged()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.leftover_lines().into_iter().map(|line| format!("WARNING: {line}")));
         let document = [
             objects(counts),
@@ -193,14 +194,30 @@ fn registries(options: &RegistryOptions) -> Value {
     let official = json!({ "Name": "docker.io", "Mirrors": mirrors("docker.io"), "Secure": true, "Official": true });
     indexes.insert("docker.io".into(), official);
     let networks: Vec<&str> = networks.into_iter().map(String::as_str).chain(["127.0.0.0/8"]).collect();
-    json!({ "RegistryConfig": {
-        "InsecureRegistryCIDRs": networks,
-        "IndexConfigs": indexes,
-        "Mirrors": mirrors("docker.io"),
-    }})
+    json!({
+        "HttpProxy": without_login(options.proxies.http.as_deref()),
+        "HttpsProxy": without_login(options.proxies.https.as_deref()),
+        "NoProxy": options.proxies.exempt.as_deref().unwrap_or_default(),
+        "RegistryConfig": {
+            "InsecureRegistryCIDRs": networks,
+            "IndexConfigs": indexes,
+            "Mirrors": mirrors("docker.io"),
+        },
+    })
 }
 
-/// What clients look for and this engine has nothing to say about: no proxy, plugin, swarm or other runtime.
+/// The address of a proxy as `info` shows it: name and password are hidden as dockerd hides them.
+fn without_login(proxy: Option<&str>) -> String {
+    let proxy = proxy.unwrap_or_default();
+    let start = proxy.find("://").map_or(0, |at| at + 3);
+    let end = proxy[start..].find(['/', '?', '#']).map_or(proxy.len(), |at| start + at);
+    match proxy[start..end].rfind('@') {
+        Some(at) => format!("{}xxxxx:xxxxx{}", &proxy[..start], &proxy[start + at..]),
+        None => proxy.to_owned(),
+    }
+}
+
+/// What clients look for and this engine has nothing to say about: no plugin, swarm or other runtime.
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({
@@ -213,9 +230,6 @@ fn unused() -> Value {
         "InitBinary": "",
         "Isolation": "",
         "GenericResources": null,
-        "HttpProxy": "",
-        "HttpsProxy": "",
-        "NoProxy": "",
         "ClusterStore": "",
         "ClusterAdvertise": "",
         "IndexServerAddress": "https://index.docker.io/v1/",

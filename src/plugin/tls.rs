@@ -8,21 +8,24 @@ use std::time::Duration;
 use ureq::tls::TlsConfig;
 
 /// `POST /method` to `host:port`.
-pub(super) fn post(host: &str, tls: &Tls, method: &str, body: &str, limit: Duration) -> Result<Answer, Failed> {
-    let config = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .timeout_global(Some(limit))
-        .proxy(None)
-        .tls_config(config(tls).map_err(Failed::Talk)?);
+pub(super) fn post(host: &str, said: &Tls, method: &str, body: &str, limit: Duration) -> Result<Answer, Failed> {
+    let trust = config(said).map_err(Failed::Talk)?;
     let request = ureq::http::Request::post(format!("https://{host}/{method}"))
         .header("accept", TYPE)
         .header("content-type", TYPE)
         .header("connection", "close")
         .body(body.as_bytes());
     let request = request.map_err(|e| Failed::Talk(io::Error::other(e)))?;
-    let answer = config.build().new_agent().run(request).map_err(failed)?;
+    let agent = tls::plain_agent();
+    let request = agent
+        .configure_request(request)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .timeout_global(Some(limit))
+        .tls_config(trust)
+        .build();
+    let answer = agent.run(request).map_err(failed)?;
     let status = answer.status().as_u16();
     let body = answer.into_body().with_config().limit(LONGEST as u64).read_to_vec().map_err(failed)?;
     Ok(Answer { status, body })

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use ureq::tls::TlsConfig;
-use ureq::{Agent, SendBody, http};
+use ureq::{Agent, AsSendBody, SendBody, http};
 
 const CONNECT: Duration = Duration::from_secs(20);
 /// How many times the longest silence an answer may take to begin: a registry may digest a large upload first.
@@ -32,7 +32,15 @@ pub(crate) struct Transport {
     stopped: AtomicBool,
     /// What failed may be tried elsewhere.
     halted: AtomicBool,
-    agents: Mutex<HashMap<String, Agent>>,
+    origins: Mutex<HashMap<String, Origin>>,
+}
+
+/// An origin's connections, and how they are made.
+#[derive(Clone)]
+struct Origin {
+    agent: Agent,
+    proxy: Option<ureq::Proxy>,
+    tls: Option<TlsConfig>,
 }
 
 /// What is asked.
@@ -98,7 +106,7 @@ impl Answer {
 impl Transport {
     pub(crate) fn new(options: RegistryOptions) -> Transport {
         let (stopped, halted) = (AtomicBool::new(false), AtomicBool::new(false));
-        Transport { options, files: false, stopped, halted, agents: Mutex::default() }
+        Transport { options, files: false, stopped, halted, origins: Mutex::default() }
     }
 
     /// For files of any server: what was said about registries (client certificates, authorities, insecure ones,
@@ -118,8 +126,8 @@ impl Transport {
     /// Ends every call until [`Transport::revive`].
     pub(crate) fn halt(&self) {
         self.halted.store(true, Ordering::SeqCst);
-        for (_, agent) in self.agents.lock().drain() {
-            agent.shutdown();
+        for (_, origin) in self.origins.lock().drain() {
+            origin.agent.shutdown();
         }
     }
 
@@ -197,7 +205,7 @@ impl Transport {
             let who = &url.authority;
             return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
         }
-        let agent = self.agent(&url)?;
+        let origin = self.origin(&url)?;
         let mut request = http::Request::builder().method(ask.method).uri(url.text());
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
@@ -207,9 +215,11 @@ impl Transport {
         }
         let malformed = |_| Error::internal(format!("{} {}: not a well-formed request", ask.method, url.shown()));
         let result = match &mut ask.body {
-            Payload::None => agent.run(request.body(()).map_err(malformed)?),
-            Payload::Bytes(bytes) => agent.run(request.body(*bytes).map_err(malformed)?),
-            Payload::Stream(stream) => agent.run(request.body(SendBody::from_reader(*stream)).map_err(malformed)?),
+            Payload::None => self.run(&origin, request.body(()).map_err(malformed)?),
+            Payload::Bytes(bytes) => self.run(&origin, request.body(*bytes).map_err(malformed)?),
+            Payload::Stream(stream) => {
+                self.run(&origin, request.body(SendBody::from_reader(*stream)).map_err(malformed)?)
+            }
         };
         // A stopped transport has closed the connection: that is the reason, not the failure.
         self.check()?;
@@ -217,14 +227,31 @@ impl Transport {
         Ok(Answer { status: parts.status.as_u16(), url, is_last: false, headers: parts.headers, body })
     }
 
-    /// The agent for an origin: each has a trust of its own.
-    fn agent(&self, url: &Url) -> Result<Agent> {
+    /// An origin: each has a trust of its own.
+    fn origin(&self, url: &Url) -> Result<Origin> {
         let key = format!("{}://{}", url.https, url.authority);
-        if let Some(agent) = self.agents.lock().get(&key) {
-            return Ok(agent.clone());
+        if let Some(origin) = self.origins.lock().get(&key) {
+            return Ok(origin.clone());
         }
+        let proxy = proxy(url, self.files, &self.options.proxies)?;
+        let tls = url.https.then(|| self.tls(&url.authority)).transpose()?;
+        let origin = Origin { agent: tls::plain_agent(), proxy, tls };
+        let mut origins = self.origins.lock();
+        // Not one that a stop would miss.
+        self.check()?;
+        Ok(origins.entry(key).or_insert(origin).clone())
+    }
+
+    /// Sends a request as it is.
+    fn run<B: AsSendBody>(
+        &self,
+        origin: &Origin,
+        request: http::Request<B>,
+    ) -> std::result::Result<http::Response<ureq::Body>, ureq::Error> {
         let silence = self.options.silence;
-        let config = Agent::config_builder()
+        let config = origin
+            .agent
+            .configure_request(request)
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -234,13 +261,12 @@ impl Transport {
             .timeout_per_write(Some(silence))
             .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
             .user_agent(AGENT)
-            .proxy(proxy(url, self.files, &self.options.proxies)?);
-        let config = if url.https { config.tls_config(self.tls(&url.authority)?) } else { config };
-        let agent = config.build().new_agent();
-        let mut agents = self.agents.lock();
-        // Not one that a stop would miss.
-        self.check()?;
-        Ok(agents.entry(key).or_insert(agent).clone())
+            .proxy(origin.proxy.clone());
+        let config = match &origin.tls {
+            Some(tls) => config.tls_config(tls.clone()),
+            None => config,
+        };
+        origin.agent.run(config.build())
     }
 
     fn tls(&self, authority: &str) -> Result<TlsConfig> {

@@ -122,6 +122,8 @@ impl Db {
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
+        // In memory: for files SQLite asks the environment for a directory, each time.
+        connection.pragma_update(None, "temp_store", 2).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
         // What was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
         // another value could, in other schemas than this one, make another plan better.

@@ -82,3 +82,16 @@ fn registries_are_told_as_dockerd_tells_them() {
     });
     assert_eq!(told["IndexConfigs"], indexes);
 }
+
+#[test]
+fn logins_of_proxies_are_hidden() {
+    for (proxy, shown) in [
+        (None, ""),
+        (Some("http://proxy:3128"), "http://proxy:3128"),
+        (Some("http://user:pass@proxy:3128/"), "http://xxxxx:xxxxx@proxy:3128/"),
+        (Some("user:p@ss@proxy"), "xxxxx:xxxxx@proxy"),
+        (Some("socks5://proxy/a@b"), "socks5://proxy/a@b"),
+    ] {
+        assert_eq!(without_login(proxy), shown, "{proxy:?}");
+    }
+}
