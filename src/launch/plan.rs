@@ -759,7 +759,8 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
             bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0)
         }
         _ => {
-            let options = format!("mode=1777,size={}", c.shm_size);
+            let size = if Wall::ShmSize.stands() { format!(",size={}", c.shm_size) } else { String::new() };
+            let options = format!("mode=1777{size}");
             mount_here(plan, "tmpfs", "/dev", "shm", NOSUID | NODEV | NOEXEC, &options);
         }
     }

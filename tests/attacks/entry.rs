@@ -323,6 +323,7 @@ fn an_exec_in_the_host_s_pid_namespace_runs_in_the_container() {
     assert_eq!(lines[2], &id[..12]);
 }
 
+// attack: R1 wall filter-untraced
 // attack: R1 wall enter-confined
 #[test]
 fn a_profile_without_clone_lets_an_exec_in_unless_somebody_there_may_trace() {
@@ -338,7 +339,7 @@ fn a_profile_without_clone_lets_an_exec_in_unless_somebody_there_may_trace() {
         id
     };
     let plain = container("plain", json!({}), &[]);
-    let nnp = container("nnp", json!({ "CapAdd": ["SYS_PTRACE"] }), &["no-new-privileges"]);
+    let nnp = container("nnp", json!({}), &["no-new-privileges"]);
     for id in [&plain, &nnp] {
         let status = root.exec(id, &["cat", "/proc/self/status"]).ok();
         let of = |field: &str| proc_status(&status, field);
@@ -351,12 +352,14 @@ fn a_profile_without_clone_lets_an_exec_in_unless_somebody_there_may_trace() {
         let fields: Vec<&str> = stat.split(' ').collect();
         assert_eq!((fields[4], fields[5]), (fields[0], fields[0]), "{stat}");
     }
-    let traces = container("traces", json!({ "CapAdd": ["SYS_PTRACE"] }), &[]);
     let config: ExecConfig = serde_json::from_value(exec_body(json!({}))).expect("an exec body");
-    let exec = root.engine.exec_create(&traces, &config).expect("exec create");
-    let error =
-        root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&soon())).expect_err("must be refused");
-    assert!(error.message().contains("seccomp profile refuses"), "{error}");
+    for (name, options) in [("traces", &[][..]), ("traces-nnp", &["no-new-privileges"])] {
+        let traces = container(name, json!({ "CapAdd": ["SYS_PTRACE"] }), options);
+        let exec = root.engine.exec_create(&traces, &config).expect("exec create");
+        let error =
+            root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&soon())).expect_err("must be refused");
+        assert!(error.message().contains("seccomp profile refuses"), "{name}: {error}");
+    }
 }
 
 /// The number of the next process in a container, less one: execs take one each.

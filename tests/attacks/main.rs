@@ -26,6 +26,7 @@ mod monitor;
 mod network;
 mod page;
 mod programs;
+mod races;
 mod runtime;
 mod trees;
 mod users;

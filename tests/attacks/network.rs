@@ -619,3 +619,31 @@ fn a_neighbour_reaches_published_ports_alone() {
     assert_eq!(get(&format!("{ip}:80")).as_deref(), Some("hi"), "the host reaches it");
     assert!(world.outside(|| is_closed(&format!("{ip}:80"))), "the neighbour reached a port that is not published");
 }
+
+/// More than one attribute of netlink holds.
+// attack: 33 wall netlink-lengths
+#[test]
+fn as_many_ports_as_no_message_holds_are_published() {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 2_600;
+    let world = World::new();
+    let bindings: serde_json::Map<String, Value> = (0..COUNT)
+        .map(|at| (format!("{}/tcp", 100 + at), json!([{ "HostIp": "0.0.0.0", "HostPort": (FIRST + at).to_string() }])))
+        .collect();
+    let exposed: serde_json::Map<String, Value> = bindings.keys().map(|port| (port.clone(), json!({}))).collect();
+    let more = json!({ "ExposedPorts": exposed, "HostConfig": { "PortBindings": bindings } });
+    let id = world.sleeper("many", more);
+    for at in [0, 499, 500, 777, COUNT - 1] {
+        let server = world.inside(&id, move || TcpListener::bind(("0.0.0.0", 100 + at)).expect("a port"));
+        let client = world.outside(|| TcpStream::connect((HOST, FIRST + at)).expect("connect"));
+        let (_, peer) = server.accept().expect("a client");
+        assert_eq!(peer.ip().to_string(), OUTSIDE, "port {at}");
+        drop(client);
+    }
+    world.root.engine.container_kill(&id, Some("KILL"), Some(&soon())).expect("kill");
+    world.root.wait(&id);
+    let left = sh("nft list ruleset");
+    for at in [0, 499, 500, 777, COUNT - 1] {
+        assert!(!left.contains(&format!(" {} ", FIRST + at)), "port {at} is published still");
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::canary::Canary;
 use crate::images::Image;
+use crate::programs::program;
 use crate::support::archive::Tar;
 use crate::support::*;
 use serde_json::{Value, json};
@@ -254,4 +255,136 @@ fn kernel_parameters_of_the_host_are_not_set() {
     }
     assert_eq!(try_one("kernel.msgmax", "4242", json!({})), Ok((0, String::new())));
     assert_eq!(value("kernel/panic"), panic);
+}
+
+/// A `/dev` of somebody else's with terminals of its own.
+// attack: 17 wall fixed-targets
+#[test]
+fn a_terminal_is_put_where_no_link_leads() {
+    let (root, canary) = with_canary();
+    let dev = root.dir.join("dev");
+    std::fs::create_dir_all(dev.join("pts")).expect("make a directory");
+    let null = nix::sys::stat::makedev(1, 3);
+    let mode = nix::sys::stat::Mode::from_bits_truncate(0o666);
+    nix::sys::stat::mknod(&dev.join("null"), nix::sys::stat::SFlag::S_IFCHR, mode, null).expect("mknod");
+    let binds = |pts: &str| json!({ "Binds": [format!("{}:/dev", dev.display()), format!("{pts}:/dev/pts")] });
+    let start = |pts: &str| outcome(&root, &["true"], json!({ "Tty": true, "HostConfig": binds(pts) }));
+    assert_eq!(start("/dev/pts"), Ok((0, String::new())), "without a console");
+    for target in [canary.path("passwd"), canary.path("made"), canary.climb("empty")] {
+        std::os::unix::fs::symlink(&target, dev.join("console")).expect("a link");
+        let error = start("/dev/pts").expect_err("a refusal");
+        assert!(error.contains("standard streams"), "{target}: {error}");
+        canary.untouched();
+        std::fs::remove_file(dev.join("console")).expect("remove");
+    }
+    // What is no file system of terminals gives none, whatever its `ptmx` is.
+    let false_pts = root.dir.join("pts");
+    std::fs::create_dir_all(&false_pts).expect("make a directory");
+    std::os::unix::fs::symlink(canary.path("passwd"), false_pts.join("ptmx")).expect("a link");
+    start(&false_pts.display().to_string()).expect_err("a refusal");
+    canary.untouched();
+}
+
+// attack: 21 wall read-only-detached
+#[test]
+fn a_mount_is_read_only_wherever_a_link_leads_it() {
+    let root = Root::new();
+    Image::new().layer(Tar::new().dir("real").symlink("link", "/real")).load(&root, "links");
+    let (file, dir) = open_house(&root);
+    let binds = json!({ "Binds": [format!("{dir}:/link/dir:ro"), format!("{file}:/link/file:ro")] });
+    let script = "ls /real/dir; touch /real/dir/x 2>/dev/null && echo wrote; (echo x > /real/file) 2>/dev/null && echo wrote; true";
+    let got = outcome(&root, &["sh", "-c", script], json!({ "Image": "links", "HostConfig": binds }));
+    assert_eq!(got, Ok((0, "file".into())));
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), "open");
+}
+
+/// The kernel lets who is controlled by a terminal type into it.
+// attack: 25 wall own-terminal
+#[test]
+fn a_caller_s_terminal_gets_no_byte_of_a_container() {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use std::io::Read;
+    let root = Root::new();
+    let terminal = nix::pty::openpty(None, None).expect("a terminal");
+    let path = root.dir.join("said");
+    let said = std::fs::File::create(&path).expect("a file");
+    let streams = || coracle::Io {
+        stdin: Some(terminal.slave.try_clone().expect("a descriptor")),
+        stdout: Some(said.try_clone().expect("a descriptor").into()),
+        direct: true,
+        ..coracle::Io::default()
+    };
+    let host =
+        json!({ "LogConfig": { "Type": "none" }, "Binds": [format!("{}:/tiocsti:ro", program("tiocsti").display())] });
+    let more = json!({ "OpenStdin": true, "StdinOnce": true, "HostConfig": host });
+    let id = root.create("typing", body(&["/tiocsti"], more));
+    let started = root.engine.container_start(&id, Some(streams()), Some(&soon())).expect("start");
+    assert_eq!(root.wait(&id), 0);
+    drop(started);
+    let text = std::fs::read_to_string(&path).expect("what it said");
+    assert_eq!(text, "terminal 1 push Operation not permitted own no\n");
+    // Nothing was typed.
+    fcntl(&terminal.slave, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a flag");
+    let mut slave = std::fs::File::from(terminal.slave);
+    let nothing = slave.read(&mut [0; 8]).expect_err("nothing to read");
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+/// A directory that somebody moves out of what is bound, while a process is in it.
+// attack: 40 wall resolve-in-root
+#[test]
+fn a_directory_moved_from_under_a_bind_leads_nowhere() {
+    let (root, canary) = with_canary();
+    let inner = root.dir.join("house/inner");
+    std::fs::create_dir_all(inner.join("deep")).expect("make a directory");
+    std::os::unix::fs::symlink(canary.climb(""), inner.join("climb")).expect("a link");
+    let script = "cd /b/deep; echo ready; while [ ! -e /b/go ]; do sleep 0.02; done
+        for up in .. ../.. ../../.. ../../../..; do cat $up/canary/passwd; ls $up/canary; done 2>/dev/null; echo done; sleep 1000";
+    let id = root
+        .create("moved", body(&["sh", "-c", script], host(json!({ "Binds": [format!("{}:/b", inner.display())] }))));
+    root.start(&id);
+    wait_for("the process", || root.logs(&id).out() == "ready");
+    std::fs::rename(inner.join("deep"), root.dir.join("deep")).expect("move it");
+    std::fs::write(inner.join("go"), "").expect("write");
+    wait_for("its look", || root.logs(&id).out().ends_with("done"));
+    assert_eq!(root.logs(&id).out(), "ready\ndone");
+    canary.untouched();
+    // Nor does the engine find its way from there.
+    for path in ["/b/climb/passwd", "/b/climb/sub/", "/proc/1/cwd/../canary/passwd"] {
+        let archive = root.engine.container_archive_get(&id, path, Some(&soon()));
+        let found = archive.map(|archive| {
+            let mut bytes = Vec::new();
+            let _ = archive.write_to(&mut bytes, Some(&soon()));
+        });
+        assert!(found.is_err(), "{path} was found");
+        canary.untouched();
+    }
+    let config =
+        json!({ "Cmd": ["cat", "passwd"], "WorkingDir": "/b/climb", "AttachStdout": true, "AttachStderr": true });
+    let exec = root.engine.exec_create(&id, &serde_json::from_value(config).expect("a body")).expect("exec create");
+    if let Ok(Some(session)) = root.engine.exec_start(&exec, Some(coracle::Io::default()), Some(&soon())) {
+        assert!(!finish(session, b"").out().contains(crate::canary::SECRET));
+    }
+    canary.untouched();
+}
+
+/// Shared memory of several containers is as large as its owner's, and goes with the last of them.
+// attack: 137 wall shm-size
+#[test]
+fn shared_memory_has_a_size_whoever_fills_it() {
+    let root = Root::new();
+    let owner = root.sleeper_with("owner", host(json!({ "IpcMode": "shareable", "ShmSize": 4 << 20 })));
+    root.exec(&owner, &["sh", "-c", "echo there > /dev/shm/there"]).ok();
+    let filler = root.sleeper_with("filler", host(json!({ "IpcMode": "container:owner" })));
+    assert_eq!(root.exec(&filler, &["cat", "/dev/shm/there"]).ok(), "there", "the memory is shared");
+    let fill = "dd if=/dev/zero of=/dev/shm/fill bs=1M count=80 2>/dev/null; echo $?; du -sk /dev/shm | cut -f1";
+    let filled = root.exec(&filler, &["sh", "-c", fill]).ok();
+    let lines: Vec<u64> = filled.lines().map(|line| line.parse().expect("a number")).collect();
+    assert!(lines[0] == 1 && lines[1] <= 4096, "{filled}");
+    for id in [&owner, &filler] {
+        root.engine.container_kill(id, Some("KILL"), Some(&soon())).expect("kill");
+        root.wait(id);
+    }
+    root.start(&owner);
+    assert_eq!(root.exec(&owner, &["ls", "/dev/shm"]).ok(), "", "nothing stays");
 }

@@ -1,6 +1,7 @@
 //! Users, groups and rights: what the files of an image say of them, and what a request says.
 
 use crate::images::Image;
+use crate::programs::program;
 use crate::support::archive::Tar;
 use crate::support::*;
 use serde_json::json;
@@ -147,4 +148,30 @@ fn no_request_puts_a_line_into_a_file_of_the_engine_s() {
         }
     }
     assert!(root.try_create("a\nevil", body(&script, json!({}))).is_err());
+}
+
+/// A file that all but a group may read, and one of that group, who would leave it.
+// attack: 39 wall user-capabilities
+#[test]
+fn a_user_leaves_no_group_that_is_kept_out() {
+    for remapped in [false, true] {
+        let root = Root::with(|options| {
+            if remapped {
+                options.userns_remap = Some(coracle::UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 });
+            }
+        });
+        root.load(&busybox_archive());
+        let prepare =
+            "echo secret > /v/f; chown 0:88 /v/f; chmod 604 /v/f; chmod 755 /v; echo open > /v/g; chmod 644 /v/g";
+        root.sh_with(prepare, host(json!({ "Binds": ["kept:/v"] }))).ok();
+        let binds = json!(["kept:/v", format!("{}:/groups:ro", program("groups").display())]);
+        for options in [json!([]), json!(["seccomp=unconfined"]), json!(["no-new-privileges"])] {
+            let host = json!({ "Binds": binds, "SecurityOpt": options, "GroupAdd": ["88"] });
+            let look =
+                |file: &str| root.run(&["/groups", file], json!({ "User": "1000:1000", "HostConfig": host }), b"").ok();
+            assert_eq!(look("/v/g").matches(": open").count(), 3, "what all may read");
+            let seen = look("/v/f");
+            assert_eq!(seen.lines().filter(|line| line.ends_with("ermission denied")).count(), 3, "{options}: {seen}");
+        }
+    }
 }

@@ -64,6 +64,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, Bad> {
         Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
         Ok(_) => return Err(bad("malformed request")),
         Err(httparse::Error::TooManyHeaders) => return Err(Bad { status: 431, reason: "too many header fields" }),
+        Err(httparse::Error::Version) if !Wall::HttpVersions.stands() => {
+            return parse(b"GET /_ping HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
         Err(httparse::Error::Version) => return Err(bad("only HTTP/1.0 and 1.1 are spoken")),
         Err(_) => return Err(bad("malformed request")),
     }

@@ -16,7 +16,7 @@ fn status(server: &crate::support::Running, request: &[u8]) -> u16 {
 }
 
 // attack: 143 wall strict-framing
-// attack: 144
+// attack: 144 wall http-versions
 #[test]
 fn ambiguous_and_malformed_requests_are_refused_and_closed() {
     let server = serve();

@@ -17,6 +17,11 @@ pub(super) fn merge(user: &ContainerConfig, image: &ContainerConfig) -> Containe
         let merged = merged.volumes.get_or_insert_default();
         merged.extend(volumes.iter().map(|(path, empty)| (path.clone(), *empty)));
     }
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::LabelsAreText.stands() {
+        // One of those that engines took for orders: who the process is.
+        merged.user = image.labels.get("io.containerd.user").cloned().unwrap_or(merged.user);
+    }
     for (key, value) in &image.labels {
         merged.labels.entry(key.clone()).or_insert_with(|| value.clone());
     }

@@ -1,5 +1,7 @@
 //! Netlink messages in one buffer: header, family header, attributes, nests.
 
+use crate::walls::Wall;
+
 /// Asks for an answer.
 pub(crate) const REQUEST: u16 = 1;
 /// Asks for an acknowledgement.
@@ -60,7 +62,7 @@ impl Messages {
 
     /// An attribute; answers where its payload stands in the finished buffer.
     pub(crate) fn place(&mut self, kind: u16, payload: &[u8]) -> usize {
-        self.bytes.extend_from_slice(&((payload.len() + 4) as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&length(payload.len() + 4).to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         let at = self.bytes.len();
         self.bytes.extend_from_slice(payload);
@@ -101,7 +103,7 @@ impl Messages {
         let at = self.bytes.len();
         self.attr(kind, &[]);
         inside(self);
-        let length = (self.bytes.len() - at) as u16;
+        let length = length(self.bytes.len() - at);
         self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes());
         self
     }
@@ -127,6 +129,15 @@ impl Messages {
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.close();
         self.bytes
+    }
+}
+
+/// An attribute's length. The kernel refuses the message of one that is too long: none is shorter than its own head, and no
+/// part of it is taken for another attribute.
+fn length(bytes: usize) -> u16 {
+    match u16::try_from(bytes) {
+        Err(_) if !Wall::NetlinkLengths.stands() => bytes as u16,
+        length => length.unwrap_or(0),
     }
 }
 

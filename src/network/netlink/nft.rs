@@ -2,6 +2,7 @@
 
 use super::message::{ACK, APPEND, CREATE, DUMP, Messages};
 use crate::kernel::netlink::attributes;
+use crate::walls::Wall;
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
@@ -265,7 +266,8 @@ impl Batch {
     fn elements(&mut self, message: u16, flags: u16, set: &str, elements: &[Element]) {
         let table = self.table.clone();
         // Attributes have 16 bits for their length: a long list is several messages.
-        for part in elements.chunks(500) {
+        let most = if Wall::NetlinkLengths.stands() { 500 } else { usize::MAX };
+        for part in elements.chunks(most) {
             let m = self.begin(message, flags).text(1, &table).text(2, set);
             m.nest(3, |m| {
                 for element in part {
