@@ -164,6 +164,29 @@ class Python(Case):
         with self.assertRaises(coracle.Error):
             engine.info()
 
+    def test_only_an_existing_root_is_opened(self) -> None:
+        with self.assertRaises(coracle.Error) as raised:
+            coracle.open(self.dir / "none", run_dir=self.dir / "run2", create=False)
+        self.assertIn("there is no engine root", str(raised.exception))
+        self.assertFalse((self.dir / "none").exists())
+        coracle.open(self.dir / "root", run_dir=self.dir / "run", create=False).close()
+
+    def test_waits_for_what_a_condition_names(self) -> None:
+        with self.assertRaises(TimeoutError):
+            self.running().wait_for("removed", timeout=0.05)
+        with self.assertRaises(coracle.Error):
+            self.running().wait_for("never")
+        policy = {"RestartPolicy": {"Name": "always"}}
+        again = self.engine.containers.create(self.image, ["sh", "-c", "sleep 0.1; exit 5"], host_config=policy)
+        again.start()
+        self.assertEqual(again.wait_for("next-exit", timeout=30), {"StatusCode": 5})
+
+    def test_one_that_goes_leaves_its_code(self) -> None:
+        short = self.engine.containers.create(self.image, ["sh", "-c", "exit 7"], host_config={"AutoRemove": True})
+        with short.start_attached() as session:
+            self.assertEqual(session.wait(timeout=30), 7)
+        self.assertEqual(self.engine.containers.list(all=True), [])
+
     def test_a_timeout_ends_a_wait(self) -> None:
         with self.assertRaises(TimeoutError):
             self.running().wait(timeout=0.05)
