@@ -12,7 +12,8 @@
  * Text. Strings that come in are NUL-terminated UTF-8 (paths: any bytes) and are not kept. Strings that go out as
  * `char **` are the caller's, for coracle_free. Those that go out as `const char *` are borrowed; it is said for how long.
  *
- * Documents are JSON text with the schema of the HTTP API 1.24. Unknown members of those that come in are ignored.
+ * Documents are JSON text with the schema of the HTTP API 1.24. Members that no version of the API
+ * knows are refused, each by its name (CORACLE_OPEN_LENIENT), and so are those that are known and not supported.
  *
  * Structs with a `size` grow: set it to sizeof the struct (the ..._INIT macros do). A library that is older than the
  * header refuses members that it does not know, unless they are 0.
@@ -54,6 +55,12 @@ extern "C" {
 
 /** See CORACLE_STDIN. */
 #define CORACLE_STDERR 2
+
+/**
+ * Flag of coracle_open_options: members of documents that this library does not know are passed over, for hosts that are
+ * newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
+ */
+#define CORACLE_OPEN_LENIENT 2
 
 /**
  * Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
@@ -137,7 +144,7 @@ typedef struct {
    * NULL: the defaults.
    */
   const char *config_json;
-  /** CORACLE_OPEN_EXISTING, or 0. */
+  /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0. */
   uint64_t flags;
 } coracle_open_options;
 

@@ -9,6 +9,7 @@ use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::stream::{Ending, Stream};
 use crate::types::*;
+use coracle_http::Document;
 use engine::model::{CommitContainer, ContainerConfig, PutArchive};
 use libc::{c_char, c_void};
 use std::os::unix::net::UnixStream;
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn coracle_container_put_archive(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["noOverwriteDirNonDir"], root.lenient())?;
         let how = PutArchive { no_overwrite_dir_non_dir: query.flag("noOverwriteDirNonDir", false)? };
         let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
         let using = Using::new(op)?;
@@ -169,7 +170,12 @@ pub unsafe extern "C" fn coracle_container_commit(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(
+            query_json,
+            "query_json",
+            &["author", "changes", "comment", "pause", "repo", "tag"],
+            root.lenient(),
+        )?;
         let how = CommitContainer {
             repo: query.text("repo")?,
             tag: query.text("tag")?,
@@ -177,7 +183,12 @@ pub unsafe extern "C" fn coracle_container_commit(
             author: query.text("author")?,
             pause: query.flag("pause", true)?,
             changes: query.texts("changes")?,
-            config: arg::json_or_default::<Option<ContainerConfig>>(config_json, "config_json")?,
+            config: arg::document_or_default::<Option<ContainerConfig>>(
+                config_json,
+                "config_json",
+                Document::Config,
+                root.lenient(),
+            )?,
         };
         let using = Using::new(op)?;
         let id = arg::text(id, "id")?;

@@ -4,6 +4,7 @@
 //! points may call them, with the pointers that they were given.
 
 use crate::entry::{Failure, Outcome};
+use coracle_http::Document;
 use engine::ErrorKind;
 use libc::{c_char, c_void};
 use serde::Serialize;
@@ -42,6 +43,36 @@ pub(crate) fn optional_path<'a>(pointer: *const c_char) -> Option<&'a Path> {
 /// A JSON document that must be there.
 pub(crate) fn json<T: DeserializeOwned>(pointer: *const c_char, name: &str) -> Outcome<T> {
     parse(text(pointer, name)?, name)
+}
+
+/// A JSON document of the API, of which every member must be known. The second answer: those that are not, a line each,
+/// where `lenient` passes over them.
+pub(crate) fn document<T: DeserializeOwned>(
+    pointer: *const c_char,
+    name: &str,
+    kind: Document,
+    lenient: bool,
+) -> Outcome<(T, Vec<String>)> {
+    let text = text(pointer, name)?;
+    let value = parse(text, name)?;
+    let unknown = coracle_http::unknown(text.as_bytes(), kind)?;
+    match unknown.first() {
+        Some(line) if !lenient => Err(Failure::invalid(format!("{name}: {line}"))),
+        _ => Ok((value, unknown)),
+    }
+}
+
+/// The same; NULL is the default.
+pub(crate) fn document_or_default<T: DeserializeOwned + Default>(
+    pointer: *const c_char,
+    name: &str,
+    kind: Document,
+    lenient: bool,
+) -> Outcome<T> {
+    match pointer.is_null() {
+        true => Ok(T::default()),
+        false => document(pointer, name, kind, lenient).map(|(value, _)| value),
+    }
 }
 
 /// A JSON document; NULL is the default.

@@ -9,6 +9,7 @@ use crate::root::{Access, with_root};
 use crate::session::{SessionObject, io};
 use crate::stream::Stream;
 use crate::types::*;
+use coracle_http::Document;
 use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery, WaitCondition};
 use engine::{AttachOptions, Changed, LogFormat};
 use libc::c_char;
@@ -34,7 +35,12 @@ pub unsafe extern "C" fn coracle_container_list(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(
+            query_json,
+            "query_json",
+            &["all", "before", "filters", "limit", "since", "size"],
+            root.lenient(),
+        )?;
         let query = ListContainers {
             all: query.flag("all", false)?,
             limit: query.number("limit")?.unwrap_or(0),
@@ -73,12 +79,14 @@ pub unsafe extern "C" fn coracle_container_create(
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
         let name = arg::optional_text(name, "name")?;
-        let body = arg::json(body_json, "body_json")?;
+        let (body, unknown) = arg::document(body_json, "body_json", Document::Create, root.lenient())?;
         let using = Using::new(op)?;
         if let Some(op) = using.op() {
             using.done(op.check())?;
         }
-        out.give_json(&using.done(root.engine().container_create(name, &body))?)?;
+        let mut created = using.done(root.engine().container_create(name, &body))?;
+        created.warnings.extend(unknown);
+        out.give_json(&created)?;
         Ok(CORACLE_OK)
     })
 }
@@ -435,8 +443,10 @@ pub unsafe extern "C" fn coracle_container_update(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let body = arg::json(body_json, "body_json")?;
-        out.give_json(&root.engine().container_update(arg::text(id, "id")?, &body)?)?;
+        let (body, unknown) = arg::document(body_json, "body_json", Document::Update, root.lenient())?;
+        let mut updated = root.engine().container_update(arg::text(id, "id")?, &body)?;
+        updated.warnings.extend(unknown);
+        out.give_json(&updated)?;
         Ok(CORACLE_OK)
     })
 }
@@ -462,7 +472,7 @@ pub unsafe extern "C" fn coracle_container_stats(
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out, "out")?;
         let id = arg::text(id, "id")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["one-shot", "stream"], root.lenient())?;
         let query = StatsQuery { stream: query.flag("stream", true)?, one_shot: query.flag("one-shot", false)? };
         out.set(handle::give(Stream::stats(root.engine().container_stats(id, query)?)));
         Ok(CORACLE_OK)
@@ -491,7 +501,12 @@ pub unsafe extern "C" fn coracle_container_logs(
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out, "out")?;
         let id = arg::text(id, "id")?;
-        let asked = Query::new(query_json, "query_json")?;
+        let asked = Query::new(
+            query_json,
+            "query_json",
+            &["details", "follow", "since", "stderr", "stdout", "tail", "timestamps"],
+            root.lenient(),
+        )?;
         let both = !asked.has("stdout") && !asked.has("stderr");
         let tail = match asked.text("tail").as_deref() {
             Ok("all") => None,
@@ -536,7 +551,7 @@ pub unsafe extern "C" fn coracle_container_attach(
         let out = Out::null(out, "out")?;
         let id = arg::text(id, "id")?;
         let io = self::io(io)?.unwrap_or_default();
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["stderr", "stdin", "stdout", "wait"], root.lenient())?;
         let all = !["stdin", "stdout", "stderr"].iter().any(|name| query.has(name));
         let streams = AttachStreams {
             stdin: query.flag("stdin", all)?,

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn coracle_events_open(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out, "out")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["after", "filters", "since", "until"], root.lenient())?;
         let after = query.number("after")?.map(u64::try_from).transpose();
         let query = EventQuery {
             since_ns: query.time_ns("since")?,

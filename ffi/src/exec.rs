@@ -7,6 +7,7 @@ use crate::op::Using;
 use crate::root::{Access, with_root};
 use crate::session::{SessionObject, io};
 use crate::types::*;
+use coracle_http::Document;
 use libc::c_char;
 
 /// Prepares a process in a running container.
@@ -28,7 +29,7 @@ pub unsafe extern "C" fn coracle_exec_create(
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
         let container = arg::text(container, "container")?;
-        let config = arg::json(body_json, "body_json")?;
+        let (config, _) = arg::document(body_json, "body_json", Document::Exec, root.lenient())?;
         out.give_text(&root.engine().exec_create(container, &config)?)?;
         Ok(CORACLE_OK)
     })

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn coracle_image_list(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["all", "digests", "filter", "filters"], root.lenient())?;
         let query =
             ListImages { all: query.flag("all", false)?, filter: query.text("filter")?, filters: query.filters()? };
         out.give_json(&root.engine().image_list(&query)?)?;
@@ -62,7 +62,8 @@ pub unsafe extern "C" fn coracle_image_import(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query =
+            Query::new(query_json, "query_json", &["changes", "message", "repo", "tag", "url"], root.lenient())?;
         let how = ImportImage {
             repo: query.text("repo")?,
             tag: query.text("tag")?,
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn coracle_image_build(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let build = asked_build(query_json)?;
+        let build = asked_build(query_json, root.lenient())?;
         let using = Using::new(op)?;
         let mut report = |record| using.progress(&record);
         let id = if ctx_tar.is_none() {
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn coracle_image_build_dir(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_id, "out_id")?;
-        let build = asked_build(query_json)?;
+        let build = asked_build(query_json, root.lenient())?;
         let wrong = || Failure::invalid("ctx_dirfd is not an open directory");
         let dir = arg::duplicate(ctx_dirfd, "ctx_dirfd")?.ok_or_else(wrong)?;
         let using = Using::new(op)?;
@@ -375,8 +376,11 @@ pub unsafe extern "C" fn coracle_image_remove(
 }
 
 /// The parameters of a build. An object: a list would pass for one, field by field.
-fn asked_build(query_json: *const c_char) -> Outcome<BuildImage> {
-    Query::new(query_json, "query_json")?;
+fn asked_build(query_json: *const c_char, lenient: bool) -> Outcome<BuildImage> {
+    let fields = serde_json::to_value(BuildImage::default()).unwrap_or_default();
+    let known: Vec<&str> =
+        fields.as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str)).collect();
+    Query::new(query_json, "query_json", &known, lenient)?;
     arg::json_or_default(query_json, "query_json")
 }
 

@@ -5,6 +5,7 @@ use crate::op::Using;
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use coracle_http::Document;
 use engine::model::{ConnectNetwork, CreateNetwork, DisconnectNetwork, ListNetworks};
 use libc::c_char;
 
@@ -25,7 +26,8 @@ pub unsafe extern "C" fn coracle_network_list(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let query = ListNetworks { filters: Query::new(query_json, "query_json")?.filters()? };
+        let query =
+            ListNetworks { filters: Query::new(query_json, "query_json", &["filters"], root.lenient())?.filters()? };
         out.give_json(&root.engine().network_list(&query)?)?;
         Ok(CORACLE_OK)
     })
@@ -70,8 +72,18 @@ pub unsafe extern "C" fn coracle_network_create(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let body: CreateNetwork = arg::json(body_json, "body_json")?;
-        out.give_json(&root.engine().network_create(&body)?)?;
+        let (body, unknown) =
+            arg::document::<CreateNetwork>(body_json, "body_json", Document::Network, root.lenient())?;
+        let mut created = root.engine().network_create(&body)?;
+        if !unknown.is_empty() {
+            created.warning = [created.warning]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .chain(unknown)
+                .collect::<Vec<_>>()
+                .join("; ");
+        }
+        out.give_json(&created)?;
         Ok(CORACLE_OK)
     })
 }
@@ -109,7 +121,7 @@ pub unsafe extern "C" fn coracle_network_connect(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
-        let body: ConnectNetwork = arg::json(body_json, "body_json")?;
+        let (body, _) = arg::document::<ConnectNetwork>(body_json, "body_json", Document::Connect, root.lenient())?;
         let using = Using::new(op)?;
         using.done(root.engine().network_connect(arg::text(id, "id")?, &body, using.op()))?;
         Ok(CORACLE_OK)
@@ -132,7 +144,8 @@ pub unsafe extern "C" fn coracle_network_disconnect(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
-        let body: DisconnectNetwork = arg::json(body_json, "body_json")?;
+        let (body, _) =
+            arg::document::<DisconnectNetwork>(body_json, "body_json", Document::Disconnect, root.lenient())?;
         let using = Using::new(op)?;
         using.done(root.engine().network_disconnect(arg::text(id, "id")?, &body, using.op()))?;
         Ok(CORACLE_OK)

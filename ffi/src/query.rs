@@ -1,7 +1,7 @@
 //! Query documents: an object with the names of the HTTP API's query parameters.
 //!
-//! Values may be of their own type or as text, the way they stand in a URL (`true`, `1`, `"1"`); unknown names are left
-//! alone, wrong types are refused by name.
+//! Values may be of their own type or as text, the way they stand in a URL (`true`, `1`, `"1"`); names that the call does not
+//! know and wrong types are refused by name.
 
 use crate::arg;
 use crate::entry::{Failure, Outcome};
@@ -16,8 +16,16 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    pub(crate) fn new(pointer: *const c_char, argument: &'static str) -> Outcome<Query> {
-        Ok(Query { argument, fields: arg::json_or_default(pointer, argument)? })
+    /// `known`: the names that the call takes; others are passed over where `lenient` says so.
+    pub(crate) fn new(pointer: *const c_char, argument: &'static str, known: &[&str], lenient: bool) -> Outcome<Query> {
+        let query = Query { argument, fields: arg::json_or_default(pointer, argument)? };
+        match query.fields.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) if !lenient => {
+                let line = coracle_http::stranger(name, known);
+                Err(Failure::invalid(format!("{argument}: {line}")))
+            }
+            _ => Ok(query),
+        }
     }
 
     /// A document that is filters and nothing else; NULL: none.
@@ -139,7 +147,7 @@ mod tests {
 
     fn query(text: &str) -> Query {
         let text = CString::new(text).unwrap();
-        Query::new(text.as_ptr(), "query_json").unwrap()
+        Query::new(text.as_ptr(), "query_json", &[], true).unwrap()
     }
 
     #[test]
@@ -150,7 +158,9 @@ mod tests {
         assert_eq!((q.number("limit").ok(), q.number("tail").ok()), (Some(Some(5)), Some(Some(7))));
         assert_eq!(q.time_ns("since").ok(), Some(Some(12_500_000_000)));
         assert_eq!(query("{\"since\":3}").time_ns("since").ok(), Some(Some(3_000_000_000)));
-        assert!(Query::new(std::ptr::null(), "q").unwrap().filters().unwrap().is_empty());
+        assert!(Query::new(std::ptr::null(), "q", &[], false).unwrap().filters().unwrap().is_empty());
+        let odd = Query::new(c"{\"al\":1}".as_ptr(), "query_json", &["all", "limit"], false).err().unwrap();
+        assert_eq!(odd.message, "query_json: al is no member that is known: the nearest is all");
     }
 
     #[test]

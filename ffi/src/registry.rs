@@ -99,7 +99,7 @@ pub unsafe extern "C" fn coracle_image_search(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let query = Query::new(query_json, "query_json")?;
+        let query = Query::new(query_json, "query_json", &["filters", "limit", "term"], root.lenient())?;
         let request = SearchImages {
             term: query.text("term")?,
             limit: query.number("limit")?,

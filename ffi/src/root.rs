@@ -18,6 +18,8 @@ pub(crate) struct Root(Arc<Shared>);
 
 struct Shared {
     engine: Engine,
+    /// Members of documents that are not known are no errors.
+    lenient: bool,
     /// Made when the first request comes.
     router: OnceLock<Router>,
     /// A call ended in a defect: what it left half done in memory is unknown, so nothing is changed from here any more.
@@ -33,6 +35,11 @@ impl Object for Root {
 impl Root {
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// Whether members of documents that are not known are passed over.
+    pub(crate) fn lenient(&self) -> bool {
+        self.0.lenient
     }
 
     pub(crate) fn router(&self) -> &Router {
@@ -87,9 +94,11 @@ pub unsafe extern "C" fn coracle_open(
 ) -> coracle_status {
     enter(err, || {
         let out = Out::null(out, "out")?;
-        let engine = Engine::open_with(options(root, opt)?)?;
+        let (options, lenient) = (options(root, opt)?, lenient(opt)?);
+        let engine = Engine::open_with(options)?;
         out.set(handle::give(Root(Arc::new(Shared {
             engine,
+            lenient,
             router: OnceLock::new(),
             poisoned: AtomicBool::new(false),
         }))));
@@ -215,6 +224,14 @@ struct Config {
     large_windows: Option<bool>,
 }
 
+fn lenient(opt: *const coracle_open_options) -> Outcome<bool> {
+    if opt.is_null() {
+        return Ok(false);
+    }
+    // SAFETY: coracle_open_options is a sized struct of integers and pointers.
+    Ok(unsafe { arg::sized(opt, "opt") }?.flags & CORACLE_OPEN_LENIENT != 0)
+}
+
 fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
     let root = arg::optional_path(root).ok_or_else(|| Failure::invalid("root is NULL"))?;
     if root.as_os_str().is_empty() {
@@ -226,7 +243,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     }
     // SAFETY: coracle_open_options is a sized struct of integers and pointers.
     let given = unsafe { arg::sized(opt, "opt") }?;
-    arg::flags(given.flags, CORACLE_OPEN_EXISTING, "opt.flags")?;
+    arg::flags(given.flags, CORACLE_OPEN_EXISTING | CORACLE_OPEN_LENIENT, "opt.flags")?;
     options.create = given.flags & CORACLE_OPEN_EXISTING == 0;
     options.run_dir = arg::optional_path(given.run_dir).map(Into::into);
     let config: Config = arg::json_or_default(given.config_json, "opt.config_json")?;

@@ -70,6 +70,10 @@ pub const CORACLE_STDOUT: i32 = 1;
 /// See CORACLE_STDIN.
 pub const CORACLE_STDERR: i32 = 2;
 
+/// Flag of coracle_open_options: members of documents that this library does not know are passed over, for hosts that are
+/// newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
+pub const CORACLE_OPEN_LENIENT: u64 = 2;
+
 /// Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
 /// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
 pub const CORACLE_IO_DIRECT: u64 = 1;
@@ -128,7 +132,7 @@ pub struct coracle_open_options {
     /// "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
     /// NULL: the defaults.
     pub config_json: *const c_char,
-    /// CORACLE_OPEN_EXISTING, or 0.
+    /// Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0.
     pub flags: u64,
 }
 

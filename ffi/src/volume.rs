@@ -4,6 +4,7 @@ use crate::arg::{self, Out};
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use coracle_http::Document;
 use engine::model::{CreateVolume, ListVolumes};
 use libc::c_char;
 
@@ -24,7 +25,8 @@ pub unsafe extern "C" fn coracle_volume_list(
 ) -> coracle_status {
     with_root(c, Access::Read, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let query = ListVolumes { filters: Query::new(query_json, "query_json")?.filters()? };
+        let query =
+            ListVolumes { filters: Query::new(query_json, "query_json", &["filters"], root.lenient())?.filters()? };
         out.give_json(&root.engine().volume_list(&query)?)?;
         Ok(CORACLE_OK)
     })
@@ -47,7 +49,7 @@ pub unsafe extern "C" fn coracle_volume_create(
 ) -> coracle_status {
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
-        let body: CreateVolume = arg::json_or_default(body_json, "body_json")?;
+        let body: CreateVolume = arg::document_or_default(body_json, "body_json", Document::Volume, root.lenient())?;
         out.give_json(&root.engine().volume_create(&body)?)?;
         Ok(CORACLE_OK)
     })

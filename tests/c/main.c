@@ -248,6 +248,26 @@ static void prune(coracle *engine, const char *image) {
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
 }
 
+/* A host that is newer than the library: what the library does not know is told, and nothing fails by it. */
+static void lenient(char **argv, const char *image) {
+    coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
+    options.run_dir = argv[2], options.flags = CORACLE_OPEN_LENIENT;
+    coracle *engine = NULL;
+    char text[512], *json = NULL;
+    OK(coracle_open(argv[1], &options, &engine, &err));
+    snprintf(text, sizeof text, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"HostConfig\":{\"NetworkMode\":\"none\",\"Quantum\":1}}", image);
+    OK(coracle_container_create(engine, "newer", text, NULL, &json, &err));
+    CHECK(has(json, "HostConfig.Quantum is no member that is known"), json ? json : "");
+    coracle_free(json);
+    OK(coracle_container_update(engine, "newer", "{\"Quantum\":1}", &json, &err));
+    CHECK(has(json, "Quantum is no member that is known"), json ? json : "");
+    coracle_free(json);
+    OK(coracle_container_list(engine, "{\"quantum\":true}", &json, &err));
+    coracle_free(json);
+    OK(coracle_container_remove(engine, "newer", 0, NULL, &err));
+    coracle_close(engine);
+}
+
 static void seen(coracle_events *events, const char *id) {
     static const char *wanted[] = {"create",     "attach", "start", "attach", "exec_create", "exec_start", "pause", "unpause",
                                    "kill",       "die",    "stop",  "restart", "rename",     "destroy"};
@@ -340,6 +360,7 @@ int main(int argc, char **argv) {
         seen(events, id);
     }
     prune(engine, image);
+    lenient(argv, image);
     http(engine);
     coracle_events_free(events);
     free(image);

@@ -343,6 +343,21 @@ static void arguments(coracle *engine, char **argv) {
     static const char *const documents[] = {"", "{", "[]", "3", "null x", "{\"Image\":3}", "{\"HostConfig\":[]}", "{\"Env\":\"A=1\"}"};
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
         MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, &err), "body_json: ");
+    /* Members that nothing knows, and those that are known and not there. */
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, &err),
+            "body_json: HostConfig.ReadonlyRootfss is no member that is known: the nearest is ReadonlyRootfs");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, &err), "the nearest is Image");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"StopTimeout\":3}", NULL, &s, &err), "StopTimeout is not supported");
+    MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", &s, &err), "the nearest is Memory");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_update(engine, "x", "{\"Ulimits\":[{\"Name\":\"core\"}]}", &s, &err), "Ulimits");
+    MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", "{\"cmd\":[]}", &s, &err), "the nearest is Cmd");
+    MESSAGE(CORACLE_EINVALID, coracle_container_commit(engine, "x", NULL, "{\"Envs\":[]}", NULL, &s, &err), "the nearest is Env");
+    MESSAGE(CORACLE_EINVALID, coracle_volume_create(engine, "{\"Naem\":\"x\"}", &s, &err), "the nearest is Name");
+    MESSAGE(CORACLE_EINVALID, coracle_network_create(engine, "{\"Subnet\":\"x\"}", &s, &err), "Subnet is no member that is known");
+    MESSAGE(CORACLE_EINVALID, coracle_network_connect(engine, "x", "{\"container\":\"x\"}", NULL, &err), "the nearest is Container");
+    MESSAGE(CORACLE_EINVALID, coracle_network_disconnect(engine, "x", "{\"Forced\":true}", NULL, &err), "the nearest is Force");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"al\":true}", &s, &err), "query_json: al is no member that is known: the nearest is all");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, "{\"nocaches\":true}", NULL, NULL, NULL, &s, &err), "the nearest is nocache");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "[1]", &s, &err), "query_json: ");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"limit\":\"many\"}", &s, &err), "limit must be a whole number");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"filters\":[]}", &s, &err), "filters");
@@ -374,7 +389,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "durability");
     options.config_json = "{\"data-root\":\"/\"}";
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "data-root");
-    options.config_json = NULL, options.flags = 1;
+    options.config_json = NULL, options.flags = 4;
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "opt.flags");
     CHECK(coracle_set_log(99, NULL, NULL, NULL) == CORACLE_EINVALID, "");
     CHECK(!strcmp(coracle_status_name(-7004), "NOT_FOUND") && !strcmp(coracle_status_name(12345), "UNKNOWN"), "");

@@ -108,6 +108,8 @@ class Engine:
 
 #: CORACLE_OPEN_EXISTING
 _EXISTING = 1
+#: CORACLE_OPEN_LENIENT
+_LENIENT = 2
 
 
 def open(
@@ -116,11 +118,14 @@ def open(
     run_dir: Optional[Union[str, bytes, "os.PathLike[str]"]] = None,
     durability: Optional[str] = None,
     create: bool = True,
+    lenient: bool = False,
     **config: Any,
 ) -> Engine:
     """Opens an engine root, a directory, and makes it if it is not there; with create=False that is `NotFound`.
 
     run_dir: a directory on tmpfs. durability: "full" (what was acknowledged survives a power cut), "normal" or "off".
+    lenient: members of bodies and queries that this library does not know are passed over, and told by the warnings of
+    answers; without it they are Invalid.
     Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap,
     apparmor, ip, plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy, no_proxy,
     small_memory, large_windows, relay_loopback, restart_containers.
@@ -129,7 +134,8 @@ def open(
         config["durability"] = durability
     config = {name.replace("_", "-"): value for name, value in config.items()}
     run = None if run_dir is None else os.fsencode(run_dir)
-    options = OpenOptions(sizeof(OpenOptions), run, document(config), 0 if create else _EXISTING)
+    flags = (0 if create else _EXISTING) | (_LENIENT if lenient else 0)
+    options = OpenOptions(sizeof(OpenOptions), run, document(config), flags)
     engine = c_void_p()
     call("open", os.fsencode(root), byref(options), byref(engine))
     return Engine(engine)
