@@ -1,4 +1,4 @@
-//! `docs/fields.md`: which test looks at each field and operation of containers. It is made from marks above the tests
+//! `docs/fields.md`: which test looks at each field and operation of containers, and what is taken without an effect. It is made from marks above the tests
 //! (`// field: HostConfig.Memory`, `// operation: POST /containers/{name}/start`, `// parameter: POST /commit: repo`,
 //! `// filter: status`); a field of the model, a route, a parameter of one or a filter without a mark fails here.
 //! `CORACLE_WRITE_FIELDS=1 cargo test --test fields` writes the page.
@@ -43,6 +43,60 @@ const PARTS: [&str; 6] = [
 /// Fields of a struct that serves requests and answers: those that a request may say.
 const SAID: [(&str, &[&str]); 1] =
     [("NetworkingConfig.EndpointsConfig", &["IPAMConfig", "Links", "Aliases", "MacAddress"])];
+
+/// What is taken without an effect, and who sends it. Everything else that a version of the API knows has an effect, or is
+/// refused by its name: `http/tests/server/known.rs` asks.
+const TAKEN: [(&str, &str); 25] = [
+    (
+        "Config.ArgsEscaped",
+        "who creates a container with the configuration of another or of an image (watchtower): a note of Windows images",
+    ),
+    (
+        "HostConfig.CgroupnsMode",
+        "the docker command with `--cgroupns private`, which every container has; `host` is refused",
+    ),
+    ("HostConfig.ConsoleSize", "the docker command where it has a terminal"),
+    ("HostConfig.ContainerIDFile", "the docker command with `--cidfile`, which writes the file itself"),
+    (
+        "HostConfig.Mounts.Consistency",
+        "docker-compose with files made for Docker Desktop (`cached`, `delegated`): of file systems that a machine shares",
+    ),
+    ("ExecConfig.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
+    ("ExecConfig.Container", "the docker command to 1.9: the name that the path has"),
+    ("ExecStart.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
+    ("NetworkingConfig.EndpointsConfig.DNSNames", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("NetworkingConfig.EndpointsConfig.EndpointID", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("NetworkingConfig.EndpointsConfig.Gateway", "who sends back what inspect answered (watchtower, Portainer)"),
+    (
+        "NetworkingConfig.EndpointsConfig.GlobalIPv6Address",
+        "who sends back what inspect answered (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.GlobalIPv6PrefixLen",
+        "who sends back what inspect answered (watchtower, Portainer)",
+    ),
+    ("NetworkingConfig.EndpointsConfig.IPAddress", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("NetworkingConfig.EndpointsConfig.IPPrefixLen", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("NetworkingConfig.EndpointsConfig.IPv6Gateway", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("NetworkingConfig.EndpointsConfig.NetworkID", "who sends back what inspect answered (watchtower, Portainer)"),
+    ("CreateNetwork.Attachable", "`docker network create --attachable`, docker-compose: of networks of a swarm; shown"),
+    (
+        "POST /containers/{name}/start: detachKeys",
+        "`docker start --detach-keys`: it attaches by another request, which has them, too; keys that are none are refused",
+    ),
+    ("GET /images/json: digests", "`docker images --digests`: the digests are always there"),
+    (
+        "GET /images/json: manifests",
+        "`docker images` of 28 and later: an image has one platform here, so there is nothing to add",
+    ),
+    ("GET /images/{name}/json: manifests", "`docker image inspect` of 28 and later, as above"),
+    ("POST /images/{name}/tag: force", "the docker command to 1.9: a name is moved without it, too"),
+    (
+        "POST /build: buildid",
+        "the docker command with BuildKit, to end a build by its id: who closes the connection ends it",
+    ),
+    ("GET /networks/{name}: verbose", "`docker network inspect -v`: of networks of a swarm"),
+];
 
 /// Kinds of marks, in the order of the page.
 const KINDS: [(&str, &str); 4] = [
@@ -95,7 +149,50 @@ fn page(marks: &Marks) -> String {
             text += &format!("| `{name}` | {} |\n", tests.join(", "));
         }
     }
+    text += "\n## Taken without effect\n\nWhat a published version of the API knows (`tests/known.json`, up to 1.55) has an effect, or is refused by its name \
+             unless it is the\nzero of its type, at every version and door. These alone are taken as they are, for these clients:\n\n\
+             | field or parameter | who sends it |\n|---|---|\n";
+    for (name, who) in TAKEN {
+        text += &format!("| `{name}` | {who} |\n");
+    }
     text
+}
+
+/// Every parameter that a version of the API knows is read by its route, refused by its name, or listed.
+#[test]
+fn no_parameter_is_taken_silently() {
+    let known: serde_json::Value = serde_json::from_str(&read("tests/known.json")).expect("a document");
+    let (routes, refused) = (read("http/src/routes.rs"), read("http/src/parameters.rs"));
+    let mut wrong = Vec::new();
+    for (operation, names) in known["parameters"].as_object().expect("an object") {
+        let (method, path) = operation.split_once(' ').expect("a method and a path");
+        let head = format!("route(\"{method}\", \"{path}\", ");
+        let handler = routes.split(&head).nth(1).and_then(|rest| rest.split(')').next()).expect("a route");
+        let reads = parameters(handler);
+        // Modules of few parameters, which hand them on: it is enough that they know the name.
+        let module = handler.split("::").next().expect("a module");
+        let hands_on = ["build", "images", "registry", "networks", "volumes", "system"].contains(&module);
+        let module = if hands_on {
+            read(&format!("http/src/api/{module}.rs")) + &read("http/src/api/registry.rs")
+        } else {
+            String::new()
+        };
+        let row = format!("(\"{method}\", \"{path}\", ");
+        let row = refused.split(&row).nth(1).and_then(|rest| rest.split(")]").next()).unwrap_or_default();
+        for name in names.as_array().expect("a list").iter().filter_map(|name| name.as_str()) {
+            let listed = TAKEN.iter().any(|(taken, _)| *taken == format!("{operation}: {name}"));
+            let is_filters = name == "filters" && module.contains("query.filters()");
+            if !reads.contains(name)
+                && !is_filters
+                && !module.contains(&format!("\"{name}\""))
+                && !row.contains(&format!("(\"{name}\", "))
+                && !listed
+            {
+                wrong.push(format!("{operation}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "nothing reads, refuses or lists:\n{}", wrong.join("\n"));
 }
 
 /// Everything that must have a mark.
@@ -114,7 +211,8 @@ fn wanted() -> BTreeSet<(String, String)> {
     }
     let schema = read("http/src/schema.rs");
     let update = schema.split("static UPDATE: ").nth(1).and_then(|rest| rest.split("};").next()).expect("its table");
-    for field in update.lines().filter_map(|line| line.trim().strip_prefix("(\"")) {
+    let update = update.lines().filter(|line| !line.contains("Refused"));
+    for field in update.filter_map(|line| line.trim().strip_prefix("(\"")) {
         let name = field.split('"').next().expect("a name");
         wanted.insert(("field".to_owned(), format!("Update.{name}")));
     }
@@ -160,7 +258,9 @@ fn parameters(handler: &str) -> BTreeSet<String> {
             let call = format!("{word}(\"");
             let calls = body.split(&call).skip(1).filter_map(|rest| rest.split('"').next());
             names.extend(
-                calls.filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')).map(str::to_owned),
+                calls
+                    .filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')))
+                    .map(str::to_owned),
             );
         }
         open.extend(

@@ -33,6 +33,7 @@ pub mod fuzz;
 mod json;
 mod local;
 mod message;
+mod parameters;
 mod query;
 mod router;
 mod routes;
@@ -51,6 +52,8 @@ mod websocket;
 pub use local::{Reply, ReplyBody, StreamEnd};
 pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
 pub use router::{Router, RouterOptions};
+#[doc(hidden)]
+pub use schema::{Document, stranger, unknown};
 pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};
 
 /// Locks; a panic of another holder does not matter, for nothing here is left half done.

@@ -4,6 +4,7 @@ use crate::api::Call;
 use crate::document::Documents;
 use crate::json;
 use crate::message::{BodyOut, Headers, Request, Response};
+use crate::parameters;
 use crate::query::{Query, decode};
 use crate::routes;
 use crate::versions::{Gate, NEWEST, Version};
@@ -79,8 +80,9 @@ impl Router {
             Err(error) => error_answer(&version, &error),
             Ok(query) => {
                 let name = name.to_owned();
+                let known = parameters::check(route, &query);
                 let call = Call { router: self.clone(), version: version.clone(), query, name, request };
-                (route.handler)(call).unwrap_or_else(|error| error_answer(&version, &error))
+                known.and_then(|()| (route.handler)(call)).unwrap_or_else(|error| error_answer(&version, &error))
             }
         };
         match answer.body {

@@ -1,8 +1,11 @@
 //! What the fields of request bodies are called and what they hold.
 //!
 //! A body is checked against its table before it becomes a typed request: names match without case (as every existing
-//! server matches them) and come out in their one spelling, unknown fields are dropped, and a wrong type is refused in
-//! the words that clients know.
+//! server matches them) and come out in their one spelling, and a wrong type is refused in the words that clients know.
+//!
+//! The tables hold every field that a published version of the API knows, up to the newest: one that the engine does not have
+//! is refused by its name, at every version, unless it holds the zero of its type. Only fields that no version knows are
+//! dropped. [`unknown`] tells which these are, for the doors that refuse them.
 
 use crate::json::{self, Node};
 use Shape::*;
@@ -26,6 +29,16 @@ pub(crate) enum Shape {
     List(&'static Shape),
     Map(&'static Shape),
     Struct(&'static Table),
+    /// One of these texts; another one is refused, as this engine does not have it.
+    Only(&'static [&'static str]),
+    /// Nothing but true, for the same reason.
+    True,
+    /// Names and values: a map, or a list of objects of `Key` and `Value`.
+    Pairs,
+    /// What this engine does not have: anything but the zero of its type is refused.
+    Refused,
+    /// What clients send unasked, of no effect: `docs/fields.md` lists them.
+    Taken,
 }
 
 /// The fields of an object. `name` is what errors call its type.
@@ -57,22 +70,49 @@ pub(crate) static HOST_CONFIG: Table = Table { name: "HostConfig", package: "con
 pub(crate) static UPDATE: Table = Table {
     name: "UpdateConfig",
     package: "container",
-    parts: &[&[
-        ("BlkioWeight", U16),
-        ("CpuShares", I64),
-        ("CpuPeriod", I64),
-        ("CpuQuota", I64),
-        ("CpusetCpus", Text),
-        ("CpusetMems", Text),
-        ("Memory", I64),
-        ("MemorySwap", I64),
-        ("MemoryReservation", I64),
-        ("KernelMemory", I64),
-        ("NanoCpus", I64),
-        ("PidsLimit", I64),
-        ("RestartPolicy", Struct(&RESTART_POLICY)),
-    ]],
+    parts: &[
+        &[
+            ("BlkioWeight", U16),
+            ("CpuShares", I64),
+            ("CpuPeriod", I64),
+            ("CpuQuota", I64),
+            ("CpusetCpus", Text),
+            ("CpusetMems", Text),
+            ("Memory", I64),
+            ("MemorySwap", I64),
+            ("MemoryReservation", I64),
+            ("KernelMemory", I64),
+            ("NanoCpus", I64),
+            ("PidsLimit", I64),
+            ("RestartPolicy", Struct(&RESTART_POLICY)),
+        ],
+        UNCHANGEABLE,
+    ],
 };
+/// What an update's body may hold besides, and what cannot be changed.
+const UNCHANGEABLE: &[Field] = &[
+    ("BlkioDeviceReadBps", Refused),
+    ("BlkioDeviceReadIOps", Refused),
+    ("BlkioDeviceWriteBps", Refused),
+    ("BlkioDeviceWriteIOps", Refused),
+    ("BlkioWeightDevice", Refused),
+    ("CgroupParent", Refused),
+    ("CpuCount", Refused),
+    ("CpuPercent", Refused),
+    ("CpuRealtimePeriod", Refused),
+    ("CpuRealtimeRuntime", Refused),
+    ("DeviceCgroupRules", Refused),
+    ("DeviceRequests", Refused),
+    ("Devices", Refused),
+    ("DiskQuota", Refused),
+    ("IOMaximumBandwidth", Refused),
+    ("IOMaximumIOps", Refused),
+    ("Init", Refused),
+    ("KernelMemoryTCP", Refused),
+    ("MemorySwappiness", Refused),
+    ("OomKillDisable", Refused),
+    ("Ulimits", Refused),
+];
 /// Body of exec create.
 pub(crate) static EXEC_CONFIG: Table = Table {
     name: "ExecConfig",
@@ -89,6 +129,8 @@ pub(crate) static EXEC_CONFIG: Table = Table {
         ("Env", TEXTS),
         ("WorkingDir", Text),
         ("Cmd", Words),
+        ("ConsoleSize", Taken),
+        ("Container", Taken),
     ]],
 };
 /// Body of commit: a configuration.
@@ -97,13 +139,22 @@ pub(crate) static COMMIT: Table = Table { name: "ContainerConfigWrapper", packag
 pub(crate) static CREATE_VOLUME: Table = Table {
     name: "VolumeCreateBody",
     package: "volume",
-    parts: &[&[("Name", Text), ("Driver", Text), ("DriverOpts", TEXT_MAP), ("Labels", TEXT_MAP)]],
+    parts: &[&[
+        ("Name", Text),
+        ("Driver", Text),
+        ("DriverOpts", TEXT_MAP),
+        ("Labels", TEXT_MAP),
+        ("ClusterVolumeSpec", Refused),
+    ]],
 };
 /// Body of copy.
 pub(crate) static COPY: Table = Table { name: "CopyConfig", package: "types", parts: &[&[("Resource", Text)]] };
 /// Body of exec start.
-pub(crate) static EXEC_START: Table =
-    Table { name: "ExecStartCheck", package: "types", parts: &[&[("Detach", Flag), ("Tty", Flag)]] };
+pub(crate) static EXEC_START: Table = Table {
+    name: "ExecStartCheck",
+    package: "types",
+    parts: &[&[("Detach", Flag), ("Tty", Flag), ("ConsoleSize", Taken)]],
+};
 
 /// The container's own configuration inside the create body.
 /// Body of network create.
@@ -120,6 +171,11 @@ pub(crate) static NETWORK_CREATE: Table = Table {
         ("Attachable", Flag),
         ("Options", TEXT_MAP),
         ("Labels", TEXT_MAP),
+        ("Scope", Only(&["", "local"])),
+        ("EnableIPv4", True),
+        ("ConfigFrom", Refused),
+        ("ConfigOnly", Refused),
+        ("Ingress", Refused),
     ]],
 };
 /// Body of network connect.
@@ -140,22 +196,33 @@ static MOUNT: Table = Table {
         ("BindOptions", Struct(&BIND_OPTIONS)),
         ("VolumeOptions", Struct(&VOLUME_OPTIONS)),
         ("TmpfsOptions", Struct(&TMPFS_OPTIONS)),
+        ("ImageOptions", Refused),
+        ("ClusterOptions", Refused),
     ]],
 };
 static BIND_OPTIONS: Table = Table {
     name: "BindOptions",
     package: "mount",
-    parts: &[&[("Propagation", Named("mount.Propagation")), ("NonRecursive", Flag)]],
+    parts: &[&[
+        ("Propagation", Named("mount.Propagation")),
+        ("NonRecursive", Flag),
+        ("CreateMountpoint", Refused),
+        ("ReadOnlyForceRecursive", Refused),
+        ("ReadOnlyNonRecursive", Refused),
+    ]],
 };
 static VOLUME_OPTIONS: Table = Table {
     name: "VolumeOptions",
     package: "mount",
-    parts: &[&[("NoCopy", Flag), ("Labels", TEXT_MAP), ("DriverConfig", Struct(&DRIVER_CONFIG))]],
+    parts: &[&[("NoCopy", Flag), ("Labels", TEXT_MAP), ("DriverConfig", Struct(&DRIVER_CONFIG)), ("Subpath", Refused)]],
 };
 static DRIVER_CONFIG: Table =
     Table { name: "Driver", package: "mount", parts: &[&[("Name", Text), ("Options", TEXT_MAP)]] };
-static TMPFS_OPTIONS: Table =
-    Table { name: "TmpfsOptions", package: "mount", parts: &[&[("SizeBytes", I64), ("Mode", FILE_MODE)]] };
+static TMPFS_OPTIONS: Table = Table {
+    name: "TmpfsOptions",
+    package: "mount",
+    parts: &[&[("SizeBytes", I64), ("Mode", FILE_MODE), ("Options", Refused)]],
+};
 
 /// Body of network disconnect.
 pub(crate) static NETWORK_DISCONNECT: Table =
@@ -203,6 +270,9 @@ pub(crate) const CONFIG: &[Field] = &[
     ("Labels", TEXT_MAP),
     ("StopSignal", TextOrNumber),
     ("Shell", Words),
+    ("StopTimeout", Refused),
+    ("PortSpecs", Refused),
+    ("ArgsEscaped", Taken),
 ];
 
 /// Fields of the create body that are neither configuration.
@@ -277,6 +347,14 @@ pub(crate) const HOST_FIELDS: &[Field] = &[
     ("CpuPercent", I64),
     ("IOMaximumIOps", U64),
     ("IOMaximumBandwidth", U64),
+    ("LxcConf", Pairs),
+    ("CgroupnsMode", Only(&["", "private"])),
+    ("Annotations", Refused),
+    ("Capabilities", Refused),
+    ("CpuRealtimePeriod", Refused),
+    ("CpuRealtimeRuntime", Refused),
+    ("DeviceRequests", Refused),
+    ("KernelMemoryTCP", Refused),
 ];
 
 static HEALTHCHECK: Table = Table {
@@ -288,6 +366,7 @@ static HEALTHCHECK: Table = Table {
         ("Timeout", DURATION),
         ("StartPeriod", DURATION),
         ("Retries", INT),
+        ("StartInterval", Refused),
     ]],
 };
 static NETWORKING: Table = Table {
@@ -311,6 +390,9 @@ static ENDPOINT_SETTINGS: Table = Table {
         ("GlobalIPv6Address", Text),
         ("GlobalIPv6PrefixLen", INT),
         ("MacAddress", Text),
+        ("DNSNames", Taken),
+        ("DriverOpts", Refused),
+        ("GwPriority", Refused),
     ]],
 };
 static ENDPOINT_IPAM: Table = Table {
@@ -358,7 +440,19 @@ struct Check {
 impl Check {
     fn value(&mut self, node: Node, shape: &Shape) -> Result<Node> {
         Ok(match (shape, node) {
-            (_, Node::Null) => Node::Null,
+            (_, Node::Null) | (Taken, _) => Node::Null,
+            (Refused, node) => match is_zero(&node) {
+                true => Node::Null,
+                false => return self.refused(),
+            },
+            (True, Node::Bool(true)) => Node::Null,
+            (True, Node::Bool(false)) => return self.refused(),
+            (Only(words), Node::Text(text)) => match words.contains(&text.as_str()) {
+                true => Node::Null,
+                false => return self.refused(),
+            },
+            (Pairs, node @ Node::Object(_)) => node,
+            (Pairs, Node::List(items)) => Node::Object(items.into_iter().filter_map(pair).collect()),
             (Text | Named(_) | TextOrNumber, node @ Node::Text(_)) => node,
             (Words, word @ Node::Text(_)) => Node::List(vec![word]),
             (Flag, node @ Node::Bool(_)) => node,
@@ -412,6 +506,10 @@ impl Check {
         self.owner = outer;
         Ok(Node::Object(out))
     }
+    /// The field that is looked at is known, and this engine does not have it.
+    fn refused<T>(&self) -> Result<T> {
+        Err(not_supported(&self.path))
+    }
     fn mismatch<T>(&self, found: &str, shape: &Shape) -> Result<T> {
         let place = match self.owner {
             Some(owner) => format!("Go struct field {owner}.{}", self.path.join(".")),
@@ -421,11 +519,152 @@ impl Check {
     }
 }
 
+/// A `Key` and its `Value`.
+fn pair(item: Node) -> Option<(String, Node)> {
+    let Node::Object(fields) = item else { return None };
+    let find = |name: &str| fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
+    match find("Key") {
+        Some(Node::Text(key)) => Some((key, find("Value").unwrap_or(Node::Null))),
+        _ => None,
+    }
+}
+
+/// Whether a value is the zero of its type, which asks for nothing.
+pub(crate) fn is_zero(node: &Node) -> bool {
+    match node {
+        Node::Null => true,
+        Node::Bool(on) => !on,
+        Node::Number(number) => number.parse::<f64>() == Ok(0.0),
+        Node::Text(text) => text.is_empty(),
+        Node::List(items) => items.is_empty(),
+        Node::Object(fields) => fields.iter().all(|(_, value)| is_zero(value)),
+    }
+}
+
+/// A document of a door that knows one version of the API, the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Document {
+    /// Body of container create.
+    Create,
+    /// Body of container update.
+    Update,
+    /// Body of exec create.
+    Exec,
+    /// A configuration, as commit takes it.
+    Config,
+    /// Body of volume create.
+    Volume,
+    /// Body of network create.
+    Network,
+    /// Body of network connect.
+    Connect,
+    /// Body of network disconnect.
+    Disconnect,
+}
+
+/// What a newest create body is: host configuration stands in its place alone.
+static NEWEST_CREATE: Table =
+    Table { name: "ContainerConfigWrapper", package: "runconfig", parts: &[CONFIG, NEWEST_WRAPPER] };
+const NEWEST_WRAPPER: &[Field] = &[("HostConfig", Struct(&HOST_CONFIG)), ("NetworkingConfig", Struct(&NETWORKING))];
+
+/// The members of `text` that no version of the API knows, a line for each with the nearest name that one knows. Names count
+/// as they are spelled here, not as over HTTP.
+///
+/// # Errors
+/// A member is known, and not supported; or `text` is no such document.
+pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
+    let table = match document {
+        Document::Create => &NEWEST_CREATE,
+        Document::Update => &UPDATE,
+        Document::Exec => &EXEC_CONFIG,
+        Document::Config => &COMMIT,
+        Document::Volume => &CREATE_VOLUME,
+        Document::Network => &NETWORK_CREATE,
+        Document::Connect => &NETWORK_CONNECT,
+        Document::Disconnect => &NETWORK_DISCONNECT,
+    };
+    let node = json::parse(text).map_err(Error::invalid)?;
+    let mut lines = Vec::new();
+    // Wrong types are told by who reads the document.
+    strangers(&node, &Struct(table), &mut Vec::new(), &mut lines)?;
+    Ok(lines)
+}
+
+fn strangers<'n>(node: &'n Node, shape: &Shape, path: &mut Vec<&'n str>, lines: &mut Vec<String>) -> Result<()> {
+    match (shape, node) {
+        (Struct(table), Node::Object(fields)) => {
+            let known = || table.parts.iter().flat_map(|part| part.iter());
+            for (name, value) in fields {
+                path.push(name);
+                match known().find(|(n, _)| n == name) {
+                    Some((_, shape)) => strangers(value, shape, path, lines)?,
+                    None => {
+                        let names: Vec<&str> = known().map(|(name, _)| *name).collect();
+                        let place = path[..path.len() - 1].iter().map(|part| format!("{part}.")).collect::<String>();
+                        lines.push(place + &stranger(name, &names));
+                    }
+                }
+                path.pop();
+            }
+        }
+        (Map(of), Node::Object(fields)) => {
+            for (name, value) in fields {
+                path.push(name);
+                strangers(value, of, path, lines)?;
+                path.pop();
+            }
+        }
+        (List(of), Node::List(items)) => {
+            for item in items {
+                strangers(item, of, path, lines)?;
+            }
+        }
+        (Refused, node) if !is_zero(node) => return Err(not_supported(path)),
+        (True, Node::Bool(false)) => return Err(not_supported(path)),
+        (Only(words), Node::Text(text)) if !words.contains(&text.as_str()) => return Err(not_supported(path)),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn not_supported(path: &[&str]) -> Error {
+    Error::unsupported(format!("{} is not supported", path.join(".")))
+}
+
+/// The line for a name that is none of `known`, with the nearest one that is, where one is near.
+pub fn stranger(name: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
+    match nearest {
+        Some((far, other)) if far <= name.len().max(other.len()) / 2 => {
+            format!("{name} is no member that is known: the nearest is {other}")
+        }
+        _ => format!("{name} is no member that is known"),
+    }
+}
+
+/// How many letters are to be added, taken away or changed, whatever their case (which counts where nothing else differs).
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 fn type_name(shape: &Shape) -> String {
     match shape {
-        Text | TextOrNumber | Words => "string".into(),
+        Text | TextOrNumber | Words | Only(_) => "string".into(),
         Named(name) | Int(name, ..) => (*name).into(),
-        Flag => "bool".into(),
+        Flag | True => "bool".into(),
+        Pairs => "[]runconfig.KeyValuePair".into(),
+        // Whatever stands there is taken or refused.
+        Refused | Taken => "interface {}".into(),
         Unit => "struct {}".into(),
         List(of) => format!("[]{}", type_name(of)),
         Map(of) => format!("map[string]{}", type_name(of)),
@@ -436,6 +675,7 @@ fn type_name(shape: &Shape) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coracle::ErrorKind;
     use coracle::model::{ContainerConfig, CreateBody, HostConfig};
     use serde_json::Value;
 
@@ -511,6 +751,57 @@ mod tests {
         assert_eq!(value, serde_json::json!({"Image": "b", "HostConfig": {"DnsSearch": [""]}}));
     }
 
+    #[test]
+    fn what_is_not_there_is_refused_by_its_name_unless_it_is_zero() {
+        let said = |value: &str| {
+            read(format!("{{\"Image\":\"i\",\"HostConfig\":{{\"annotations\":{value}}}}}").as_bytes(), &CREATE)
+        };
+        for zero in ["null", "false", "0", "0.0", "\"\"", "[]", "{}", "{\"a\":{\"b\":0}}"] {
+            let value = json::to_value(&said(zero).unwrap());
+            assert_eq!(value, serde_json::json!({"Image": "i", "HostConfig": {}}), "{zero}");
+        }
+        for other in ["true", "1", "-1", "\"x\"", "[0]", "{\"a\":1}"] {
+            let error = said(other).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.message()),
+                (ErrorKind::Unsupported, "HostConfig.Annotations is not supported")
+            );
+        }
+        let host = |text: &str| read(text.as_bytes(), &HOST_CONFIG).map(|node| json::to_value(&node));
+        assert_eq!(host("{\"CgroupnsMode\":\"private\"}").unwrap(), serde_json::json!({}));
+        assert_eq!(host("{\"CgroupnsMode\":\"host\"}").unwrap_err().message(), "CgroupnsMode is not supported");
+        let pairs = host("{\"LxcConf\":[{\"Key\":\"a\",\"Value\":\"b\"}]}").unwrap();
+        assert_eq!(pairs, serde_json::json!({"LxcConf": {"a": "b"}}));
+        let deep = "{\"Mounts\":[{\"VolumeOptions\":{\"Subpath\":\"x\"}}]}";
+        assert_eq!(host(deep).unwrap_err().message(), "Mounts.VolumeOptions.Subpath is not supported");
+    }
+
+    #[test]
+    fn strangers_are_named_with_what_was_meant() {
+        let told = |text: &str| unknown(text.as_bytes(), Document::Create).unwrap();
+        let meant = |place: &str, name: &str| format!("{place} is no member that is known: the nearest is {name}");
+        assert_eq!(
+            told("{\"HostConfig\":{\"ReadonlyRootfss\":true}}"),
+            [meant("HostConfig.ReadonlyRootfss", "ReadonlyRootfs")]
+        );
+        assert_eq!(told("{\"image\":\"x\",\"Cnd\":[]}"), [meant("image", "Image"), meant("Cnd", "Cmd")]);
+        assert_eq!(told("{\"Quux\":1}"), ["Quux is no member that is known"]);
+        // It stands in HostConfig.
+        assert_eq!(told("{\"Binds\":[]}").len(), 1);
+        let deep = "{\"HostConfig\":{\"Ulimits\":[{\"Name\":\"x\",\"Hart\":1}],\"PortBindings\":{\"80\":[{\"HostPorts\":1}]}}}";
+        assert_eq!(
+            told(deep),
+            [
+                meant("HostConfig.Ulimits.Hart", "Hard"),
+                "HostConfig.PortBindings.80.HostPorts is no member that is known: the nearest is HostPort".into()
+            ]
+        );
+        assert!(told("{\"Labels\":{\"any\":\"x\"},\"Image\":5}").is_empty(), "a wrong type is the reader's");
+        let error = unknown(b"{\"StopTimeout\":3}", Document::Create).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "StopTimeout is not supported"));
+        assert_eq!(distance("abc", "acb"), 2);
+    }
+
     /// Every field that the typed requests have must be in the tables, else it would be dropped on its way.
     #[test]
     fn tables_hold_every_field_of_the_model() {
@@ -533,7 +824,8 @@ mod tests {
                 Words => Node::List(vec![Node::Text("word".into())]),
                 Flag => Node::Bool(true),
                 Int(..) => Node::Number("7".into()),
-                Unit => Node::Object(Vec::new()),
+                Unit | Pairs => Node::Object(Vec::new()),
+                Only(_) | True | Refused | Taken => Node::Null,
                 List(of) => Node::List(vec![sample(of), sample(of)]),
                 Map(of) => Node::Object(vec![("k".into(), sample(of))]),
                 Struct(table) => Node::Object(

@@ -145,7 +145,7 @@ fn frames_of(mut bytes: &[u8]) -> Vec<(u8, String)> {
 // parameter: GET /containers/json: all before filters limit since size
 // parameter: GET /containers/{name}/json: size
 // parameter: GET /containers/{name}/logs: details follow since stderr stdout tail timestamps until
-// parameter: GET /containers/{name}/stats: stream
+// parameter: GET /containers/{name}/stats: one-shot stream
 // parameter: GET /containers/{name}/top: ps_args
 // parameter: POST /containers/{name}/kill: signal
 // parameter: POST /containers/{name}/rename: name
@@ -219,6 +219,9 @@ fn parameters_of_requests_are_obeyed() {
     let seen = events_until(&mut events, |event| event.action == "commit");
     assert_eq!(actions(&seen), ["tag", "commit"], "it was not paused");
 
+    // One sample at once: there is none before it to compare with.
+    let alone = get("/containers/asked/stats?stream=0&one-shot=1");
+    assert_eq!(alone["precpu_stats"]["cpu_usage"]["total_usage"], 0, "{alone}");
     // One sample, and a log that ends with its container, while that is ended by force after a second.
     std::thread::scope(|scope| {
         let sample = scope.spawn(|| get("/containers/asked/stats?stream=0"));

@@ -38,6 +38,10 @@ fn asked(call: &Call) -> Result<BuildImage> {
     let number = |key: &str| query.text(key).parse::<i64>().unwrap_or(0);
     let named = |key: &str, other: &str| if query.text(key).is_empty() { text(other) } else { text(key) };
     let forcerm = query.flag("forcerm");
+    let isolation = query.text("isolation");
+    if !isolation.is_empty() && !isolation.eq_ignore_ascii_case("default") {
+        return Err(Error::invalid(format!("Unsupported isolation: {isolation:?}")));
+    }
     Ok(BuildImage {
         dockerfile: named("dockerfile", "buildfile"),
         file: None,

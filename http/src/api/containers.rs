@@ -40,7 +40,7 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
 }
 
 /// Brings an old body to the present form. Host configuration once stood at the top level: without `HostConfig` all of
-/// it is taken from there; with it, five limits still are, where `HostConfig` leaves them open.
+/// it is taken from there; with it, five limits still are, where `HostConfig` leaves them open, and others are refused.
 fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
     let named = |fields: &'static [schema::Field], name: &str| fields.iter().any(|(n, _)| *n == name);
     let (mut config, mut top, mut host, mut others, mut cpuset) = (Vec::new(), Vec::new(), None, Vec::new(), None);
@@ -62,6 +62,10 @@ fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
             for (name, value) in top {
                 if matches!(name.as_str(), "Memory" | "MemorySwap" | "CpuShares" | "CpusetCpus" | "VolumeDriver") {
                     fill(&mut host, &name, value);
+                } else if !schema::is_zero(&value) {
+                    return Err(Error::invalid(format!(
+                        "{name} stands beside HostConfig: it counts inside of it alone"
+                    )));
                 }
             }
             host
@@ -105,6 +109,8 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     if let Some(host_config) = start_body(&mut call)? {
         call.engine().container_set_host_config(&call.name, &host_config)?;
     }
+    // Nobody is attached by a start. Keys that are none are told all the same.
+    DetachKeys::parse(call.query.text("detachKeys"))?;
     match call.engine().container_start(&call.name, None, None)?.changed {
         Changed::Yes => empty(204),
         Changed::No => empty(304),
@@ -172,7 +178,7 @@ pub(crate) fn update(mut call: Call) -> Result<Response> {
 
 pub(crate) fn stats(call: Call) -> Result<Response> {
     let stream = call.query.get("stream").is_none() || call.query.flag("stream");
-    let query = StatsQuery { stream, ..StatsQuery::default() };
+    let query = StatsQuery { stream, one_shot: !stream && call.query.flag("one-shot") };
     let mut samples = call.engine().container_stats(&call.name, query)?;
     let (client, version) = (call.request.client.clone(), call.version.clone());
     Ok(streamed(&call, Some("application/json"), move |sink| {
@@ -435,8 +441,11 @@ mod tests {
     fn old_bodies_are_merged() {
         let all = merge("{\"Image\":\"i\",\"Memory\":5,\"Dns\":[\"d\"],\"Cpuset\":\"0\"}").unwrap();
         assert_eq!(all["HostConfig"], json!({"Memory": 5, "Dns": ["d"], "CpusetCpus": "0"}));
-        let both = "{\"Image\":\"i\",\"Memory\":5,\"CpuShares\":6,\"Dns\":[\"d\"],\"HostConfig\":{\"Memory\":7,\"CpuShares\":0}}";
+        let both =
+            "{\"Image\":\"i\",\"Memory\":5,\"CpuShares\":6,\"Dns\":[],\"HostConfig\":{\"Memory\":7,\"CpuShares\":0}}";
         assert_eq!(merge(both).unwrap()["HostConfig"], json!({"Memory": 7, "CpuShares": 6}));
+        let beside = merge(&both.replace("[]", "[\"d\"]")).unwrap_err();
+        assert_eq!(beside.message(), "Dns stands beside HostConfig: it counts inside of it alone");
         let empty = merge("{\"HostConfig\":{\"Memory\":7}}").unwrap_err();
         assert_eq!(empty.message(), "Config cannot be empty in order to create a container");
     }

@@ -2,6 +2,7 @@
 
 mod doors;
 mod hostile;
+mod known;
 mod protocol;
 mod routing;
 mod support;
