@@ -12,11 +12,11 @@ pub struct DetachKeys {
 }
 
 impl DetachKeys {
-    /// `text`: keys joined by commas, each one ASCII character or `ctrl-` with one of `a-z @ [ \ ] ^ _`; empty:
+    /// `text`: keys joined by commas, each one ASCII character or `ctrl-` with one of `a-z @ [ \ ] ^ _` or a comma; empty:
     /// `ctrl-p,ctrl-q`. Errors: anything else.
     pub fn parse(text: &str) -> Result<DetachKeys> {
         let text = if text.is_empty() { "ctrl-p,ctrl-q" } else { text };
-        let keys: Option<Vec<u8>> = text.split(',').map(key).collect();
+        let keys: Option<Vec<u8>> = words(text).into_iter().map(key).collect();
         match keys {
             Some(keys) => Ok(DetachKeys { keys, matched: 0 }),
             None => Err(Error::invalid(format!("Invalid detach keys ({text}) provided"))),
@@ -56,11 +56,26 @@ impl DetachKeys {
     }
 }
 
+/// The keys of a list. A comma behind `ctrl-` is no end of one.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let from = if text.starts_with("ctrl-,") { "ctrl-,".len() } else { 0 };
+        let end = text[from..].find(',').map(|comma| from + comma);
+        words.push(&text[..end.unwrap_or(text.len())]);
+        rest = end.map(|comma| &text[comma + 1..]);
+    }
+    words
+}
+
 fn key(text: &str) -> Option<u8> {
     match text.as_bytes() {
         [byte] if byte.is_ascii() => Some(*byte),
         [b'c', b't', b'r', b'l', b'-', byte @ b'a'..=b'z'] => Some(byte - b'a' + 1),
         [b'c', b't', b'r', b'l', b'-', byte @ (b'@' | b'['..=b'_')] => Some(byte - b'@'),
+        // As control characters are made of the others: the low five bits.
+        [b'c', b't', b'r', b'l', b'-', b','] => Some(b',' & 0x1f),
         _ => None,
     }
 }
@@ -74,6 +89,11 @@ mod tests {
         assert_eq!(DetachKeys::parse("").unwrap().keys, [16, 17]);
         assert_eq!(DetachKeys::parse("a,ctrl-z,ctrl-@,ctrl-_,ctrl-\\").unwrap().keys, [b'a', 26, 0, 31, 28]);
         assert_eq!(DetachKeys::parse("foo").unwrap_err().message(), "Invalid detach keys (foo) provided");
+        assert_eq!(DetachKeys::parse("ctrl-,").unwrap().keys, [12]);
+        assert_eq!(DetachKeys::parse("a,ctrl-,,ctrl-,,q").unwrap().keys, [b'a', 12, 12, b'q']);
+        for bad in ["ctrl-,q", "ctrl-", "a,", ",", "ctrl-,,"] {
+            assert!(DetachKeys::parse(bad).is_err(), "{bad}");
+        }
         let exec =
             ExecDetail { detach_keys: DetachKeys::parse("x,ctrl-a").unwrap().encoded(), ..ExecDetail::default() };
         assert_eq!((exec.detach_keys.as_str(), DetachKeys::of_exec(&exec).keys), ("eAE=", vec![b'x', 1]));

@@ -209,11 +209,10 @@ fn put_into_running_and_stopped() {
             ErrorKind::Invalid,
             "unable to overwrite existing directory with non-directory",
         );
-        fails(
-            strict(&[("dang/", Dir, "")]),
-            ErrorKind::Invalid,
-            "unable to overwrite existing non-directory with directory",
-        );
+        for below in [("dang/", Dir, ""), ("etc/passwd/below", File, "x"), ("etc/passwd/d/e", File, "x")] {
+            let text = "unable to overwrite existing non-directory with directory";
+            fails(strict(&[below]), ErrorKind::Invalid, text);
+        }
         put(&root, &id, "/", tar_of(&[("d", File, "a file now"), ("dang/", Dir, "")])).expect("put");
         assert_eq!((stat(&root, &id, "/d").size, stat(&root, &id, "/dang").mode), (10, 1 << 31 | 0o755));
     }

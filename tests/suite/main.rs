@@ -54,6 +54,7 @@ mod remote;
 mod restart;
 mod roots;
 mod serve;
+mod specification;
 mod store;
 mod userns;
 mod volumes;

@@ -1,23 +1,36 @@
 //! Images.
 
-use super::{Call, document, empty, gone, streamed};
+use super::{Call, as_object, document, empty, gone, streamed};
 use crate::message::{Response, Sink};
 use crate::stream;
 use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};
 use coracle::{Error, ErrorKind, Result};
+use serde_json::Value;
 use std::io::{self, Write};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
-    let query = ListImages {
-        all: call.query.flag("all"),
-        filter: call.query.text("filter").into(),
-        filters: call.query.filters()?,
-    };
+    let mut filters = call.query.filters()?;
+    let mut filter = call.query.text("filter").to_owned();
+    // Specified among the filters, and known as a parameter.
+    if let Some(names) = filters.remove("filter") {
+        match names.as_slice() {
+            [name] if filter.is_empty() => filter.clone_from(name),
+            [] => {}
+            _ => return Err(Error::invalid("filter: one name can be given")),
+        }
+    }
+    let query = ListImages { all: call.query.flag("all"), filter, filters };
     document(200, &call.engine().image_list(&query)?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    document(200, &call.engine().image_inspect(&call.name)?)
+    let mut answer = as_object(&call.engine().image_inspect(&call.name)?)?;
+    // Of configurations before containers had one for their host: specified, and of no image any more.
+    if let Some(Value::Object(config)) = answer.get_mut("ContainerConfig") {
+        config.insert("Dns".into(), Value::Null);
+        config.insert("VolumesFrom".into(), "".into());
+    }
+    document(200, &answer)
 }
 
 pub(crate) fn history(call: Call) -> Result<Response> {

@@ -256,6 +256,10 @@ impl Put<'_> {
                 tree::chmod_fd(made.as_fd(), 0o755)?;
                 made
             }
+            // A file is where a directory of the entry's path would be.
+            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
+                return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
+            }
             other => other?,
         };
         let dir = Rc::new(dir);
