@@ -976,7 +976,9 @@ int64_t coracle_session_read(coracle_session *s,
 int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
 
 /**
- * Ends the process's stdin: it reads what was written, then the end.
+ * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. Who has taken the
+ * descriptor (coracle_session_take_fd) closes it after this. A session that is freed leaves a process without
+ * "StdinOnce" its stdin.
  *
  * Threads: any; the writer. Blocks: no. Since: 0.1.
  */

@@ -165,7 +165,9 @@ pub unsafe extern "C" fn coracle_session_write(
     })
 }
 
-/// Ends the process's stdin: it reads what was written, then the end.
+/// Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. Who has taken the
+/// descriptor (coracle_session_take_fd) closes it after this. A session that is freed leaves a process without
+/// "StdinOnce" its stdin.
 ///
 /// Threads: any; the writer. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -43,7 +43,42 @@ pub(crate) fn parse(text: &[u8]) -> Result<Node, String> {
     reader.value(0)
 }
 
-/// An answer's bytes: `<`, `>` and `&` escaped so that no browser reads markup in it, one newline at the end.
+/// How the markup of browsers is written in strings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Markup {
+    AsIs,
+    Escaped,
+}
+
+/// Writes strings as Go's encoder does. What is escaped goes straight into the answer: a document is in memory once.
+struct Strings(Markup);
+
+impl serde_json::ser::Formatter for Strings {
+    fn write_string_fragment<W: ?Sized + std::io::Write>(&mut self, out: &mut W, text: &str) -> std::io::Result<()> {
+        let mut rest = text;
+        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+            let (plain, from) = rest.split_at(at);
+            out.write_all(plain.as_bytes())?;
+            let mut chars = from.chars();
+            match chars.next() {
+                Some(one @ ('<' | '>' | '&')) if self.0 == Markup::AsIs => out.write_all(&[one as u8])?,
+                Some(one) => write!(out, "\\u{:04x}", one as u32)?,
+                None => {}
+            }
+            rest = chars.as_str();
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
+/// A document's bytes, one newline at the end. `<`, `>` and `&` stand as they are, as dockerd answers documents.
+pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = written(value, Markup::AsIs);
+    bytes.push(b'\n');
+    bytes
+}
+
+/// One of a stream of documents: `<`, `>` and `&` escaped, as dockerd writes streams, one newline at the end.
 pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = text(value);
     bytes.push(b'\n');
@@ -52,21 +87,18 @@ pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
 
 /// The same without the newline.
 pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
-    let plain = serde_json::to_vec(value).unwrap_or_else(|e| {
-        let message = format!("the answer does not serialise: {e}");
-        serde_json::json!({ "message": message }).to_string().into_bytes()
-    });
-    let mut bytes = Vec::with_capacity(plain.len() + 1);
-    for byte in plain {
-        // These three stand only inside strings.
-        match byte {
-            b'<' => bytes.extend_from_slice(b"\\u003c"),
-            b'>' => bytes.extend_from_slice(b"\\u003e"),
-            b'&' => bytes.extend_from_slice(b"\\u0026"),
-            _ => bytes.push(byte),
+    written(value, Markup::Escaped)
+}
+
+fn written(value: &impl Serialize, markup: Markup) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    match value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Strings(markup))) {
+        Ok(()) => bytes,
+        Err(e) => {
+            let message = format!("the answer does not serialise: {e}");
+            serde_json::json!({ "message": message }).to_string().into_bytes()
         }
     }
-    bytes
 }
 
 /// The value as serde takes it. Numbers were checked against their field's type before; others become null.
@@ -330,6 +362,8 @@ mod tests {
 
     #[test]
     fn markup_is_escaped() {
-        assert_eq!(line(&serde_json::json!({"a": "<&>"})), b"{\"a\":\"\\u003c\\u0026\\u003e\"}\n");
+        let value = serde_json::json!({"a<": "x<&>y\u{2028}\""});
+        assert_eq!(line(&value), b"{\"a\\u003c\":\"x\\u003c\\u0026\\u003ey\\u2028\\\"\"}\n");
+        assert_eq!(document(&value), b"{\"a<\":\"x<&>y\\u2028\\\"\"}\n");
     }
 }

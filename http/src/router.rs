@@ -122,7 +122,7 @@ pub(crate) fn error_answer(version: &Version, error: &Error) -> Response {
 /// An error body: JSON, and text before 1.24.
 pub(crate) fn refusal(version: &Version, status: u16, message: &str) -> Response {
     if version.has(Gate::JsonErrors) {
-        let body = json::line(&serde_json::json!({ "message": message }));
+        let body = json::document(&serde_json::json!({ "message": message }));
         return Response::new(status, body).with("Content-Type", "application/json");
     }
     Response::new(status, format!("{message}\n").into_bytes())

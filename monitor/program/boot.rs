@@ -322,11 +322,21 @@ impl Monitor {
         }
     }
 
+    /// When the container's last run ended; 0: it did not run. Whatever it does now, that stays to be seen.
+    fn last_end(&self) -> i64 {
+        let mut bytes = [0u8; STATE_LEN];
+        let offset = u64::from(self.header.slot) * STATE_LEN as u64;
+        let read = sys::pread(self.run_states, &mut bytes, offset);
+        let before = read.ok().filter(|&count| count == STATE_LEN).and_then(|_| State::from_bytes(&bytes));
+        before.filter(|before| before.id == self.state.id).map_or(0, |before| before.finished_ns)
+    }
+
     fn prepare(&mut self, request: Request) -> core::result::Result<(), Failure> {
         self.state = State::EMPTY;
         self.state.boot = request.boot;
         self.state.restarts = request.d as u32;
         self.state.id.copy_from_slice(self.id.get(..8).ok_or(broken(EINVAL))?);
+        self.state.finished_ns = self.last_end();
         // SAFETY: no arguments.
         self.state.monitor_pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
         sys::fchdir(self.run_dir).map_err(broken)?;

@@ -884,6 +884,9 @@ impl<'a> Child<'a> {
             *word = p.cstr().as_ptr() as usize;
         }
         let mut path: &[u8] = b"";
+        let mut home = [0u8; 1100];
+        home[..5].copy_from_slice(b"HOME=");
+        home[5..5 + self.home_length].copy_from_slice(&self.home[..self.home_length]);
         let mut has_home = false;
         for word in &mut words[argc + 1..argc + 1 + envc] {
             let variable = p.cstr();
@@ -891,12 +894,10 @@ impl<'a> Child<'a> {
                 path = &value[..value.len() - 1];
             }
             has_home |= variable.starts_with(b"HOME=");
-            *word = variable.as_ptr() as usize;
+            // An empty one is none, as with runc.
+            *word = if variable == b"HOME=\0" { home.as_ptr() } else { variable.as_ptr() } as usize;
         }
-        let mut home = [0u8; 1100];
         if !has_home {
-            home[..5].copy_from_slice(b"HOME=");
-            home[5..5 + self.home_length].copy_from_slice(&self.home[..self.home_length]);
             words[argc + 1 + envc] = home.as_ptr() as usize;
         }
         if self.launch.enters {

@@ -71,8 +71,15 @@ fn lists(line: &[u8], name: &[u8]) -> bool {
     !name.is_empty() && field(line, 3).split(|&b| b == b',').any(|member| member == name)
 }
 
-/// Digits as an id of at most 31 bits; `None` when it is not digits.
+/// Digits as an id of at most 31 bits; `None` when it is not digits. A number below 0 is out of range.
 fn number(text: &[u8]) -> Result<Option<u32>, Bad> {
+    if let Some(digits) = text.strip_prefix(b"-")
+        && !digits.is_empty()
+        && digits.iter().all(u8::is_ascii_digit)
+        && digits.iter().any(|&digit| digit != b'0')
+    {
+        return Err(Bad::Range);
+    }
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return Ok(None);
     }

@@ -72,6 +72,20 @@ impl Build<'_> {
         self.write(image, |root| make_dirs(root, &real, ROOT).map(drop))
     }
 
+    /// Errors: a volume is to be where the image has a file.
+    pub(super) fn volumes_fit(&self, state: &State<'_>) -> Result<()> {
+        let Some(volumes) = state.config.volumes.as_ref().filter(|volumes| !volumes.is_empty()) else { return Ok(()) };
+        let root = self.shop.containers.build_root(state.image.as_deref())?;
+        for path in volumes.keys() {
+            let is_dir = stat(&root, &resolve(&root, path)?)?.is_none_or(|there| there.is_dir());
+            if !is_dir {
+                let text = format!("cannot mount volume over existing file, file exists {path}");
+                return Err(Error::internal(text));
+            }
+        }
+        Ok(())
+    }
+
     /// Lets `work` write into an image's tree; answers the layer of what it wrote.
     fn write(&mut self, image: Option<&str>, work: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<Option<Digest>> {
         let (name, stage) = self.building.directory()?;

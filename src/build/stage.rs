@@ -259,6 +259,7 @@ impl Build<'_> {
         if self.probe(state, &config)? {
             return Ok(());
         }
+        self.volumes_fit(state)?;
         let id = self.spoken_of(&config)?;
         self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, None)
     }
@@ -349,7 +350,12 @@ impl Build<'_> {
             return Err(Error::invalid("RUN: there is nothing in `scratch` that could run"));
         };
         let mut config = ContainerConfig { cmd: Some(words.clone()), image, ..state.config.clone() };
-        config.entrypoint = Some(vec![String::new()]);
+        if words.is_empty() {
+            // As dockerd has it: the image's own command runs.
+            config.cmd = None;
+        } else {
+            config.entrypoint = Some(vec![String::new()]);
+        }
         config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
         let env = config.env.get_or_insert_default();
         env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));

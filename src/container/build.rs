@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const CHUNK: usize = 32 << 10;
 
 /// Nothing in a tree that is written to runs, and none of its devices is opened.
-const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+pub(super) const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
 /// A container that runs one step.
 pub(crate) struct BuildStep<'a> {

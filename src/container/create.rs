@@ -4,13 +4,15 @@ use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView};
 use super::{Containers, dirs, now_ns};
 use crate::error::{ErrorKind, Result};
-use crate::kernel::quota;
+use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::{mount, quota, tree};
 use crate::launch::apparmor;
 use crate::model::{CreateBody, Created};
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Busy;
 use crate::store::{Flush, failed};
 use coracle_monitor::wire::State;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 impl Containers {
@@ -51,6 +53,8 @@ impl Containers {
         let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
         let making = self.states.making(&id)?;
         let made = self.make_dirs(&id).and_then(|()| self.bound_storage(&id, &spec));
+        // The steps of a build have theirs from WORKDIR.
+        let made = made.and_then(|()| if builder.is_none() { self.make_working_dir(&id, &spec) } else { Ok(()) });
         let mut new_volumes = Vec::new();
         // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
         // database's lock, with others who create.
@@ -136,6 +140,48 @@ impl Containers {
         std::fs::set_permissions(dir.join("upper"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         dirs::make(&dir.join("work"))?;
         dirs::make(&self.run_dir(id))
+    }
+
+    /// Makes the working directory where the image does not have it: files may be put there before the first start.
+    /// Errors: something else is there.
+    fn make_working_dir(&self, id: &str, spec: &spec::Spec) -> Result<()> {
+        let path = spec.config.working_dir.as_str();
+        if matches!(path, "" | "/") {
+            return Ok(());
+        }
+        let is_there = |root: &OwnedFd, path: &str| -> Result<bool> {
+            match openat2(root.as_fd(), path, libc::O_PATH | libc::O_DIRECTORY, 0, IN_ROOT) {
+                Ok(_) => Ok(true),
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+                Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                    Err(crate::Error::internal(format!("Cannot mkdir: {path} is not a directory")))
+                }
+                Err(error) => Err(error),
+            }
+        };
+        if is_there(&self.root_before(&spec.image_id)?, path)? {
+            return Ok(());
+        }
+        let lower = self.lower(&spec.image_id)?;
+        let lower: Vec<&Path> = lower.iter().map(|path| path.as_path()).collect();
+        let dir = self.dir(id);
+        let root =
+            mount::overlay(&lower, Some((&dir.join("upper"), &dir.join("work"))), super::build::WRITE_ATTRIBUTES)?;
+        for (at, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
+            let (above, name) = path[..at].rsplit_once('/').unwrap_or(("", &path[..at]));
+            if name.is_empty() || is_there(&root, &path[..at])? {
+                continue;
+            }
+            let above = if above.is_empty() { "/" } else { above };
+            let parent = openat2(root.as_fd(), above, libc::O_PATH | libc::O_DIRECTORY, 0, IN_ROOT)?;
+            match tree::mkdir_at(parent.as_fd(), name, 0o755) {
+                // A link that leads nowhere: its start makes what it means, or says that it cannot.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => return Ok(()),
+                made => made?,
+            }
+            tree::chmod_fd(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), 0o755)?;
+        }
+        Ok(())
     }
 
     /// Bounds what the container may write to its root file system, where that is asked for. Errors: the file system below

@@ -122,16 +122,28 @@ pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
-/// Where the engine mounts something in every container: `(path, is a directory)`, those above before those below.
-const MOUNT_POINTS: [(&str, bool); 7] = [
-    ("proc", true),
-    ("dev", true),
-    ("sys", true),
-    ("etc", true),
-    ("etc/hosts", false),
-    ("etc/hostname", false),
-    ("etc/resolv.conf", false),
+/// Where the engine mounts something in every container, and what programs look for in one: those above before those
+/// below.
+const BASE: [(&str, Kind); 9] = [
+    ("proc", Kind::Directory),
+    ("dev", Kind::Directory),
+    ("sys", Kind::Directory),
+    ("etc", Kind::Directory),
+    ("etc/hosts", Kind::File(0o644)),
+    ("etc/hostname", Kind::File(0o644)),
+    ("etc/resolv.conf", Kind::File(0o644)),
+    // By it programs know that they are in a container.
+    (".dockerenv", Kind::File(0o755)),
+    ("etc/mtab", Kind::Link("/proc/mounts")),
 ];
+
+/// What is made in the base layer.
+#[derive(Clone, Copy)]
+enum Kind {
+    Directory,
+    File(u32),
+    Link(&'static str),
+}
 
 /// Makes (where it is not there) the layer that lies below every image's: what an image lacks of mount points is seen
 /// from here, and the container's own layer stays as the container left it. It also saves each container from making and
@@ -140,21 +152,27 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
     let base = root.join("base");
     let failed = |path: &Path, e: std::io::Error| Error::io(format_args!("make {}", path.display()), &e);
     // The last one is made last.
-    if base.join(MOUNT_POINTS[MOUNT_POINTS.len() - 1].0).exists() {
+    if base.join(BASE[BASE.len() - 1].0).symlink_metadata().is_ok() {
         return Ok(base);
     }
-    let dir = |path: &Path| DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(|e| failed(path, e));
-    let file = |path: &Path| {
-        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path);
-        made.map(drop).map_err(|e| failed(path, e))
-    };
-    dir(&base)?;
-    for (name, is_dir) in MOUNT_POINTS {
+    let dir = |path: &Path| DirBuilder::new().recursive(true).mode(0o755).create(path);
+    dir(&base).map_err(|e| failed(&base, e))?;
+    for (name, kind) in BASE {
         let path = base.join(name);
-        let mode = if is_dir { dir(&path).map(|()| 0o755) } else { file(&path).map(|()| 0o644) }?;
         // Whatever the host program's umask is.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(&path, mode).map_err(|e| failed(&path, e))?;
+        let mode = |mode| std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode));
+        let made = match kind {
+            Kind::Directory => dir(&path).and_then(|()| mode(0o755)),
+            Kind::File(bits) => {
+                let made = OpenOptions::new().write(true).create(true).truncate(false).mode(bits).open(&path);
+                made.and_then(|_| mode(bits))
+            }
+            Kind::Link(to) => match std::os::unix::fs::symlink(to, &path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            },
+        };
+        made.map_err(|e| failed(&path, e))?;
     }
     Ok(base)
 }

@@ -26,7 +26,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             let group = group.unwrap_or_default();
             return invalid(format!("unable to find group {group}: no matching entries in group file"), 128);
         }
-        DETAIL_BAD_ID => return invalid(format!("user {user:?}: uids and gids must be in range 0-2147483647"), 128),
+        DETAIL_BAD_ID => return invalid("uids and gids must be in range 0-2147483647".into(), 128),
         DETAIL_BAD_USER_FILE => {
             let text = "the image's /etc/passwd and /etc/group must be regular files of at most 10 MiB";
             return invalid(format!("user {user:?}: {text}"), 128);

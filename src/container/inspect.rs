@@ -257,7 +257,8 @@ fn state(found: &Found) -> ContainerState {
         log_lost: i64::try_from(now.log_lost).unwrap_or(i64::MAX),
         dead: false,
         pid: now.pid,
-        exit_code: now.exit_code,
+        // Of one that runs it is the last one's, which counts no more.
+        exit_code: if view.running && !view.restarting { 0 } else { now.exit_code },
         error: String::new(),
         started_at: time(now.started_ns),
         finished_at: time(now.finished_ns),

@@ -26,8 +26,9 @@ pub(super) struct Seen {
 impl Seen {
     /// Address and names, as lines of a hosts file have them.
     pub(super) fn hosts(&self) -> Vec<(String, String)> {
-        let mut names = format!("{} {}", self.alias, self.child.config.hostname);
-        if self.alias != self.child_name {
+        let alias = self.alias.rsplit('/').next().unwrap_or_default();
+        let mut names = format!("{alias} {}", self.child.config.hostname);
+        if alias != self.child_name {
             names += &format!(" {}", self.child_name);
         }
         [self.v4, self.v6].into_iter().flatten().map(|ip| (ip.to_string(), names.clone())).collect()
@@ -44,7 +45,7 @@ impl Seen {
 
     /// The variables that tell where the child's ports are, and its own.
     pub(super) fn environment(&self) -> Vec<String> {
-        let alias = self.alias.to_uppercase().replace('-', "_");
+        let alias = self.alias.rsplit('/').next().unwrap_or_default().to_uppercase().replace('-', "_");
         let ip = self.v4.map_or(String::new(), |ip| ip.to_string());
         let ports = self.ports();
         let mut env = Vec::new();
@@ -97,7 +98,9 @@ fn ranges(env: &mut Vec<String>, alias: &str, ip: &str, ports: &[(u16, &'static 
 }
 
 /// Reads a link of a request: `name`, `name:alias`, or `/name:/parent/alias` as inspect shows it.
-pub(super) fn parse(text: &str) -> Result<(&str, &str)> {
+///
+/// The alias may have slashes, of which only the last part is the other's name in the container.
+pub(super) fn parse(text: &str) -> Result<(&str, String)> {
     let bad = || Error::invalid(format!("bad format for links: {text}"));
     let (name, alias) = match text.split_once(':') {
         None => (text, text),
@@ -106,11 +109,13 @@ pub(super) fn parse(text: &str) -> Result<(&str, &str)> {
             None => (name, alias),
         },
     };
-    match (text, alias) {
+    // As dockerd joins it to the container's name.
+    let parts: Vec<&str> = alias.split('/').filter(|part| !part.is_empty()).collect();
+    let alias = parts.join("/");
+    let is_bad = alias.contains([':', '\0', '\n', ' ', '\t']) || parts.iter().any(|part| matches!(*part, "." | ".."));
+    match (text, alias.as_str()) {
         ("", _) => Err(Error::invalid("empty string specified for links")),
-        (_, alias) if name.is_empty() || alias.is_empty() || alias.contains([':', '/', '\0', '\n', ' ', '\t']) => {
-            Err(bad())
-        }
+        (_, alias) if name.is_empty() || alias.is_empty() || is_bad => Err(bad()),
         _ => Ok((name, alias)),
     }
 }
@@ -151,7 +156,7 @@ impl Containers {
                 )
                 .context("conflicting options"));
             }
-            table::add(tx, id, alias, &child.row.id)?;
+            table::add(tx, id, &alias, &child.row.id)?;
         }
         Ok(())
     }
@@ -268,10 +273,17 @@ mod tests {
 
     #[test]
     fn links_in_requests() {
-        assert_eq!(parse("db").unwrap(), ("db", "db"));
-        assert_eq!(parse("db:it").unwrap(), ("db", "it"));
-        assert_eq!(parse("/db:/web/it").unwrap(), ("db", "it"));
-        for bad in ["a:b:c", ":b", "a:", "a:b/c", "/a:/"] {
+        for (text, alias) in [
+            ("db", "db"),
+            ("db:it", "it"),
+            ("/db:/web/it", "it"),
+            ("db:/it", "it"),
+            ("db:it/", "it"),
+            ("db:a//b", "a/b"),
+        ] {
+            assert_eq!(parse(text).unwrap(), ("db", alias.to_owned()));
+        }
+        for bad in ["a:b:c", ":b", "a:", "a:b/../c", "/a:/", "a:/"] {
             assert_eq!(parse(bad).unwrap_err().message(), format!("bad format for links: {bad}"));
         }
         assert_eq!(parse("").unwrap_err().message(), "empty string specified for links");

@@ -209,7 +209,12 @@ impl<'a> Filter<'a> {
                         || own.iter().any(|range| range.has(port.private_port, &port.kind))
                 })
             })
-            && any("network", &|network| view.networks.iter().any(|(name, id)| network == name || network == id))
+            && any("network", &|network| {
+                let is_meant = |(name, id): &(String, String)| {
+                    network == name || !network.is_empty() && id.starts_with(network)
+                };
+                view.networks.iter().any(is_meant)
+            })
     }
 }
 
@@ -364,7 +369,8 @@ mod tests {
             (filtered("volume", json!(["/x"])), vec![]),
             (filtered("network", json!(["none"])), vec!["one"]),
             (filtered("network", json!(["n".repeat(64)])), vec!["one"]),
-            (filtered("network", json!(["nnn"])), vec![]),
+            (filtered("network", json!(["nnn"])), vec!["one"]),
+            (filtered("network", json!(["on"])), vec![]),
             (filtered("isolation", json!(["zz"])), vec!["five", "four", "two", "three", "one"]),
             (filtered("health", json!(["healthy"])), vec!["four"]),
             (filtered("publish", json!(["8080"])), vec!["one"]),

@@ -281,9 +281,9 @@ impl Containers {
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.take(&asked.container, op)?;
-        check_connect(&found, &network)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
+        check_connect(&found, &network)?;
         if self.network_key(&found, &network).is_some() {
             return Err(Error::new(
                 ErrorKind::Forbidden,
@@ -300,7 +300,12 @@ impl Containers {
 
     /// Takes a container off a network.
     pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
-        let network = self.networks.find(reference)?;
+        let network = match self.networks.find(reference) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return self.disconnect_from_gone(reference, asked, op).unwrap_or(Err(error));
+            }
+            network => network?,
+        };
         let (_busy, found) = match self.take(&asked.container, op) {
             Err(error) if asked.force && error.kind() == ErrorKind::NotFound => {
                 return self.networks.forget_gone(&network, &asked.container);
@@ -323,7 +328,20 @@ impl Containers {
         let mut spec = Spec::clone(&found.spec);
         spec.networks.remove(&key);
         self.set_spec(&found, &spec)?;
-        self.networks.forget(&network, &found.row.id)
+        self.networks.forget(&network, &found.row.id)?;
+        self.networks.tell(&network, "disconnect", &found.row.id)
+    }
+
+    /// A container that does not run is taken off a network that is not there any more, by the network's name. `None`: it
+    /// runs, or is not there.
+    fn disconnect_from_gone(&self, name: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Option<Result<()>> {
+        let (_busy, found) = self.take(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
+        let mut spec = Spec::clone(&found.spec);
+        if spec.networks.remove(name).is_none() {
+            let text = format!("container {} is not connected to the network {name}", found.row.id);
+            return Some(Err(Error::new(ErrorKind::Internal, text).in_area("network")));
+        }
+        Some(self.set_spec(&found, &spec))
     }
 
     fn connect_live(&self, mut found: Found, network: &Network, settings: EndpointSettings) -> Result<()> {

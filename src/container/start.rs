@@ -30,6 +30,24 @@ pub(super) const HANDOVER: Duration = Duration::from_secs(5);
 const INIT: &str = "init";
 const INIT_PATH: &str = "/sbin/docker-init";
 
+/// Kernel parameters that are set: those that are asked for, and, in a network of its own, those that let every user open
+/// low ports and send pings, which nobody there needs to be kept from.
+fn parameters(host: &HostConfig, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
+    let mut all = spec::sysctls(host)?;
+    if net == Namespace::New {
+        let mut add = |name: &str, value: &str| {
+            if all.iter().all(|(other, _)| other != name) {
+                all.push((name.into(), value.into()));
+            }
+        };
+        add("net/ipv4/ip_unprivileged_port_start", "0");
+        if !in_users {
+            add("net/ipv4/ping_group_range", "0 2147483647");
+        }
+    }
+    Ok(all)
+}
+
 /// Namespaces of other containers that a container joins, and who uses which.
 struct Joined {
     fds: Vec<OwnedFd>,
@@ -287,6 +305,11 @@ impl Containers {
             inherited.push(mount);
         }
         let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
+        // As dockerd has a configuration that came with a start.
+        let host = &mut changed.host_config;
+        for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
+            list.get_or_insert_default();
+        }
         let mut volumes = self.stage_volumes(&mut changed)?;
         self.rebound_storage(&found.row.id, &found.spec, &changed)?;
         changed.image_name = found.spec.image_name.clone();
@@ -413,7 +436,11 @@ impl Containers {
             Mode::Host => Namespace::Host,
             Mode::None | Mode::Networks => Namespace::New,
             Mode::Container(other) => {
-                joined.files_of = Some(Box::new(self.find(other)?));
+                let other_one = self.find(other)?;
+                if other_one.row.id == found.row.id {
+                    return Err(Error::internal("cannot join own network"));
+                }
+                joined.files_of = Some(Box::new(other_one));
                 self.namespace(&host.network_mode, "net", "network", &mut joined.fds)?
             }
         };
@@ -529,7 +556,7 @@ impl Containers {
             nodes: devices.nodes,
             masked: spec::masked_paths(host, self.host.cpu_count),
             readonly: spec::readonly_paths(host),
-            sysctls: spec::sysctls(host)?,
+            sysctls: parameters(host, joined.net, self.users(spec).is_some())?,
             rlimits: rlimits(host)?,
             oom_score_adj: host.oom_score_adj,
             pid: joined.pid,

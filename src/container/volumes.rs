@@ -55,7 +55,7 @@ impl Containers {
             } else {
                 let root = match &mut image {
                     Some(root) => root,
-                    none => none.insert(self.image_root(&spec.image_id)?),
+                    none => none.insert(self.root_before(&spec.image_id)?),
                 };
                 directory_in(root, &mount.target)?
             };
@@ -185,6 +185,16 @@ impl Containers {
             }
         }
         Ok(None)
+    }
+
+    /// What a container of an image finds at its start, for reading: the image's files, and what the engine adds.
+    pub(super) fn root_before(&self, image_id: &str) -> Result<OwnedFd> {
+        let layers = self.lower(image_id)?;
+        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).collect();
+        match lower.as_slice() {
+            [only] => tree::open_dir(only),
+            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
+        }
     }
 
     /// The image's file system, for reading.

@@ -30,6 +30,8 @@ pub enum SessionRead {
 #[derive(Debug)]
 pub struct Session {
     stdin: Option<OwnedFd>,
+    /// It has one, or had one that was taken.
+    has_stdin: bool,
     stdout: Output,
     stderr: Output,
     tty: bool,
@@ -68,7 +70,8 @@ impl Session {
     ) -> Session {
         let output = |fd| Output { fd, ended: AtomicBool::new(false) };
         let (stdin, stdout, stderr) = ends;
-        Session { stdin, stdout: output(stdout), stderr: output(stderr), tty, process, _waiting: waiting }
+        let has_stdin = stdin.is_some();
+        Session { stdin, has_stdin, stdout: output(stdout), stderr: output(stderr), tty, process, _waiting: waiting }
     }
 
     /// Whether the process has a terminal (then all output is on stdout, raw).
@@ -134,13 +137,14 @@ impl Session {
 
     /// Ends the process's stdin once it has read what was written, also where `StdinOnce` is off (a session that is dropped,
     /// or whose program ends, leaves such a process its stdin). A terminal has no end of input. Before the container runs
-    /// `StdinOnce` decides.
+    /// `StdinOnce` decides. Who has taken the descriptor closes it after this.
     pub fn close_stdin(&self) -> Result<()> {
-        let Some(stdin) = &self.stdin else { return Ok(()) };
-        if let Process::Container { all, id, .. } = &self.process {
+        if let Process::Container { all, id, .. } = &self.process
+            && self.has_stdin
+        {
             all.end_input(id)?;
         }
-        socket::shut_write(stdin.as_fd())
+        self.stdin.as_ref().map_or(Ok(()), |stdin| socket::shut_write(stdin.as_fd()))
     }
 
     /// Sets the terminal's size.

@@ -33,6 +33,7 @@ pub(crate) fn check_commit_name(repo: &str, tag: &str) -> Result<Option<Referenc
     if reference.digest().is_some() {
         return Err(Error::invalid("cannot commit to a digest reference"));
     }
+    reference.check_ambiguity()?;
     Ok(Some(match tag {
         "" => reference.or_latest(),
         tag => reference.with_tag(tag)?,

@@ -67,7 +67,16 @@ impl Reference {
         if reference.digest.is_some() {
             return Err(Error::invalid("refusing to create a tag with a digest reference"));
         }
+        reference.check_ambiguity()?;
         Ok(reference.or_latest())
+    }
+
+    /// A name that reads as the beginning of a digest is given to nothing.
+    pub(crate) fn check_ambiguity(&self) -> Result<()> {
+        match self.repository() == "sha256" {
+            true => Err(Error::invalid("refusing to create an ambiguous tag using digest algorithm as name")),
+            false => Ok(()),
+        }
     }
 
     /// The same name with the tag `latest` where it has neither tag nor digest.

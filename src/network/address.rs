@@ -124,6 +124,8 @@ pub(super) fn decide(
         }
         pool.subnet = read(pool)?.subnet.to_string();
     }
+    // Those of IPv4 first, as inspect shows them.
+    pools.sort_by_key(|pool| pool.subnet.contains(':'));
     Ok((pools, automatic))
 }
 

@@ -784,7 +784,8 @@ fn link_local(text: &str) -> Result<IpAddr> {
 /// What only networks of one's own making allow.
 pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
     let ipam = settings.ipam_config.clone().unwrap_or_default();
-    let address = !ipam.ipv4_address.is_empty() || !ipam.ipv6_address.is_empty();
+    let (v4, v6) = (!ipam.ipv4_address.is_empty(), !ipam.ipv6_address.is_empty());
+    let address = v4 || v6;
     for text in ipam.link_local_ips.iter().filter(|text| !text.is_empty()) {
         link_local(text)?;
     }
@@ -797,12 +798,17 @@ pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> 
                 "network-scoped alias is supported only for containers in user defined networks",
             ));
         }
-    } else if address && network.spec.automatic {
+    } else if v4 && network.spec.automatic || v6 && !has_v6_pool(network) {
         return Err(Error::invalid(
             "user specified IP address is supported only when connecting to networks with user configured subnets",
         ));
     }
     Ok(())
+}
+
+/// Whether the network has IPv6 addresses that its request named, or that a plugin gives.
+fn has_v6_pool(network: &Network) -> bool {
+    network.has_foreign_addresses() || network.spec.ipam.config.iter().any(|pool| pool.subnet.contains(':'))
 }
 
 /// Which of a container's networks leads outside: the first by name that is not internal.

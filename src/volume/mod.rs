@@ -478,7 +478,7 @@ impl<'a> Filter<'a> {
         let has = volume.labels.as_ref().unwrap_or(&empty);
         self.dangling.is_none_or(|dangling| dangling != used)
             && any("name", &named)
-            && any("driver", &|value| volume.driver.contains(value))
+            && any("driver", &|value| volume.driver == value)
             && labels.into_iter().all(|label| match label.split_once('=') {
                 Some((key, value)) => has.get(key).is_some_and(|has| has == value),
                 None => has.contains_key(label),

@@ -470,7 +470,7 @@ fn attributes_of_overlayfs_in_a_layer_have_no_effect() {
     let layer = Tar::new().entry(b'x', "pax", "", 0o644, pax.as_bytes()).dir("etc").end();
     load(&root.engine, &archive::image("steer:1", &[&base_layer(&root.engine), &layer])).expect("load");
     let seen = root.run(&["ls", "/etc"], json!({ "Image": "steer:1" }), b"").ok();
-    assert_eq!(seen, "group\nhostname\nhosts\npasswd\nresolv.conf");
+    assert_eq!(seen, "group\nhostname\nhosts\nmtab\npasswd\nresolv.conf");
 }
 
 /// An image of many small files: slow enough to be killed in.

@@ -7,6 +7,7 @@ mod support;
 mod apparmor;
 mod archive;
 mod auto_remove;
+mod behaviours;
 mod build;
 mod churn;
 mod cli;

@@ -4,6 +4,7 @@
 use crate::docker_cli::Served;
 use crate::many::spawn_worker;
 use crate::oracle::{call_bytes, document};
+use crate::support::world::World;
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Engine, ErrorKind, Io};
@@ -155,7 +156,8 @@ fn a_session_that_closes_stdin_ends_it() {
 
 #[test]
 fn a_port_that_another_program_has_is_passed_over() {
-    let root = Root::new();
+    let world = World::new();
+    let root = &world.root;
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("the range");
     let first: u16 = range.split_whitespace().next().expect("a number").parse().expect("a port");
     let held: Vec<TcpListener> = (first..first + 60)

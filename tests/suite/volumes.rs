@@ -203,7 +203,8 @@ fn listed_by_filters() {
     assert_eq!(names(&root, json!({ "name": ["^al"] })), ["alpha"]);
     assert_eq!(names(&root, json!({ "dangling": ["true"] })), ["alpha"]);
     assert_eq!(names(&root, json!({ "dangling": ["0"] })), ["beta"]);
-    assert_eq!(names(&root, json!({ "driver": ["loc"] })), ["alpha", "beta"]);
+    assert_eq!(names(&root, json!({ "driver": ["local"] })), ["alpha", "beta"]);
+    assert_eq!(names(&root, json!({ "driver": ["loc"] })), [""; 0]);
     assert_eq!(names(&root, json!({ "driver": ["other"] })), [""; 0]);
     assert_eq!(names(&root, json!({ "label": ["tier=db"] })), ["alpha"]);
     let list = |filters: Value| {

@@ -123,7 +123,9 @@ class Session:
     def close(self) -> None:
         """Detaches."""
         for file in self._files.values():
-            if file is not None:
+            if isinstance(file, _Input):
+                file.leave()
+            elif file is not None:
                 file.close()
         self._handle.close()
 
@@ -136,10 +138,40 @@ class Session:
     def _file(self, channel: int) -> Optional[BinaryIO]:
         if channel not in self._files:
             fd: int = raw("session_take_fd", self._handle.pointer, channel)
-            buffering = 0 if channel == STDIN else -1
-            file = None if fd < 0 else os.fdopen(fd, "wb" if channel == STDIN else "rb", buffering)
-            self._files[channel] = file  # type: ignore[assignment]
+            if fd < 0:
+                file: Any = None
+            elif channel == STDIN:
+                file = _Input(fd, self._handle)
+            else:
+                file = os.fdopen(fd, "rb")
+            self._files[channel] = file
         return self._files[channel]
+
+
+class _Input(io.FileIO):
+    """A process's stdin: closing it ends it, also where it is kept open over sessions."""
+
+    _session: Optional[Handle] = None
+
+    def __init__(self, fd: int, session: Handle) -> None:
+        super().__init__(fd, "wb")
+        self._session = session
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        try:
+            if session is not None and not self.closed:
+                call("session_close_stdin", session.pointer)
+        finally:
+            super().close()
+
+    def leave(self) -> None:
+        """Closes it, and leaves the process its stdin if that is kept open."""
+        self._session = None
+        self.close()
+
+    def __del__(self) -> None:
+        self.leave()
 
 
 def _send_some(sender: socket.socket, data: memoryview) -> int:

@@ -61,7 +61,7 @@ pub(crate) fn body_error(error: &std::io::Error) -> Error {
 
 /// A JSON answer.
 pub(crate) fn document(status: u16, value: &impl Serialize) -> Result<Response> {
-    Ok(Response::new(status, json::line(value)).with("Content-Type", "application/json"))
+    Ok(Response::new(status, json::document(value)).with("Content-Type", "application/json"))
 }
 
 /// A document whose members another version of the API has otherwise.

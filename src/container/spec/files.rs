@@ -41,10 +41,14 @@ pub(crate) fn hosts_file(
     for (address, names) in links {
         text += &format!("{address}\t{names}\n");
     }
-    let name = &spec.config.hostname;
-    let names = match spec.config.domainname.as_str() {
-        "" => name.clone(),
-        domain => format!("{name}.{domain} {name}"),
+    let name = match (spec.config.hostname.as_str(), spec.config.domainname.as_str()) {
+        (name, "") => name.to_owned(),
+        (name, domain) => format!("{name}.{domain}"),
+    };
+    // The whole name, and its first part.
+    let names = match name.split_once('.') {
+        Some((first, _)) => format!("{name} {first}"),
+        None => name,
     };
     for address in addresses {
         text += &format!("{address}\t{names}\n");

@@ -67,7 +67,7 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
         kind if ELSEWHERE.contains(&kind) => {
             Err(Error::unsupported(format!("LogConfig: the log driver {kind} is not supported yet")))
         }
-        kind => Err(Error::not_found(format!("error looking up logging plugin {kind}: plugin \"{kind}\" not found"))),
+        kind => Err(Error::invalid(format!("logger: no log driver named '{kind}' is registered"))),
     }
 }
 

@@ -311,7 +311,7 @@ pub(super) fn propagation(word: &str) -> Option<(Propagation, bool)> {
 }
 
 pub(super) fn target_path(target: &str) -> Result<String> {
-    if clean(target) == "/" {
+    if target.starts_with('/') && clean(target) == "/" {
         return Err(Error::invalid("invalid specification: destination can't be '/'"));
     }
     match target.starts_with('/') {

@@ -123,7 +123,7 @@ fn mistakes_in_the_host_configuration() {
             400,
             "maximum retry count cannot be negative",
         ),
-        (json!({"LogConfig": {"Type": "zz"}}), 404, "error looking up logging plugin zz: plugin \"zz\" not found"),
+        (json!({"LogConfig": {"Type": "zz"}}), 400, "logger: no log driver named 'zz' is registered"),
         (
             json!({"LogConfig": {"Type": "json-file", "Config": {"zz": "1"}}}),
             400,

@@ -1,0 +1,46 @@
+"""programs.py DIR: writes every program that the README and the bindings print into DIR, one a file.
+
+The root that they name is DIR/root. A program that is printed in a language which is not known here ends this with an error:
+every one is run.
+"""
+
+import pathlib
+import re
+import sys
+
+PAGES = ["README.md", "bindings/python/README.md", *sorted(str(page) for page in pathlib.Path("docs").glob("*.md"))]
+KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh"}
+
+
+def programs():
+    for page in PAGES:
+        text = pathlib.Path(page).read_text()
+        for language, program in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            # What names no language is no program.
+            if language and language not in KNOWN:
+                sys.exit(f"{page}: a program in {language!r} cannot be run")
+            if not language:
+                continue
+            # What an administrator does to the directories of a machine is done by tests/suite/roots.rs.
+            if language == "sh" and page.startswith("docs/"):
+                continue
+            yield page, KNOWN[language], program
+    # The package's own text.
+    text = pathlib.Path("bindings/python/coracle/__init__.py").read_text().split('"""')[1]
+    lines = [line[4:] for line in text.split("\n") if line.startswith("    ") or not line]
+    yield "bindings/python/coracle/__init__.py", "py", "\n".join(lines).replace("\\\\n", "\\n")
+    header = pathlib.Path("include/coracle.h").read_text()
+    if re.search(r"^ \* .*\bint main\b", header, re.MULTILINE):
+        sys.exit("include/coracle.h prints a program: have it run")
+
+
+into = pathlib.Path(sys.argv[1])
+for number, (page, ending, program) in enumerate(programs()):
+    # Making and testing the project is what runs this.
+    if ending == "sh" and "make demo" in program:
+        continue
+    for path in ("/var/lib/coracle", "/var/lib/app/containers"):
+        program = program.replace(path, str(into / "root"))
+    name = into / f"{number:02}-{re.sub(r'[^a-z]+', '-', page.lower()).strip('-')}.{ending}"
+    name.write_text(program)
+    print(name)

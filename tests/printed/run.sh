@@ -1,0 +1,63 @@
+#!/bin/bash
+# run.sh [LIBDIR [IMAGE.tar]]: every program that the README and the bindings print, each of which must end well.
+#
+# Without LIBDIR a development build is made; without IMAGE the busybox image. Needs root, and `cargo build` before.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+top=$PWD work=$(mktemp -d "${TMPDIR:-/tmp}/coracle-printed.XXXXXX")
+coracle=$top/target/debug/coracle
+end() {
+  for id in $("$coracle" --root "$work/root" ps -aq 2>/dev/null); do "$coracle" --root "$work/root" rm -f "$id" >/dev/null || true; done
+  rm -rf "$work"
+}
+trap end EXIT
+libdir=${1-}
+if [ -z "$libdir" ]; then
+  libdir=$work/lib
+  PROFILE=dev OUT=$libdir ffi/dist >/dev/null
+fi
+if [ -n "${2-}" ]; then cp "$2" "$work/busybox.tar"; else tools/make-busybox-image "$work/busybox.tar"; fi
+libdir=$(realpath "$libdir")
+export CORACLE_LIBRARY=$libdir/libcoracle.so.1 PYTHONPATH=$top/bindings/python PYTHONDONTWRITEBYTECODE=1
+
+rust() { # Linked with the library that the build made, as cargo would.
+  local rlib
+  rlib=$(find target/debug/deps -name 'libcoracle-*.rlib' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d ' ' -f 2)
+  rustc --edition 2024 -o "$work/program" --extern "coracle=$rlib" -L dependency=target/debug/deps "$1"
+  (cd "$work" && timeout 60 ./program)
+}
+c() {
+  gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/program" "$1" "-L$libdir" "-Wl,-rpath,$libdir" -lcoracle
+  (cd "$work" && timeout 60 ./program)
+  "$coracle" --root "$work/root" rm hello >/dev/null
+}
+python() { (cd "$work" && timeout 60 python3 "$1"); }
+shell() { # What it leaves in the background ends with it; the terminal is one whose user leaves at once.
+  {
+    sed -e "s|^coracle |$coracle --root $work/root |" -e "s|unix:///run/|unix://$work/|" \
+      -e 's|^\(.* run .*\)$|echo exit \| script -qec "\1" /dev/null|' -e 's|^DOCKER_HOST|answers; &|' "$1"
+    # shellcheck disable=SC2016
+    echo 'kill $!; wait'
+  } >"$work/commands"
+  cat >"$work/shell" <<SHELL
+answers() { for _ in {1..100}; do if [ -S "$work/coracle.sock" ]; then return; fi; sleep 0.1; done; return 1; }
+$(cat "$work/commands")
+SHELL
+  (cd "$work" && timeout 60 bash -euo pipefail "$work/shell")
+}
+
+passed=0 failed=0
+while read -r program; do
+  case $program in
+    *.rs) kind=rust ;; *.c) kind=c ;; *.py) kind=python ;; *.sh) kind=shell ;;
+  esac
+  if out=$("$kind" "$program" 2>&1); then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'failed: %s\n%s\n' "$program" "$out" >&2
+  fi
+done < <(python3 tests/printed/programs.py "$work")
+if [ "$passed" -lt 6 ]; then echo "only $passed programs ended well" >&2; failed=$((failed + 1)); fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,238 @@
+//! Small behaviours of dockerd that clients have met: each was compared with a real one. Requests that are refused stand in
+//! `tests/oracle/odd.json`.
+
+use crate::docker_cli::Served;
+use crate::oracle::{call, call_bytes};
+use crate::support::world::World;
+use crate::support::*;
+use coracle::ErrorKind;
+use coracle::model::*;
+use serde_json::{Value, json};
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("a well-formed document")
+}
+
+#[test]
+fn an_empty_home_is_none() {
+    let root = Root::new();
+    let home = |env: Value| root.sh_with("echo $HOME", json!({ "Env": env })).ok();
+    assert_eq!(home(json!(["HOME="])), "/root");
+    assert_eq!(home(json!(["HOME=/x"])), "/x");
+    assert_eq!(root.sh_with("echo $HOME", json!({ "Env": ["HOME="], "User": "77" })).ok(), "/");
+}
+
+#[test]
+fn ids_out_of_range_are_said_to_be_so() {
+    let root = Root::new();
+    for user in ["-1", "-1:0", "0:-5", "5000000000"] {
+        let id = root.create("", body(&["true"], json!({ "User": user })));
+        let started = root.engine.container_start(&id, None, Some(&soon()));
+        fails(started, ErrorKind::Invalid, "uids and gids must be in range 0-2147483647");
+    }
+}
+
+#[test]
+fn the_working_directory_is_there_before_the_first_start() {
+    let root = Root::new();
+    let id = root.create("wd", body(&["pwd"], json!({ "WorkingDir": "/a/b/c" })));
+    let changes = root.engine.container_changes(&id).expect("changes");
+    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["/a", "/a/b", "/a/b/c"]);
+    let stat = root.engine.container_archive_stat(&id, "/a/b/c", None).expect("stat");
+    assert_eq!((stat.name.as_str(), stat.mode & 0o777), ("c", 0o755));
+    root.start(&id);
+    assert_eq!((root.wait(&id), root.logs(&id).out().as_str()), (0, "/a/b/c"));
+    // Through a link of the image's, and where the image has it.
+    let id = root.create("", body(&["true"], json!({ "WorkingDir": "/proc/self" })));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let id = root.create("", body(&["true"], json!({ "WorkingDir": "/etc" })));
+    assert!(root.engine.container_changes(&id).expect("changes").is_empty());
+}
+
+#[test]
+fn a_name_with_a_domain_stands_in_hosts_whole_and_short() {
+    let world = World::new();
+    let last = |more: Value| {
+        let line = world.run("tail -n 1 /etc/hosts", more).ok();
+        line.split_once('\t').expect("an address and names").1.to_owned()
+    };
+    assert_eq!(last(json!({ "Hostname": "h.d.e" })), "h.d.e h");
+    assert_eq!(last(json!({ "Hostname": "h", "Domainname": "d.e" })), "h.d.e h");
+    assert_eq!(last(json!({ "Hostname": "h" })), "h");
+}
+
+#[test]
+fn what_programs_look_for_in_a_container_is_there() {
+    let root = Root::new();
+    assert_eq!(root.sh("stat -c %a%s /.dockerenv; readlink /etc/mtab").ok(), "7550\n/proc/mounts");
+    // An image that lacks what is mounted in /etc gives it to a volume that is read-only from its first start on.
+    let more = host(json!({ "Binds": ["etc:/etc:ro"] }));
+    let out = root.sh_with("cat /etc/hostname >/dev/null && ls /etc/mtab && ! touch /etc/x 2>/dev/null", more);
+    assert_eq!(out.ok(), "/etc/mtab");
+    for path in ["/etc/passwd", "/etc/group"] {
+        let out = root.sh_with(&format!("wc -c < {path}; id -u"), host(json!({ "MaskedPaths": [path] })));
+        assert_eq!(out.ok(), "0\n0", "{path}");
+    }
+}
+
+#[test]
+fn everybody_may_use_low_ports_and_ping_in_a_network_of_its_own() {
+    let root = Root::new();
+    let look = "cd /proc/sys/net/ipv4; cat ip_unprivileged_port_start ping_group_range | tr '\\t\\n' '  '";
+    let here = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").expect("the host's");
+    assert_eq!(root.sh(look).ok().trim(), "0 0 2147483647");
+    let own = json!({ "Sysctls": { "net.ipv4.ip_unprivileged_port_start": "500" } });
+    assert!(root.sh_with(look, host(own)).ok().starts_with("500 0 2147483647"));
+    assert!(root.sh_with(look, host(json!({ "NetworkMode": "host" }))).ok().starts_with(here.trim()));
+}
+
+#[test]
+fn the_last_end_stays_to_be_seen() {
+    let root = Root::new();
+    let id = root.create("", body(&["sleep", "1000"], json!({})));
+    root.start(&id);
+    assert_eq!(root.inspect(&id).state.finished_at, "0001-01-01T00:00:00Z");
+    root.engine.container_restart(&id, Some(0), Some(&soon())).expect("restart");
+    let again = root.inspect(&id).state;
+    assert!(again.running && again.exit_code == 0, "{again:?}");
+    assert!(again.finished_at.starts_with("20") && again.finished_at < again.started_at, "{again:?}");
+}
+
+#[test]
+fn networks_take_what_was_chosen_and_refuse_what_was_not() {
+    let world = World::new();
+    let engine = &world.root.engine;
+    world
+        .network(json!({
+            "Name": "six", "EnableIPv6": true,
+            "IPAM": { "Config": [{ "Subnet": "fd00:55::/64" }, { "Subnet": "10.99.7.0/24" }] },
+        }))
+        .expect("a network");
+    let pools = engine.network_inspect("six").expect("inspect").ipam.config;
+    let subnets: Vec<&str> = pools.iter().map(|pool| pool.subnet.as_str()).collect();
+    assert_eq!(subnets, ["10.99.7.0/24", "fd00:55::/64"]);
+    world
+        .network(json!({ "Name": "only", "EnableIPv6": true, "IPAM": { "Config": [{ "Subnet": "fd00:56::/64" }] } }))
+        .expect("a network");
+    let asked = |address: &str| {
+        let key = if address.contains(':') { "IPv6Address" } else { "IPv4Address" };
+        json!({
+            "HostConfig": { "NetworkMode": "only" },
+            "NetworkingConfig": { "EndpointsConfig": { "only": { "IPAMConfig": { key: address } } } },
+        })
+    };
+    assert!(world.run("ip addr", asked("fd00:56::99")).ok().contains("fd00:56::99/64"));
+    let id = world.root.create("no", body(&["true"], asked("172.18.0.99")));
+    fails(
+        engine.container_start(&id, None, Some(&soon())),
+        ErrorKind::Invalid,
+        "only when connecting to networks with",
+    );
+    // What is wrong with the request comes before what is wrong with the container.
+    let isolated = world.root.create("isolated", body(&["true"], json!({})));
+    let alias = json!({ "Container": isolated, "EndpointConfig": { "Aliases": ["foo"] } });
+    fails(
+        engine.network_connect("bridge", &typed(alias), None),
+        ErrorKind::Invalid,
+        "network-scoped alias is supported only for containers in user defined networks",
+    );
+    let id = world.root.create("self", body(&["true"], host(json!({ "NetworkMode": "container:self" }))));
+    fails(engine.container_start(&id, None, Some(&soon())), ErrorKind::Internal, "cannot join own network");
+}
+
+#[test]
+fn a_container_that_does_not_run_leaves_networks_also_such_as_are_gone() {
+    let world = World::new();
+    let engine = &world.root.engine;
+    for name in ["stays", "goes"] {
+        world.network(json!({ "Name": name })).expect("a network");
+    }
+    let id = world.root.create("member", body(&["true"], host(json!({ "NetworkMode": "goes" }))));
+    engine.network_connect("stays", &typed(json!({ "Container": id })), None).expect("connect");
+    let mut events = engine.events(&EventQuery::default()).expect("events");
+    engine.network_disconnect("stays", &typed(json!({ "Container": id })), None).expect("disconnect");
+    let seen = events_until(&mut events, |event| event.action == "disconnect");
+    assert_eq!(seen.last().expect("an event").actor.attributes["container"], id);
+    engine.network_remove("goes").expect("remove");
+    engine.network_disconnect("goes", &typed(json!({ "Container": id })), None).expect("disconnect");
+    assert!(world.root.inspect(&id).network_settings.networks.is_empty());
+    fails(
+        engine.network_disconnect("goes", &typed(json!({ "Container": id })), None),
+        ErrorKind::Internal,
+        "is not connected to the network goes",
+    );
+}
+
+#[test]
+fn an_alias_of_a_link_may_have_slashes() {
+    let world = World::new();
+    let child = world.sleeper("child", json!({}));
+    let network = json!({ "NetworkMode": "bridge", "Links": ["child:a/b", "child:/x"] });
+    let out =
+        world.run("grep child /etc/hosts | cut -f 2 | cut -d ' ' -f 1 | sort; env | grep _NAME= | sort", host(network));
+    let said = out.ok();
+    assert!(said.starts_with("b\nx\nB_NAME=/") && said.contains("/a/b\nX_NAME=/"), "{said}");
+    world
+        .root
+        .engine
+        .container_remove(&child, RemoveContainer { force: true, ..Default::default() }, None)
+        .expect("remove");
+}
+
+#[test]
+fn documents_and_lists_over_http_are_as_dockerd_answers_them() {
+    let served = Served::new();
+    let socket = &served.socket;
+    let create = json!({ "Image": IMAGE, "Cmd": ["a&b<c>"], "HostConfig": { "NetworkMode": "none" } });
+    assert_eq!(call(socket, "POST", "/containers/create?name=marked", Some(&create)).0, 201);
+    let (_, text) = call_bytes(socket, "GET", "/containers/marked/json", b"");
+    assert!(String::from_utf8_lossy(&text).contains("[\"a&b<c>\"]"));
+    // dockerd has the id of a network in a container only after its start.
+    assert_eq!(call(socket, "POST", "/volumes/create", Some(&json!({ "Name": "local-one" }))).0, 201);
+    let volumes = |driver: &str| {
+        let filters = format!("%7B%22driver%22%3A%5B%22{driver}%22%5D%7D");
+        let (_, text) = call_bytes(socket, "GET", &format!("/volumes?filters={filters}"), b"");
+        String::from_utf8_lossy(&text).contains("local-one")
+    };
+    assert_eq!((volumes("local"), volumes("loc")), (true, false));
+    // A configuration that comes with a start has lists where it names none.
+    let body = json!({ "Binds": ["/tmp:/q"] });
+    let started = {
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).expect("connect");
+        let text = body.to_string();
+        let head = format!(
+            "POST /v1.18/containers/marked/start HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{text}",
+            text.len()
+        );
+        std::io::Write::write_all(&mut stream, head.as_bytes()).expect("send");
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+        answer
+    };
+    // The command is none.
+    assert!(started.starts_with("HTTP/1.0 "), "{started}");
+    let host = crate::oracle::document(&call(socket, "GET", "/containers/marked/json", None).1)["HostConfig"].clone();
+    assert_eq!((&host["Dns"], &host["DnsSearch"], &host["Binds"]), (&json!([]), &json!([]), &json!(["/tmp:/q"])));
+}
+
+#[test]
+fn steps_of_a_build_that_dockerd_refuses_or_takes() {
+    let served = Served::new();
+    let build = |text: &str| {
+        let dir = served.root.dir.join("context");
+        std::fs::create_dir_all(&dir).expect("a directory");
+        std::fs::write(dir.join("Dockerfile"), text).expect("a file");
+        let tar = std::process::Command::new("tar").arg("-cC").arg(&dir).arg(".").output().expect("tar");
+        let (status, answer) = call_bytes(&served.socket, "POST", "/build", &tar.stdout);
+        assert_eq!(status, 200);
+        String::from_utf8(answer).expect("text")
+    };
+    // The image's own command runs.
+    assert!(build("FROM busybox\nCMD [\"true\"]\nRUN []\n").contains("Successfully built"));
+    let said = build("FROM busybox\nRUN echo a > /f\nVOLUME /f\nRUN echo b\n");
+    assert!(said.contains("cannot mount volume over existing file, file exists /f"), "{said}");
+    assert!(!said.contains("Step 4/4"), "{said}");
+}
