@@ -135,8 +135,9 @@ typedef struct {
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
    * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
    * "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
-   * coracle-default-1, "unconfined": none), "ip" (the host's address for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are
-   * passed on by monitors, as where the kernel has no filter for bridges), "plugin-dirs" (strings), "labels"
+   * coracle-default-1, "unconfined": none), "ip" (the host's address for published ports that name none),
+   * "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
+   * "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" (strings), "labels"
    * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
    * "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
    * and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),

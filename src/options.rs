@@ -36,6 +36,10 @@ pub struct Options {
     /// filter for bridges; the kernel leads nothing from containers to 127/8 then, and such connections cost more. Default
     /// false.
     pub relay_loopback: bool,
+    /// dockerd's chain for the rules of others (`DOCKER-USER`) gets no rules for our bridges: beside a dockerd whose policy
+    /// drops what is forwarded, networks reach and are reached by nobody until a person lets them pass (`info` says by
+    /// which command). Default false.
+    pub leave_docker_user: bool,
     /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
     /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
     pub userns_remap: Option<UsernsRemap>,
@@ -70,6 +74,7 @@ impl Options {
             registry: RegistryOptions::default(),
             publish_ip: None,
             relay_loopback: false,
+            leave_docker_user: false,
             userns_remap: None,
             apparmor: None,
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]

@@ -164,6 +164,11 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         Ok(started) => started,
         Err(error) => return Err(start_failed(&engine, &id, removal, error)),
     };
+    if !body.config.network_disabled && is_on_networks(&body.host_config.network_mode) {
+        for warning in engine.network_warnings().unwrap_or_default() {
+            complain!("WARNING: {warning}");
+        }
+    }
     let Some((session, signals)) = started.session.zip(signals) else {
         emit(&format!("{id}\n"))?;
         return Ok(0);
@@ -185,6 +190,11 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         removed(removal);
     }
     ended.map(Ended::code)
+}
+
+/// Whether a container of this mode is on networks that a firewall may close.
+fn is_on_networks(mode: &str) -> bool {
+    !matches!(mode, "none" | "host") && !mode.starts_with("container:")
 }
 
 fn make(engine: &Engine, parsed: &Parsed, body: &CreateBody) -> Result<String, Failure> {

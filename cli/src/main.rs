@@ -117,6 +117,8 @@ pub struct Globals {
     pub publish_ip: Option<std::net::IpAddr>,
     /// `--relay-loopback`.
     pub relay_loopback: bool,
+    /// `--leave-docker-user`.
+    pub leave_docker_user: bool,
     /// `--insecure-registry`.
     pub insecure_registries: Vec<String>,
     /// `--registry-mirror`.
@@ -146,6 +148,7 @@ impl Globals {
         options.run_dir = self.run_dir.clone();
         options.publish_ip = self.publish_ip;
         options.relay_loopback = self.relay_loopback;
+        options.leave_docker_user = self.leave_docker_user;
         options.registry.insecure = self.insecure_registries.clone();
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
@@ -176,6 +179,7 @@ const GLOBAL: Command = Command {
         Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
         Flag::value(&["publish-ip"], "IP", "address that ports are published at where none is named (default all)"),
         Flag::switch(&["relay-loopback"], "have monitors pass on what comes to ports at 127.0.0.1"),
+        Flag::switch(&["leave-docker-user"], "put no rules for bridges into dockerd's chain DOCKER-USER"),
         Flag::value(&["plugin-dir"], "DIR", "where plugins are looked for, in place of the usual directories"),
         Flag::value(
             &["insecure-registry"],
@@ -263,6 +267,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
         },
         relay_loopback: global.has("relay-loopback"),
+        leave_docker_user: global.has("leave-docker-user"),
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
         apparmor: global.last("apparmor").map(str::to_owned),

@@ -110,6 +110,7 @@ fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
         labels: pairs(parsed, "label"),
         ..CreateNetwork::default()
     })?;
+    created.warning.lines().for_each(|line| complain!("WARNING: {line}"));
     emit(&format!("{}\n", created.id))?;
     Ok(0)
 }

@@ -215,6 +215,7 @@ struct Config {
     no_proxy: Option<String>,
     ip: Option<String>,
     relay_loopback: Option<bool>,
+    leave_docker_user: Option<bool>,
     plugin_dirs: Option<Vec<String>>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
@@ -267,6 +268,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
     };
     options.relay_loopback = config.relay_loopback.unwrap_or(false);
+    options.leave_docker_user = config.leave_docker_user.unwrap_or(false);
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
     options.apparmor = config.apparmor;
     if let Some(dirs) = config.plugin_dirs {
@@ -306,6 +308,7 @@ mod tests {
         assert!(read(c"{\"ip\":\"127.0.0.1\"}").unwrap().publish_ip.unwrap().is_loopback());
         assert!(read(c"{\"relay-loopback\":true}").unwrap().relay_loopback);
         assert_eq!(read(c"{\"apparmor\":\"unconfined\"}").unwrap().apparmor.as_deref(), Some("unconfined"));
+        assert!(read(c"{\"leave-docker-user\":true}").unwrap().leave_docker_user);
         let proxies = read(c"{\"https-proxy\":\"http://p\",\"no-proxy\":\"\"}").unwrap().registry.proxies;
         assert_eq!(
             (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),

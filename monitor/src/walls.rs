@@ -70,6 +70,7 @@ walls! {
     NoIpv6 "no-ipv6" "The bridge of a network without IPv6 has none.";
     InternalResolver "internal-resolver" "Nobody is asked for the names of internal networks.";
     PeerAddresses "peer-addresses" "A published port's server sees the address of its client.";
+    ForeignBridges "foreign-bridges" "Nothing unpublished is forwarded to bridges of others beside dockerd.";
     NeighbourLoopback "neighbour-loopback" "What comes from the wire for 127/8 is led nowhere.";
     ForwardDrop "forward-drop" "What nobody published is not forwarded to containers.";
     NetlinkLengths "netlink-lengths" "What is longer than one attribute of netlink can be goes in several messages.";

@@ -35,6 +35,11 @@ impl Engine {
     pub fn network_repair(&self) -> Result<()> {
         self.0.containers.networks.repair()
     }
+    /// Why containers on this root's networks may not reach others, nor be reached: firewalls of other programs that drop what
+    /// is forwarded, each with the command by which a person lets these networks pass. Empty: nothing is known.
+    pub fn network_warnings(&self) -> Result<Vec<String>> {
+        self.0.containers.networks.warnings()
+    }
     /// Puts a container on a network.
     ///
     /// Errors: it is on it already (`Forbidden`); its mode shares no network of its own; an address is taken.

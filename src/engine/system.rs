@@ -88,11 +88,8 @@ impl Engine {
         if options.log_driver == "json-file" && !options.log_options.contains_key("max-size") {
             warnings.push("WARNING: Container logs grow without a limit unless a container sets max-size".into());
         }
-        for table in crate::network::foreign_drops().unwrap_or_default() {
-            warnings.push(format!(
-                "WARNING: The firewall table {table} of another program drops forwarded packets: containers on networks may not be reached, nor reach others"
-            ));
-        }
+        let blocked = self.network_warnings().unwrap_or_default();
+        warnings.extend(blocked.into_iter().map(|text| format!("WARNING: {text}")));
         if self.0.containers.networks.lacks_filter().unwrap_or(false) {
             warnings.push("WARNING: The kernel has no filter for bridges (sch_ingress and cls_bpf): what comes to ports at 127.0.0.1 is passed on by the containers' monitors".into());
         }

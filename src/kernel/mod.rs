@@ -28,3 +28,5 @@ pub(crate) mod thread;
 pub(crate) mod tree;
 pub(crate) mod walk;
 pub(crate) mod watch;
+#[allow(unsafe_code)]
+pub(crate) mod xtables;

@@ -24,7 +24,9 @@ impl Networks {
     /// bridge's index.
     pub(super) fn up(&self, network: &Network) -> Result<(Network, u32)> {
         if let Some(link) = self.own_bridge(network)?
-            && self.firewall.is_there()?
+            && let standing = self.standing()?
+            && standing.table
+            && self.is_settled_beside(&standing, &link.name)?
         {
             if super::loopback::is_open(network) {
                 self.check_loopback(network)?;
@@ -43,6 +45,8 @@ impl Networks {
         } else {
             self.make_firewall()?;
         }
+        // Another program's chain that takes no rule is no reason not to start: `info` says what keeps packets.
+        let _ = self.settle_beside();
         self.settle_loopback(&network)?;
         Ok((network, index))
     }
@@ -67,11 +71,11 @@ impl Networks {
         if !network.spec.bridge.is_empty() && self.firewall.is_there()? {
             self.firewall.remove_zone(&zone(network)?)?;
         }
-        Ok(())
+        if network.spec.driver == "bridge" { self.settle_beside() } else { Ok(()) }
     }
 
     /// Makes the firewall of what is there now. Under [`Networks::lock`].
-    fn make_firewall(&self) -> Result<()> {
+    pub(super) fn make_firewall(&self) -> Result<()> {
         let mut zones = Vec::new();
         for network in self.all()? {
             if self.own_bridge(&network)?.is_some() {
@@ -79,7 +83,8 @@ impl Networks {
             }
         }
         let before = self.live_ports()?;
-        self.firewall.make(&zones, &before)?;
+        let apart = self.apart(zones.iter().map(|zone| zone.bridge.clone()).collect())?;
+        self.firewall.make(&zones, &apart, &before)?;
         // A monitor that ended meanwhile found no table to take its ports out of.
         let now = self.live_ports()?;
         let gone: Vec<_> = before.into_iter().filter(|port| !now.contains(port)).collect();
@@ -130,6 +135,7 @@ impl Networks {
                 self.check_loopback(&network)?;
             }
         }
+        self.check_beside()?;
         self.sweep_ports()?;
         // Last: a plugin may be slow.
         self.settle_all()
@@ -140,7 +146,10 @@ impl Networks {
         self.heal()?;
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
-        if self.firewall.is_there()? { self.make_firewall() } else { Ok(()) }
+        if self.firewall.is_there()? {
+            self.make_firewall()?;
+        }
+        self.settle_beside()
     }
 
     /// A bridge that somebody removed left the ends of running containers behind: they are its ports again.
@@ -168,8 +177,12 @@ impl Networks {
         if network.spec.bridge.is_empty() {
             return Ok(None);
         }
-        let is_own = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| id == network.id) && self.is_ours(link);
-        Ok(find_link(&network.spec.bridge)?.filter(is_own))
+        Ok(find_link(&network.spec.bridge)?.filter(|link| self.is_bridge_of(link, network)))
+    }
+
+    pub(super) fn is_bridge_of(&self, link: &Link, network: &Network) -> bool {
+        let is_own = owner(&link.alias).is_some_and(|(id, ..)| id == network.id);
+        is_own && link.name == network.spec.bridge && self.is_ours(link)
     }
 
     /// Made by this root, for whichever of its networks.
@@ -200,6 +213,7 @@ impl Networks {
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
         self.sweep_own()?;
+        self.settle_beside()?;
         if left {
             return Ok(());
         }
@@ -296,21 +310,8 @@ impl Networks {
 
     /// The bridge's name, and the default network's subnet: as long as nobody is on it, another may take its place.
     fn decide_bridge(&self, network: &mut Network) -> Result<()> {
-        let links = links()?;
-        let taken = |name: &str| links.iter().any(|link| link.name == name);
-        let wanted = options::bridge_name(&network.spec)?.map(str::to_owned);
-        let name = match (wanted, network.is_default()) {
-            (Some(name), _) => name,
-            (None, false) => format!("br-{}", &network.id[..12]),
-            (None, true) => {
-                let names = (0..100).map(|number| format!("coracle{number}"));
-                names
-                    .into_iter()
-                    .find(|name| !taken(name))
-                    .ok_or_else(|| as_500("no name is left for the default bridge"))?
-            }
-        };
-        if taken(&name) {
+        let name = self.next_bridge(network)?;
+        if links()?.iter().any(|link| link.name == name) {
             return Err(as_500(format!(
                 "an interface with the name {name} is there already, and is not of network {}",
                 network.name
@@ -324,6 +325,20 @@ impl Networks {
             network.spec.ipam.config = address::decide(&Default::default(), false, &others, &host)?.0;
         }
         Ok(())
+    }
+
+    /// The name that a bridge of the network gets.
+    pub(super) fn next_bridge(&self, network: &Network) -> Result<String> {
+        match (options::bridge_name(&network.spec)?, network.is_default()) {
+            (Some(name), _) => Ok(name.to_owned()),
+            (None, false) => Ok(format!("br-{}", &network.id[..12])),
+            (None, true) => {
+                let links = links()?;
+                let taken = |name: &String| links.iter().any(|link| link.name == *name);
+                let mut names = (0..100).map(|number| format!("coracle{number}"));
+                names.find(|name| !taken(name)).ok_or_else(|| as_500("no name is left for the default bridge"))
+            }
+        }
     }
 
     /// The subnets of all networks but one.
@@ -368,7 +383,9 @@ fn sweep() -> Result<()> {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
             request(m, "remove the bridge of a root that is gone")?;
-            Firewall::new(key).remove()?;
+            let firewall = Firewall::new(key);
+            firewall.remove()?;
+            super::beside::withdraw(firewall.name())?;
         }
     }
     Ok(())
@@ -399,7 +416,7 @@ pub(super) fn find_link(name: &str) -> Result<Option<Link>> {
     }
 }
 
-fn links() -> Result<Vec<Link>> {
+pub(super) fn links() -> Result<Vec<Link>> {
     let mut all = Vec::new();
     Socket::open(ROUTE)?.dump(&link::get_links(), |kind, body| all.extend(link::read_link(kind, body)))?;
     Ok(all)

@@ -56,7 +56,13 @@ impl Networks {
             return Err(error);
         }
         self.event(&network, "create", None)?;
-        Ok(NetworkCreated { id: network.id, warning })
+        // The network is there, whatever cannot be read of others.
+        let blocked = match network.spec.driver.as_str() {
+            "bridge" => self.warnings_for(&self.find(&network.id)?).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let texts = Some(warning).filter(|text| !text.is_empty()).into_iter().chain(blocked);
+        Ok(NetworkCreated { id: network.id, warning: texts.collect::<Vec<_>>().join("\n") })
     }
 
     fn decide(&self, asked: &CreateNetwork, name: &str, loan: &mut Loan) -> Result<Network> {

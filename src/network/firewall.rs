@@ -4,10 +4,11 @@
 //! A container's ports are elements that its monitor takes out again when it ends. Whatever another program does to the
 //! table, it can be made again from the database at any time.
 
+use super::netlink::compat::Chain;
 use super::netlink::filter::ANSWER;
+use super::netlink::message::Messages;
 use super::netlink::nft::{
-    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, get_chains, get_elements, get_rules, get_table, read_elements,
-    read_forward, read_refusal,
+    Batch, Element, Hook, Meta, R0, Rule, SetKind, Type, ask_table, get_elements, read_elements,
 };
 use super::ports::Published;
 use super::subnet::Subnet;
@@ -32,6 +33,14 @@ pub(crate) struct Zone {
     pub masqueraded: Vec<Subnet>,
     /// All its subnets.
     pub subnets: Vec<Subnet>,
+}
+
+/// Bridges that are kept apart from bridges of other programs, but for published ports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Apart {
+    pub bridges: Vec<String>,
+    /// Bridges of others that lead outside: packets go there as over any other interface.
+    pub uplinks: Vec<String>,
 }
 
 const PREROUTING: u32 = 0;
@@ -63,6 +72,9 @@ const SETS: &[(&str, SetKind)] = &[
         "ports6at",
         SetKind { key: &[Type::Ipv6, Type::Protocol, Type::Port], value: &[Type::Ipv6, Type::Port], interval: false },
     ),
+    // Bridges that are kept apart from those of others, and bridges of others that lead outside.
+    ("apart", SetKind { key: &[Type::Interface], value: &[], interval: false }),
+    ("uplinks", SetKind { key: &[Type::Interface], value: &[], interval: false }),
 ];
 
 /// The maps of published ports: of IPv6, at one address of the host.
@@ -93,6 +105,11 @@ impl Firewall {
         Firewall { table: format!("coracle-{key}") }
     }
 
+    /// The table's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.table
+    }
+
     /// What tells the root's table from others.
     pub(crate) fn key(&self) -> &str {
         self.table.trim_start_matches("coracle-")
@@ -108,16 +125,28 @@ impl Firewall {
 
     /// Whether the table is there.
     pub(crate) fn is_there(&self) -> Result<bool> {
-        let refused = Socket::open(NETFILTER)?.request(&get_table(&self.table), 1)?;
-        match refused.first() {
-            None => Ok(true),
-            Some(refused) if refused.errno == libc::ENOENT => Ok(false),
+        self.look(&[]).map(|(there, _)| there)
+    }
+
+    /// Whether the table is there, and which of some chains.
+    pub(crate) fn look(&self, chains: &[Chain]) -> Result<(bool, Vec<bool>)> {
+        let mut m = Messages::new();
+        ask_table(&mut m, &self.table);
+        chains.iter().for_each(|chain| chain.ask(&mut m));
+        let acks = m.acks() as usize;
+        let refused = Socket::open(NETFILTER)?.request(&m.finish(), acks)?;
+        let missing = |place: usize| refused.iter().find(|refused| refused.sequence as usize == place);
+        // A kernel without one of the families refuses in other words.
+        let chains = (0..chains.len()).map(|number| missing(number + 2).is_none()).collect();
+        match missing(1) {
+            None => Ok((true, chains)),
+            Some(refused) if refused.errno == libc::ENOENT => Ok((false, chains)),
             Some(refused) => Err(refused.error("look for the firewall table")),
         }
     }
 
     /// Makes the table, in place of one that is there: rules, and the elements of these networks and ports.
-    pub(crate) fn make(&self, zones: &[Zone], ports: &[Published]) -> Result<()> {
+    pub(crate) fn make(&self, zones: &[Zone], apart: &Apart, ports: &[Published]) -> Result<()> {
         let mut batch = Batch::new(&self.table);
         batch.add_table();
         batch.delete_table();
@@ -129,8 +158,35 @@ impl Firewall {
         for zone in zones {
             write_zone(&mut batch, zone, Batch::add_elements);
         }
+        write_apart(&mut batch, apart);
         write_ports(&mut batch, ports, Batch::add_elements);
         send("make the firewall table", &batch.finish())
+    }
+
+    /// Says what is kept apart, in place of what was said before.
+    pub(crate) fn keep_apart(&self, apart: &Apart) -> Result<()> {
+        let mut batch = Batch::new(&self.table);
+        batch.empty("apart");
+        batch.empty("uplinks");
+        write_apart(&mut batch, apart);
+        send("keep networks apart in the firewall", &batch.finish())
+    }
+
+    /// What is kept apart now, in the order of names; none: the table is of a version that knew of no such thing.
+    pub(crate) fn apart(&self) -> Result<Option<Apart>> {
+        let mut lists = [Vec::new(), Vec::new()];
+        for (list, set) in lists.iter_mut().zip(["apart", "uplinks"]) {
+            let asked = Socket::open(NETFILTER)?.dump(&get_elements(&self.table, set), |_, body| {
+                list.extend(read_elements(body).iter().map(|element| name_of(&element.key)));
+            });
+            match asked {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+                asked => asked?,
+            }
+            list.sort();
+        }
+        let [bridges, uplinks] = lists;
+        Ok(Some(Apart { bridges, uplinks }))
     }
 
     /// Adds a network.
@@ -203,28 +259,6 @@ impl Firewall {
         }
         send("end the publishing of ports", &batch.finish())
     }
-}
-
-/// Firewall tables of other programs that drop what is forwarded unless a rule of theirs accepts it, by the policy of a
-/// chain or by its last rule: they drop what our containers send and get, too.
-pub(crate) fn foreign_drops() -> Result<Vec<String>> {
-    let mut chains = Vec::new();
-    Socket::open(NETFILTER)?.dump(&get_chains(), |_, body| {
-        chains.extend(read_forward(body).filter(|chain| !chain.table.starts_with("coracle-")));
-    })?;
-    let mut tables = Vec::new();
-    for chain in chains {
-        let mut drops = chain.drops;
-        if !drops {
-            Socket::open(NETFILTER)?.dump(&get_rules(&chain), |_, body| {
-                drops = read_refusal(&chain, body).unwrap_or(drops);
-            })?;
-        }
-        tables.extend(drops.then_some(chain.table));
-    }
-    tables.sort();
-    tables.dedup();
-    Ok(tables)
 }
 
 fn send(what: &str, batch: &[u8]) -> Result<()> {
@@ -362,13 +396,26 @@ fn forward() -> Vec<Rule> {
         Rule::new().load(Meta::InName, R0).load(Meta::OutName, R0 + 4).in_set(R0, "same", true).accept(),
         from("internal").drop(),
         to("internal").drop(),
-        goes_on(Rule::new()).accept(),
-        to("bridges").ct(2, R0).any_bit(R0, STATUS_DNAT).accept(),
     ];
+    if Wall::ForeignBridges.stands() {
+        // dockerd's isolation asks nobody whom its chain for others let pass.
+        let to_bridge = from("apart").load(Meta::OutKind, R0).compare(R0, true, &interface("bridge"));
+        let foreign = to_bridge.load(Meta::OutName, R0).in_set(R0, "bridges", false).in_set(R0, "uplinks", false);
+        rules.push(foreign.ct(2, R0).no_bit(R0, STATUS_DNAT).drop());
+    }
+    rules.extend([goes_on(Rule::new()).accept(), to("bridges").ct(2, R0).any_bit(R0, STATUS_DNAT).accept()]);
     if Wall::ForwardDrop.stands() {
         rules.push(to("bridges").drop());
     }
     rules
+}
+
+fn write_apart(batch: &mut Batch, apart: &Apart) {
+    for (set, names) in [("apart", &apart.bridges), ("uplinks", &apart.uplinks)] {
+        let key = |name: &String| Element { key: interface(name).to_vec(), value: Vec::new(), end: false };
+        let elements: Vec<Element> = names.iter().map(key).collect();
+        batch.add_elements(set, &elements);
+    }
 }
 
 type Write = fn(&mut Batch, &str, &[Element]);
@@ -395,6 +442,10 @@ fn interface(name: &str) -> [u8; 16] {
         *to = from;
     }
     bytes
+}
+
+fn name_of(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).trim_end_matches('\0').to_owned()
 }
 
 fn interval(subnet: &Subnet) -> Vec<Element> {

@@ -5,6 +5,7 @@
 //! as long as its monitor lives, which is a lock, so that nothing has to be given back when it ends.
 
 mod address;
+mod beside;
 mod bridge;
 mod create;
 mod endpoint;
@@ -21,7 +22,6 @@ mod settings;
 mod subnet;
 
 pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
-pub(crate) use firewall::foreign_drops;
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
 pub(crate) use ports::{Hold, Published, check as check_ports, parse as parse_port};
@@ -59,6 +59,8 @@ pub(crate) struct Networks {
     publish_ip: Option<IpAddr>,
     /// Monitors pass on ports at 127.0.0.1, also where the kernel could lead them.
     relay_loopback: bool,
+    /// dockerd's chain for the rules of others gets none.
+    leave_docker_user: bool,
     plugins: Plugins,
     /// The networks `host` and `none`, once they were asked for: nobody changes or removes them.
     fixed: [OnceLock<Network>; 2],
@@ -144,6 +146,7 @@ impl Networks {
             ports: Ports::default(),
             publish_ip: options.publish_ip,
             relay_loopback: options.relay_loopback,
+            leave_docker_user: options.leave_docker_user,
             plugins: Plugins::new(&options.plugin_dirs),
             fixed: Default::default(),
             kernel: Mutex::new(()),

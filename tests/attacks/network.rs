@@ -647,3 +647,23 @@ fn as_many_ports_as_no_message_holds_are_published() {
         assert!(!left.contains(&format!(" {} ", FIRST + at)), "port {at} is published still");
     }
 }
+
+/// A container whose bridge dockerd's chain for others lets pass: dockerd's isolation never sees its packets.
+// attack: 123 wall foreign-bridges
+#[test]
+fn a_container_of_dockerd_is_not_reached_beside_it() {
+    let world = World::new();
+    let end = format!("{}-other", world.outside);
+    sh(&format!(
+        "iptables -P FORWARD DROP; iptables -N DOCKER-USER; iptables -A DOCKER-USER -j RETURN; iptables -A FORWARD -j DOCKER-USER
+         ip link add docker0 type bridge; ip addr add 10.99.0.1/24 dev docker0; ip link set docker0 up; ip netns add {end}
+         ip link add port type veth peer name end netns {end}; ip link set port master docker0 up
+         ip -n {end} addr add 10.99.0.2/24 dev end; ip -n {end} link set end up; ip -n {end} route add default via 10.99.0.1"
+    ));
+    let id = world.sleeper("sleeper", json!({}));
+    let ping = |ip: &str| world.root.exec(&id, &["ping", "-c", "1", "-w", "2", ip]).code == 0;
+    let reached = (ping(OUTSIDE), ping("10.99.0.2"));
+    sh(&format!("ip netns del {end}"));
+    assert!(reached.0, "the neighbour is reached");
+    assert!(!reached.1, "a container of dockerd's was reached");
+}

@@ -49,6 +49,14 @@ class Engine:
         """Tries again to remove what removals left; what stays, as of leftovers()."""
         return call_json("sweep", self.pointer)  # type: ignore[no-any-return]
 
+    def network_repair(self) -> None:
+        """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""
+        call("network_repair", self.pointer)
+
+    def network_release(self) -> None:
+        """Takes away what the kernel has of networks that no running container is on; the next start makes it again."""
+        call("network_release", self.pointer)
+
     def version(self) -> dict[str, Any]:
         """The document of GET /version."""
         return call_json("engine_version", self.pointer)  # type: ignore[no-any-return]
@@ -128,7 +136,7 @@ def open(
     answers; without it they are Invalid.
     Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap,
     apparmor, ip, plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy, no_proxy,
-    small_memory, large_windows, relay_loopback, restart_containers.
+    small_memory, large_windows, relay_loopback, leave_docker_user, restart_containers.
     """
     if durability is not None:
         config["durability"] = durability

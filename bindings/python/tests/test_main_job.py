@@ -6,6 +6,7 @@ Environment: CORACLE_LIBRARY names the library, CORACLE_TEST_IMAGE an archive wi
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import select
@@ -350,6 +351,13 @@ class Files(Case):
         self.assertEqual(self.engine.volumes.inspect("kept")["Driver"], "local")
         self.engine.volumes.remove("kept")
         self.assertEqual(self.engine.volumes.list(), [])
+
+    def test_networks_are_repaired_and_released(self) -> None:
+        # Nothing runs on one: each call succeeds, and leaves no bridge.
+        self.engine.network_repair()
+        self.engine.network_release()
+        bridge = self.engine.request("GET", "/networks/bridge").body.read()
+        self.assertNotIn(json.loads(bridge)["Options"].get("com.docker.network.bridge.name"), os.listdir("/sys/class/net"))
 
 
 class Table(unittest.TestCase):

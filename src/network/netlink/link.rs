@@ -44,6 +44,7 @@ const IFA_F_NODAD: u8 = 2;
 const RTA_DESTINATION: u16 = 1;
 const RTA_OUT_INTERFACE: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_VIA: u16 = 18;
 const TABLE_MAIN: u8 = 254;
 const PROTOCOL_BOOT: u8 = 3;
 const SCOPE_LINK: u8 = 253;
@@ -438,6 +439,17 @@ pub(crate) fn read_route(kind: u16, body: &[u8]) -> Option<Address> {
     let prefix = *body.get(1)?;
     let (_, to) = attributes(body.get(12..)?).find(|(kind, _)| *kind == RTA_DESTINATION)?;
     Some(Address { ip: ip(to)?, prefix }).filter(|to| to.prefix > 0)
+}
+
+/// Reads an answer to [`get_routes`]: the index of the link by which a route leads to a gateway.
+pub(crate) fn read_gateway(kind: u16, body: &[u8]) -> Option<u32> {
+    if kind != NEW_ROUTE || *body.get(7)? != TYPE_UNICAST {
+        return None;
+    }
+    let attributes: Vec<_> = attributes(body.get(12..)?).collect();
+    let of = |wanted: u16| attributes.iter().find(|(kind, _)| *kind == wanted).map(|(_, payload)| *payload);
+    of(RTA_GATEWAY).or_else(|| of(RTA_VIA))?;
+    of(RTA_OUT_INTERFACE)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {

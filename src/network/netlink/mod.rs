@@ -1,5 +1,6 @@
-//! The encoders: rtnetlink ([`link`], [`filter`]) and nf_tables ([`nft`]) messages as bytes, on [`message`].
+//! The encoders: rtnetlink ([`link`], [`filter`]) and nf_tables ([`nft`], [`compat`]) messages as bytes, on [`message`].
 
+pub(crate) mod compat;
 pub(crate) mod filter;
 pub(crate) mod link;
 pub(crate) mod message;

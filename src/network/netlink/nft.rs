@@ -1,26 +1,28 @@
 //! nf_tables: tables, chains, sets, elements and rules of the `inet` family, in batches that happen as a whole or not.
 
+use super::compat::Chain;
 use super::message::{ACK, APPEND, CREATE, DUMP, Messages};
 use crate::kernel::netlink::attributes;
 use crate::walls::Wall;
 
-const SUBSYSTEM: u16 = 10;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
+pub(super) const SUBSYSTEM: u16 = 10;
+pub(super) const BATCH_BEGIN: u16 = 0x10;
+pub(super) const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = 0;
 const GET_TABLE: u16 = 1;
 const DEL_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
-const GET_CHAIN: u16 = 4;
-const NEW_RULE: u16 = 6;
-const GET_RULE: u16 = 7;
+pub(super) const GET_CHAIN: u16 = 4;
+pub(super) const NEW_RULE: u16 = 6;
+pub(super) const GET_RULE: u16 = 7;
+pub(super) const DEL_RULE: u16 = 8;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENT: u16 = 12;
 const GET_ELEMENT: u16 = 13;
 const DEL_ELEMENT: u16 = 14;
 
 const INET: u8 = 1;
-const LIST_ELEMENT: u16 = 1;
+pub(super) const LIST_ELEMENT: u16 = 1;
 
 /// First of the 32-bit registers; a concatenation lies in those that follow each other.
 pub(crate) const R0: u32 = 8;
@@ -79,20 +81,18 @@ pub(crate) struct Element {
     pub end: bool,
 }
 
-fn head(family: u8, resource: u16) -> [u8; 4] {
+pub(super) fn head(family: u8, resource: u16) -> [u8; 4] {
     let [high, low] = resource.to_be_bytes();
     [family, 0, high, low]
 }
 
-fn kind(message: u16) -> u16 {
+pub(super) fn kind(message: u16) -> u16 {
     SUBSYSTEM << 8 | message
 }
 
-/// Asks whether a table is there.
-pub(crate) fn get_table(name: &str) -> Vec<u8> {
-    let mut m = Messages::new();
+/// Asks, in a message that is acknowledged, whether a table is there.
+pub(crate) fn ask_table(m: &mut Messages, name: &str) {
     m.begin(kind(GET_TABLE), ACK, &head(INET, 0)).text(1, name);
-    m.finish()
 }
 
 /// Asks for all chains.
@@ -119,9 +119,7 @@ pub(crate) fn read_elements(body: &[u8]) -> Vec<Element> {
 /// A chain that sees what is forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Forward {
-    family: u8,
-    pub table: String,
-    chain: String,
+    pub chain: Chain,
     /// Its policy: what none of its rules accepts is dropped.
     pub drops: bool,
 }
@@ -132,27 +130,15 @@ pub(crate) fn read_forward(body: &[u8]) -> Option<Forward> {
     const DROP: u32 = 0;
     let all = body.get(4..)?;
     let hooked = number(&of(&of(all, 4), 1))? == FORWARD;
-    let chain = Forward {
-        family: body[0],
-        table: name(&of(all, 1)),
-        chain: name(&of(all, 3)),
-        drops: number(&of(all, 5))? == DROP,
-    };
-    hooked.then_some(chain)
+    let chain = Chain { family: body[0], table: name(&of(all, 1)), name: name(&of(all, 3)) };
+    hooked.then_some(Forward { chain, drops: number(&of(all, 5))? == DROP })
 }
 
-/// Asks for the rules of a chain.
-pub(crate) fn get_rules(chain: &Forward) -> Vec<u8> {
-    let mut m = Messages::new();
-    m.begin(kind(GET_RULE), DUMP, &head(chain.family, 0)).text(1, &chain.table).text(2, &chain.chain);
-    m.finish()
-}
-
-/// Reads an answer to [`get_rules`]: whether nothing passes this rule. None: it is of another chain.
-pub(crate) fn read_refusal(chain: &Forward, body: &[u8]) -> Option<bool> {
+/// Reads an answer to [`Chain::get_rules`]: whether nothing passes this rule. None: it is of another chain.
+pub(crate) fn read_refusal(chain: &Chain, body: &[u8]) -> Option<bool> {
     const DROP: u32 = 0;
     let all = body.get(4..)?;
-    if name(&of(all, 1)) != chain.table || name(&of(all, 2)) != chain.chain {
+    if name(&of(all, 1)) != chain.table || name(&of(all, 2)) != chain.name {
         return None;
     }
     let list = of(all, 4);
@@ -172,15 +158,15 @@ pub(crate) fn read_refusal(chain: &Forward, body: &[u8]) -> Option<bool> {
 }
 
 /// The payload of one attribute; empty where it is not there.
-fn of(list: &[u8], wanted: u16) -> Vec<u8> {
+pub(super) fn of(list: &[u8], wanted: u16) -> Vec<u8> {
     attributes(list).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec()).unwrap_or_default()
 }
 
-fn number(payload: &[u8]) -> Option<u32> {
+pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload.try_into().map(u32::from_be_bytes).ok()
 }
 
-fn name(payload: &[u8]) -> String {
+pub(super) fn name(payload: &[u8]) -> String {
     String::from_utf8_lossy(payload).trim_end_matches('\0').to_owned()
 }
 
@@ -263,6 +249,12 @@ impl Batch {
         self.elements(DEL_ELEMENT, 0, set, elements);
     }
 
+    /// Removes all elements of a set.
+    pub(crate) fn empty(&mut self, set: &str) {
+        let table = self.table.clone();
+        self.begin(DEL_ELEMENT, 0).text(1, &table).text(2, set);
+    }
+
     fn elements(&mut self, message: u16, flags: u16, set: &str, elements: &[Element]) {
         let table = self.table.clone();
         // Attributes have 16 bits for their length: a long list is several messages.
@@ -318,6 +310,8 @@ pub(crate) enum Meta {
     OutName = 7,
     Family = 15,
     Protocol = 16,
+    /// The kind of the interface that the packet leaves by, such as `bridge`.
+    OutKind = 27,
 }
 
 /// One rule: matches, then what happens to a packet that all of them fit.

@@ -1,0 +1,352 @@
+//! Beside the firewalls of other programs: what one of them drops of what is forwarded, it drops of our containers, too.
+//!
+//! dockerd does so, and has a chain for others, `DOCKER-USER`, whose rules it leaves alone: there each bridge of ours has two
+//! rules that let its packets pass, for what our own table thinks of. They bear the table's name as their comment. What they
+//! let pass dockerd's isolation does not see, so our table, before they stand, keeps our bridges apart from those of others.
+//! Nothing of any other program is ever changed: there it is said which command lets our packets pass.
+
+use super::bridge::links;
+use super::firewall::Apart;
+use super::netlink::compat::{Chain, Pass, V4, V6};
+use super::netlink::link::{self, Link};
+use super::netlink::nft::{Forward, get_chains, read_forward, read_refusal};
+use super::{Network, Networks, address::Pool};
+use crate::error::Result;
+use crate::kernel::netlink::{NETFILTER, ROUTE, Socket};
+use crate::kernel::xtables;
+
+/// dockerd's chain for the rules of others.
+const DOCKER: &str = "DOCKER-USER";
+
+/// What stands in nf_tables.
+pub(super) struct Standing {
+    /// The root's own table.
+    pub table: bool,
+    /// dockerd's chains for others.
+    docker: Vec<Chain>,
+}
+
+/// A bridge of ours, and whether it has IPv6.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bridge {
+    name: String,
+    v6: bool,
+}
+
+impl Bridge {
+    fn of(network: &Network, name: &str) -> Result<Bridge> {
+        Ok(Bridge { name: name.to_owned(), v6: Pool::of(network)?.iter().any(|pool| pool.subnet.is_v6()) })
+    }
+}
+
+impl Networks {
+    pub(super) fn standing(&self) -> Result<Standing> {
+        let chains = docker_chains();
+        let (table, there) = self.firewall.look(&chains)?;
+        let docker = chains.into_iter().zip(there).filter(|(_, there)| *there).map(|(chain, _)| chain).collect();
+        Ok(Standing { table, docker })
+    }
+
+    /// Whether the bridge has what it needs beside dockerd, if that is there.
+    pub(super) fn is_settled_beside(&self, standing: &Standing, bridge: &str) -> Result<bool> {
+        if standing.docker.is_empty() {
+            return Ok(true);
+        }
+        // A table that an older version made keeps nothing apart.
+        if !self.firewall.apart()?.is_some_and(|apart| apart.bridges.iter().any(|name| name == bridge)) {
+            return Ok(false);
+        }
+        for chain in standing.docker.iter().filter(|_| !self.leave_docker_user) {
+            let own = self.own_rules(chain)?;
+            if !has_both(&own, bridge) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings what stands beside dockerd to what the bridges of now need. Under [`Networks::lock`].
+    pub(super) fn settle_beside(&self) -> Result<()> {
+        let standing = self.standing()?;
+        let bridges = self.bridges()?;
+        let names: Vec<String> = bridges.into_iter().map(|bridge| bridge.name).collect();
+        if standing.table && is_dockers(&standing) {
+            let apart = apart_from_others(names.clone())?;
+            match self.firewall.apart()? {
+                None => self.make_firewall()?,
+                Some(now) if now != apart => self.firewall.keep_apart(&apart)?,
+                Some(_) => {}
+            }
+        }
+        // Without the table nothing would be kept apart.
+        let wanted = if self.leave_docker_user || !standing.table { &[][..] } else { &names };
+        for chain in &standing.docker {
+            self.settle_chain(chain, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// The same for whoever opens or repairs; where there is no dockerd it costs one question.
+    pub(super) fn check_beside(&self) -> Result<()> {
+        if self.standing()?.docker.is_empty() {
+            return Ok(());
+        }
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        self.settle_beside()
+    }
+
+    /// What a table that is made now keeps apart.
+    pub(super) fn apart(&self, bridges: Vec<String>) -> Result<Apart> {
+        if is_dockers(&self.standing()?) { apart_from_others(bridges) } else { Ok(Apart::default()) }
+    }
+
+    /// Takes out of a chain what no bridge needs, and puts in what one lacks.
+    fn settle_chain(&self, chain: &Chain, bridges: &[String]) -> Result<()> {
+        let mut stays: Vec<Pass> = Vec::new();
+        for rule in self.own_rules(chain)? {
+            let again =
+                stays.iter().any(|other| (&other.interface, other.incoming) == (&rule.interface, rule.incoming));
+            if again || !bridges.contains(&rule.interface) {
+                delete(chain, rule.handle)?;
+            } else {
+                stays.push(rule);
+            }
+        }
+        let lacks = |bridge: &str, incoming: bool| {
+            !stays.iter().any(|rule| rule.interface == bridge && rule.incoming == incoming)
+        };
+        let both = bridges.iter().flat_map(|bridge| [(bridge.as_str(), true), (bridge.as_str(), false)]);
+        let lacking: Vec<_> = both.filter(|(bridge, incoming)| lacks(bridge, *incoming)).collect();
+        // A message has an end.
+        for some in lacking.chunks(100) {
+            let refused = Socket::open(NETFILTER)?.request(&chain.insert(some, self.firewall.name()), 1)?;
+            if let Some(refused) = refused.first() {
+                return Err(refused.error(format_args!("let networks pass in {DOCKER}")).in_area("network"));
+            }
+        }
+        Ok(())
+    }
+
+    fn own_rules(&self, chain: &Chain) -> Result<Vec<Pass>> {
+        let rules = passes(chain)?;
+        Ok(rules.into_iter().filter(|rule| rule.comment == self.firewall.name()).collect())
+    }
+
+    /// The bridges of this root's networks that are there.
+    fn bridges(&self) -> Result<Vec<Bridge>> {
+        let links = links()?;
+        let mut bridges = Vec::new();
+        for network in self.all()? {
+            if links.iter().any(|link| self.is_bridge_of(link, &network)) {
+                bridges.push(Bridge::of(&network, &network.spec.bridge)?);
+            }
+        }
+        Ok(bridges)
+    }
+
+    /// Why packets of this root's networks may not pass, with the command of each that lets them.
+    pub(crate) fn warnings(&self) -> Result<Vec<String>> {
+        let mut bridges = self.bridges()?;
+        if bridges.is_empty() {
+            let default = self.find("bridge")?;
+            bridges.push(Bridge::of(&default, &self.next_bridge(&default)?)?);
+        }
+        self.warnings_of(&bridges)
+    }
+
+    /// The same of one network.
+    pub(super) fn warnings_for(&self, network: &Network) -> Result<Vec<String>> {
+        self.warnings_of(&[Bridge::of(network, &network.spec.bridge)?])
+    }
+
+    fn warnings_of(&self, bridges: &[Bridge]) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for forward in forwards()? {
+            let commands = self.commands(&forward.chain, bridges)?;
+            warnings.extend(warning(&forward.chain.table, &commands));
+        }
+        for v6 in [false, true] {
+            if let Some(filter) = xtables::filter(v6)?.filter(|filter| filter.drops) {
+                let commands = legacy_commands(&filter, v6, bridges);
+                warnings.extend(warning("filter (iptables-legacy)", &commands));
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// The commands that let these bridges pass where a chain drops; none: they pass, or will with their next start.
+    fn commands(&self, chain: &Chain, bridges: &[Bridge]) -> Result<Vec<String>> {
+        let concerned = bridges.iter().filter(|bridge| chain.family != V6 || bridge.v6);
+        let mut rules = passes(chain)?;
+        if chain.table == "firewalld" {
+            let zone =
+                |bridge: &Bridge| format!("firewall-cmd --permanent --zone=trusted --add-interface={}", bridge.name);
+            let mut commands: Vec<String> = concerned.map(zone).collect();
+            commands.push("firewall-cmd --reload".into());
+            return Ok(commands);
+        }
+        let how = if is_of_iptables(chain) {
+            let ufw = if chain.family == V6 { "ufw6-user-forward" } else { "ufw-user-forward" };
+            let chains = [Chain::of_filter(chain.family, DOCKER), Chain::of_filter(chain.family, ufw)];
+            let (_, there) = self.firewall.look(&chains)?;
+            for (chain, _) in chains.iter().zip(&there).filter(|(_, there)| **there) {
+                rules.extend(passes(chain)?);
+            }
+            if there[0] && !self.leave_docker_user {
+                // Before there is a bridge there is no rule.
+                let existing = links()?;
+                let made = |bridge: &&Bridge| existing.iter().any(|link| link.name == bridge.name);
+                let lacking = concerned.filter(made).filter(|bridge| !has_both(&rules, &bridge.name));
+                return Ok(lacking
+                    .flat_map(|bridge| Tool::iptables(chain.family, "nft", DOCKER).both(bridge))
+                    .collect());
+            }
+            match there[..] {
+                [true, _] => Tool::iptables(chain.family, "nft", DOCKER),
+                [_, true] => Tool::Ufw,
+                _ => Tool::iptables(chain.family, "nft", "FORWARD"),
+            }
+        } else {
+            Tool::Nft(chain.clone())
+        };
+        let lacking = concerned.filter(|bridge| !has_both(&rules, &bridge.name));
+        Ok(lacking.flat_map(|bridge| how.both(bridge)).collect())
+    }
+}
+
+/// What a person lets packets pass with.
+enum Tool {
+    Iptables(String),
+    Ufw,
+    Nft(Chain),
+}
+
+impl Tool {
+    fn iptables(family: u8, variant: &str, chain: &str) -> Tool {
+        Tool::Iptables(format!("{}-{variant} -I {chain}", if family == V6 { "ip6tables" } else { "iptables" }))
+    }
+
+    /// Both directions.
+    fn both(&self, bridge: &Bridge) -> Vec<String> {
+        let name = &bridge.name;
+        match self {
+            Tool::Iptables(insert) => ["-i", "-o"].map(|way| format!("{insert} {way} {name} -j ACCEPT")).into(),
+            Tool::Ufw => ["in", "out"].map(|way| format!("ufw route allow {way} on {name}")).into(),
+            Tool::Nft(Chain { family, table, name: chain }) => {
+                let family = match *family {
+                    V4 => "ip",
+                    V6 => "ip6",
+                    _ => "inet",
+                };
+                let rule = |way| format!("nft insert rule {family} {table} {chain} {way} {name} accept");
+                ["iifname", "oifname"].map(rule).into()
+            }
+        }
+    }
+}
+
+fn legacy_commands(filter: &xtables::Filter, v6: bool, bridges: &[Bridge]) -> Vec<String> {
+    let ufw = if v6 { "ufw6-user-forward" } else { "ufw-user-forward" };
+    let family = if v6 { V6 } else { V4 };
+    let how = if filter.has_chain(DOCKER) {
+        Tool::iptables(family, "legacy", DOCKER)
+    } else if filter.has_chain(ufw) {
+        Tool::Ufw
+    } else {
+        Tool::iptables(family, "legacy", "FORWARD")
+    };
+    let passes = |bridge: &&Bridge| [true, false].iter().all(|incoming| filter.passes(&bridge.name, *incoming));
+    let concerned = bridges.iter().filter(|bridge| !v6 || bridge.v6);
+    concerned.filter(|bridge| !passes(bridge)).flat_map(|bridge| how.both(bridge)).collect()
+}
+
+fn warning(table: &str, commands: &[String]) -> Option<String> {
+    let text = format!(
+        "The firewall table {table} of another program drops forwarded packets: containers on networks may not be reached, nor reach others; this lets them pass: {}",
+        commands.join(" && ")
+    );
+    (!commands.is_empty()).then_some(text)
+}
+
+fn docker_chains() -> [Chain; 2] {
+    [V4, V6].map(|family| Chain::of_filter(family, DOCKER))
+}
+
+fn is_of_iptables(chain: &Chain) -> bool {
+    [V4, V6].contains(&chain.family) && (chain.table.as_str(), chain.name.as_str()) == ("filter", "FORWARD")
+}
+
+/// Whether dockerd keeps its networks apart here, by nf_tables or by iptables' older tables.
+fn is_dockers(standing: &Standing) -> bool {
+    let older = |v6| xtables::filter(v6).ok().flatten().is_some_and(|filter| filter.has_chain(DOCKER));
+    !standing.docker.is_empty() || older(false) || older(true)
+}
+
+fn has_both(rules: &[Pass], bridge: &str) -> bool {
+    [true, false].iter().all(|way| rules.iter().any(|rule| rule.interface == bridge && rule.incoming == *way))
+}
+
+/// The rules of a chain that let an interface pass.
+fn passes(chain: &Chain) -> Result<Vec<Pass>> {
+    let mut rules = Vec::new();
+    Socket::open(NETFILTER)?.dump(&chain.get_rules(), |_, body| rules.extend(chain.read_pass(body)))?;
+    Ok(rules)
+}
+
+/// Takes a rule out; one that somebody else took out before is out.
+fn delete(chain: &Chain, handle: u64) -> Result<()> {
+    let refused = Socket::open(NETFILTER)?.request(&chain.delete(handle), 1)?;
+    match refused.first().filter(|refused| refused.errno != libc::ENOENT) {
+        None => Ok(()),
+        Some(refused) => Err(refused.error(format_args!("take a rule out of {DOCKER}")).in_area("network")),
+    }
+}
+
+/// Takes out of dockerd's chains what a root that is gone left there; `name` is that of its table.
+pub(super) fn withdraw(name: &str) -> Result<()> {
+    for chain in docker_chains() {
+        // Of a chain that is not there no rule is told.
+        for rule in passes(&chain)?.iter().filter(|rule| rule.comment == name) {
+            delete(&chain, rule.handle)?;
+        }
+    }
+    Ok(())
+}
+
+fn apart_from_others(mut bridges: Vec<String>) -> Result<Apart> {
+    let links = links()?;
+    let mut gateways = Vec::new();
+    Socket::open(ROUTE)?.dump(&link::get_routes(), |kind, body| gateways.extend(link::read_gateway(kind, body)))?;
+    let mut uplinks: Vec<String> = links
+        .iter()
+        .filter(|bridge| bridge.kind == "bridge" && !bridges.contains(&bridge.name))
+        .filter(|bridge| gateways.contains(&bridge.index) || leads_outside(bridge, &links))
+        .map(|bridge| bridge.name.clone())
+        .collect();
+    bridges.sort();
+    uplinks.sort();
+    Ok(Apart { bridges, uplinks })
+}
+
+/// A bridge one of whose ports is no end of a container or a virtual machine: what the host is connected by.
+fn leads_outside(bridge: &Link, links: &[Link]) -> bool {
+    let mut ports = links.iter().filter(|port| port.master == bridge.index);
+    ports.any(|port| !matches!(port.kind.as_str(), "veth" | "tun" | "dummy"))
+}
+
+/// Chains of other programs that drop what is forwarded unless a rule of theirs accepts it, by the policy of a chain or by
+/// its last rule.
+fn forwards() -> Result<Vec<Forward>> {
+    let mut chains = Vec::new();
+    Socket::open(NETFILTER)?.dump(&get_chains(), |_, body| {
+        chains.extend(read_forward(body).filter(|forward| !forward.chain.table.starts_with("coracle-")));
+    })?;
+    for Forward { chain, drops } in chains.iter_mut().filter(|forward| !forward.drops) {
+        Socket::open(NETFILTER)?.dump(&chain.get_rules(), |_, body| {
+            *drops = read_refusal(chain, body).unwrap_or(*drops);
+        })?;
+    }
+    chains.retain(|forward| forward.drops);
+    Ok(chains)
+}
