@@ -642,12 +642,13 @@ static void order(char *what, char *words) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: driver ROOT RUN\n");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: driver ROOT RUN [CONFIG]\n");
         return 2;
     }
     root = argv[1];
     options.run_dir = argv[2];
+    options.config_json = argv[3];
     if (bad(coracle_open(root, &options, &engine, &failure))) {
         fprintf(stderr, "driver: %s\n", failure ? coracle_error_message(failure) : "open failed");
         return 1;

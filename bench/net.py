@@ -35,6 +35,7 @@ TITLES = {
     "connect-near": "2,000 connections to a published port, from another host",
     "connect-self": "2,000 connections to a published port, at localhost",
     "trip-self": "10,000 round trips through a published port, at localhost",
+    "take-self": "1 GiB through a published port, at localhost",
     "lookup": "2,000 look-ups of a container's name",
     "ports": "A container with one published port, where 1,000 ports are published already",
 }
@@ -43,9 +44,9 @@ TITLES = {
 class Here(Driver):
     """The driver, on a host of its own."""
 
-    def __init__(self, work, name):
+    def __init__(self, work, name, *config):
         self.process = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{name}-ours-host", work / "driver", work / "root", work / "run"],
+            ["nsenter", f"--net=/run/netns/{name}-ours-host", work / "driver", work / "root", work / "run", *config],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -130,8 +131,18 @@ def through_ports(rounds, driver, docker, work, name, lines):
 
     show("take-near", interleaved(rounds, both("near", "10.99.0.1", "take", 1 << 30)), lines)
     show("connect-near", interleaved(rounds, both("near", "10.99.0.1", "connect", 2000)), lines)
-    show("connect-self", interleaved(rounds, both("host", "127.0.0.1", "connect", 2000)), lines)
-    show("trip-self", interleaved(rounds, both("host", "127.0.0.1", "trip", 10000)), lines)
+    # The same where the container's monitor passes on what comes to 127.0.0.1.
+    relaying = Here(work, name, text({"relay-loopback": True}))
+    passed_on = body("/tools/wire", "serve", "80", ports=1, first=8081, tools=tools)
+    _, relayed = relaying.ask("start", "relayed", text(passed_on))
+    time.sleep(0.5)
+    for section, kind, count in [("take-self", "take", 1 << 30), ("connect-self", "connect", 2000), ("trip-self", "trip", 10000)]:
+        cases = both("host", "127.0.0.1", kind, count)
+        at = places["host"]["coracle"]
+        cases["coracle, relayed"] = lambda: wire(tools, at, kind, "127.0.0.1", 8081, count)
+        show(section, interleaved(rounds, cases), lines)
+    relaying.ask("remove", relayed)
+    relaying.close()
     driver.ask("remove", ours)
     docker.call("DELETE", f"/containers/{theirs}?force=1")
 
