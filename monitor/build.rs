@@ -10,7 +10,7 @@ fn main() {
     println!("cargo:rerun-if-changed=program");
     println!("cargo:rerun-if-changed=init");
     println!("cargo:rerun-if-changed=src/wire.rs");
-    for source in ["answers", "deflate", "question", "users"] {
+    for source in ["answers", "deflate", "passage", "question", "users"] {
         println!("cargo:rerun-if-changed=src/{source}.rs");
     }
     println!("cargo:rerun-if-changed=src/filter.rs");

@@ -10,7 +10,7 @@
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`),
-//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay`, `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
+//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay` (`passage`), `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
 //! `child` (the plan, between clone and exec), `permits` (asks a seccomp filter), `others_proc` (a procfs of others' PID
 //! namespace), `overlay`, `user` (passwd and group; `users`), `answers` (of the kernel), `userns`, `text`, `sys` (the kernel).
 
@@ -40,6 +40,8 @@ mod orders;
 mod others_proc;
 mod overlay;
 mod permits;
+#[path = "../src/passage.rs"]
+mod passage;
 #[path = "../src/question.rs"]
 mod question;
 #[path = "../src/answers.rs"]

@@ -7,6 +7,7 @@
 use crate::boot::Monitor;
 use crate::life::token;
 use crate::orders::{self, ORDER, WORD, Word};
+use crate::passage::{self, Target, own_address, same_peer};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -89,12 +90,6 @@ pub struct Relay {
 pub unsafe fn init(place: *mut Relay) {
     // SAFETY: within the structure; all other zeroes are valid.
     unsafe { (&raw mut (*place).ports).write(None) };
-}
-
-/// Of the container: `sockaddr_in` or `sockaddr_in6`, and its length.
-struct Target {
-    address: [u8; 28],
-    length: usize,
 }
 
 impl Monitor {
@@ -250,15 +245,7 @@ impl Monitor {
     /// Where a port leads now. None: nowhere, for the moment.
     fn relay_target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
         let (_, mut ops) = Ops::of(self.plan)?;
-        let mut p = ops.find(|op| op.code == OP_RELAY)?.payload;
-        for _ in 0..p.u32() {
-            let found = p.raw(RELAY_KEY)? == key;
-            let (ip, port) = (p.raw(16)?, p.u32() as u16);
-            if found {
-                return Some(target(ip, port));
-            }
-        }
-        None
+        passage::find(ops.find(|op| op.code == OP_RELAY)?.payload, key)
     }
 
     fn connections(&mut self, port: Port) {
@@ -368,7 +355,7 @@ impl Monitor {
             let Ok((length, asked_length)) = sys::recv_asked(port.fd, buffer, &mut from, &mut asked) else { return };
             let Some(at) = self.peer(index, &port, &from) else { continue };
             let peer = &mut self.relay.peers[at];
-            (peer.asked, peer.asked_length, peer.last) = (own_address(asked), asked_length, sys::monotonic());
+            (peer.asked, peer.asked_length, peer.last) = (Asked(own_address(asked.0)), asked_length, sys::monotonic());
             let _ = sys::send(peer.fd, &self.relay.datagram[..length]);
         }
     }
@@ -455,34 +442,4 @@ fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
 
 fn new_socket(target: &Target, tcp: bool) -> Result<i32> {
     if target.length == 28 { sys::internet6(tcp) } else { sys::internet(tcp) }
-}
-
-fn target(ip: &[u8], port: u16) -> Target {
-    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    let mut address = [0; 28];
-    address[2..4].copy_from_slice(&port.to_be_bytes());
-    if ip[..12] == MAPPED {
-        address[0] = 2;
-        address[4..8].copy_from_slice(&ip[12..]);
-        Target { address, length: 16 }
-    } else {
-        address[0] = 10;
-        address[8..24].copy_from_slice(ip);
-        Target { address, length: 28 }
-    }
-}
-
-/// Port, address and interface; the flow label may change.
-fn same_peer(a: &[u8; 28], b: &[u8; 28]) -> bool {
-    a[2..4] == b[2..4] && a[8..] == b[8..]
-}
-
-/// The answer leaves from the address that was asked; over which interface, the routes say, but for addresses of a link.
-fn own_address(mut asked: Asked) -> Asked {
-    const ADDRESS: usize = 16;
-    const INTERFACE: usize = 32;
-    if asked.0[ADDRESS..ADDRESS + 2] != [0xfe, 0x80] {
-        asked.0[INTERFACE..INTERFACE + 4].fill(0);
-    }
-    asked
 }

@@ -4,6 +4,7 @@
 #[path = "../../tests/support/mutate.rs"]
 mod mutate;
 
+use crate::passage::{self, own_address, same_peer};
 use crate::question::{self, Likeness, Question};
 use crate::users::{self, Bad};
 use crate::wire::*;
@@ -20,6 +21,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gzip", gzip),
     ("passwd", passwd),
     ("netlink", netlink),
+    ("relay", relay),
 ];
 
 /// Runs one by name; of an unknown name nothing comes.
@@ -61,6 +63,22 @@ fn messages(data: &[u8]) {
     }
     let _ = data.first_chunk().and_then(ExecState::from_bytes);
     let _ = data.first_chunk().map(|bytes| HealthResult::from_bytes(*bytes));
+}
+
+/// Two senders of datagrams, a control message, the key of a port, and where ports lead, as it stands in a plan.
+fn relay(data: &[u8]) {
+    let Some((a, rest)) = data.split_first_chunk::<28>() else { return };
+    let Some((b, rest)) = rest.split_first_chunk::<28>() else { return };
+    assert!(same_peer(a, a) && same_peer(a, b) == same_peer(b, a));
+    let Some((asked, rest)) = rest.split_first_chunk::<40>() else { return };
+    let own = own_address(*asked);
+    assert_eq!((own_address(own), own[..32] == asked[..32], own[36..] == asked[36..]), (own, true, true));
+    let Some((key, ports)) = rest.split_first_chunk::<RELAY_KEY>() else { return };
+    if let Some(target) = passage::find(Payload::of(ports), key) {
+        let family = u16::from_ne_bytes([target.address[0], target.address[1]]);
+        assert!(matches!((family, target.length), (2, 16) | (10, 28)));
+        assert!(ports.windows(RELAY_KEY).any(|bytes| bytes == key));
+    }
 }
 
 /// A question, after two bytes that are its length; the rest is an answer, and a file of names.

@@ -14,6 +14,8 @@ pub mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(any(test, fuzzing))]
+mod passage;
+#[cfg(any(test, fuzzing))]
 mod question;
 #[cfg(any(test, fuzzing))]
 mod users;

@@ -865,6 +865,12 @@ impl<'a> Iterator for Ops<'a> {
 }
 
 impl<'a> Payload<'a> {
+    /// These bytes as a payload.
+    #[cfg(any(test, fuzzing))]
+    pub fn of(rest: &'a [u8]) -> Payload<'a> {
+        Payload { rest }
+    }
+
     /// The next 32 bits.
     pub fn u32(&mut self) -> u32 {
         match self.rest.split_first_chunk::<4>() {

@@ -1,0 +1,53 @@
+//! Published ports that are passed on: where each leads, and from whom and to whom a datagram comes.
+
+use crate::wire::{Payload, RELAY_KEY};
+
+/// Of the container: `sockaddr_in` or `sockaddr_in6`, and its length.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    pub address: [u8; 28],
+    pub length: usize,
+}
+
+/// Where the port of this key leads, by the payload of the plan's `OP_RELAY`.
+pub fn find(mut ports: Payload<'_>, key: &[u8; RELAY_KEY]) -> Option<Target> {
+    for _ in 0..ports.u32() {
+        let found = ports.raw(RELAY_KEY)? == key;
+        let (ip, port) = (ports.raw(16)?, ports.u32() as u16);
+        if found {
+            return Some(target(ip, port));
+        }
+    }
+    None
+}
+
+fn target(ip: &[u8], port: u16) -> Target {
+    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    let mut address = [0; 28];
+    address[2..4].copy_from_slice(&port.to_be_bytes());
+    if ip[..12] == MAPPED {
+        address[0] = 2;
+        address[4..8].copy_from_slice(&ip[12..]);
+        Target { address, length: 16 }
+    } else {
+        address[0] = 10;
+        address[8..24].copy_from_slice(ip);
+        Target { address, length: 28 }
+    }
+}
+
+/// Port, address and interface; the flow label may change.
+pub fn same_peer(a: &[u8; 28], b: &[u8; 28]) -> bool {
+    a[2..4] == b[2..4] && a[8..] == b[8..]
+}
+
+/// A control message with an `in6_pktinfo`, for the answer: it leaves from the address that was asked; over which interface,
+/// the routes say, but for addresses of a link.
+pub fn own_address(mut asked: [u8; 40]) -> [u8; 40] {
+    const ADDRESS: usize = 16;
+    const INTERFACE: usize = 32;
+    if asked[ADDRESS..ADDRESS + 2] != [0xfe, 0x80] {
+        asked[INTERFACE..INTERFACE + 4].fill(0);
+    }
+    asked
+}
