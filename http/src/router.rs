@@ -7,6 +7,7 @@ use crate::message::{BodyOut, Headers, Request, Response};
 use crate::parameters;
 use crate::query::{Query, decode};
 use crate::routes;
+use crate::stream::Unread;
 use crate::versions::{Gate, NEWEST, Version};
 use crate::watch::Watch;
 use coracle::{Engine, Error};
@@ -28,6 +29,7 @@ struct Inner {
     options: RouterOptions,
     watch: Watch,
     documents: Documents,
+    unread: Unread,
 }
 
 impl Router {
@@ -37,7 +39,8 @@ impl Router {
     }
     /// The API of `engine`.
     pub fn with(engine: Engine, options: RouterOptions) -> Router {
-        Router(Arc::new(Inner { engine, options, watch: Watch::default(), documents: Documents::default() }))
+        let (watch, documents, unread) = Default::default();
+        Router(Arc::new(Inner { engine, options, watch, documents, unread }))
     }
     /// The engine behind it.
     pub fn engine(&self) -> &Engine {
@@ -45,6 +48,9 @@ impl Router {
     }
     pub(crate) fn watch(&self) -> &Watch {
         &self.0.watch
+    }
+    pub(crate) fn unread(&self) -> &Unread {
+        &self.0.unread
     }
     pub(crate) fn documents(&self) -> &Documents {
         &self.0.documents

@@ -14,6 +14,8 @@ use nix::sys::socket::{UnixAddr, getsockname};
 use serde::Serialize;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The media type of taken-over connections, as existing clients know it.
@@ -139,8 +141,8 @@ pub(crate) fn send(client: &Duplex, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Says one thing in place of a process's output.
-pub(crate) fn say(client: &Duplex, channel: Channel, text: &[u8], frames: Frames) {
-    await_head(client);
+pub(crate) fn say(client: &Duplex, channel: Channel, text: &[u8], frames: Frames, unread: &Unread) {
+    await_head(client, unread);
     // A client that is gone hears nothing.
     let _ = send(client, &frame(channel, text, frames));
 }
@@ -158,6 +160,8 @@ pub(crate) struct Plan {
     pub(crate) keys: Option<DetachKeys>,
     /// The client looks at the process's exit code once the connection is closed.
     pub(crate) settle: bool,
+    /// Counts an answer whose head the client does not read.
+    pub(crate) unread: Unread,
 }
 
 /// Joins client and process until the process's output has ended, the client is gone, or it typed the detach keys.
@@ -232,6 +236,21 @@ struct Head {
     wakes: Option<Epoll>,
     /// When output goes out all the same.
     until: Instant,
+    is_unix: bool,
+}
+
+/// How often output went out to a client that had not read the answer's head within [`HEAD_READ`].
+#[derive(Clone, Default)]
+pub(crate) struct Unread(Arc<AtomicU64>);
+
+impl Unread {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// How long a client of a Unix socket may take to read the head of an answer.
@@ -253,7 +272,7 @@ impl Head {
             epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 0)).is_ok()
         });
         let limit = if is_unix { HEAD_READ } else { HEAD_ACKNOWLEDGED };
-        Some(Head { wakes, until: Instant::now() + limit })
+        Some(Head { wakes, until: Instant::now() + limit, is_unix })
     }
 
     /// Whether output must still wait.
@@ -265,6 +284,13 @@ impl Head {
         !is_read(socket) && Instant::now() < self.until
     }
 
+    /// Counts it where output goes out although the client could have told that it had read the head.
+    fn tell_unread(&self, socket: BorrowedFd<'_>, unread: &Unread) {
+        if self.is_unix && Instant::now() >= self.until && !is_read(socket) {
+            unread.add();
+        }
+    }
+
     /// When the client is to be looked at again, if nothing wakes before.
     fn next_look(&self) -> Instant {
         if self.wakes.is_some() { self.until } else { self.until.min(Instant::now() + LOOK) }
@@ -272,7 +298,7 @@ impl Head {
 }
 
 /// Waits until the client has read the answer's head: for what goes out before a [`pump`].
-pub(crate) fn await_head(client: &Duplex) {
+pub(crate) fn await_head(client: &Duplex, unread: &Unread) {
     let socket = client.socket.as_fd();
     let Some(head) = Head::of(socket) else { return };
     while head.is_waiting(socket) {
@@ -285,6 +311,7 @@ pub(crate) fn await_head(client: &Duplex) {
             return;
         }
     }
+    head.tell_unread(socket, unread);
 }
 
 /// Whether the peer has all that was sent. A socket that cannot say is not waited for.
@@ -345,8 +372,11 @@ impl Pump {
         if self.sending && self.to_stdin.len() < HIGH_WATER && answers {
             interest |= PollFlags::POLLIN;
         }
-        if self.head.as_ref().is_some_and(|head| self.gone.is_some() || !head.is_waiting(self.client.socket.as_fd())) {
-            self.head = None;
+        let socket = self.client.socket.as_fd();
+        if self.head.as_ref().is_some_and(|head| self.gone.is_some() || !head.is_waiting(socket)) {
+            // Where there is nothing to be sent nothing was sent too early.
+            let head = self.head.take().filter(|_| self.gone.is_none() && !self.to_client.is_empty());
+            head.iter().for_each(|head| head.tell_unread(socket, &self.plan.unread));
         }
         if !self.to_client.is_empty() && self.head.is_none() {
             interest |= PollFlags::POLLOUT;
@@ -589,7 +619,12 @@ mod tests {
             held.push(ours);
             given.push((*channel, OwnedFd::from(theirs)));
         }
-        let plan = Plan { frames, keys: keys.map(|k| DetachKeys::parse(k).unwrap()), settle: false };
+        let plan = Plan {
+            frames,
+            keys: keys.map(|k| DetachKeys::parse(k).unwrap()),
+            settle: false,
+            unread: Unread::default(),
+        };
         let duplex = Duplex { socket: near.into(), early: early.to_vec() };
         let thread = std::thread::spawn(move || join(duplex, Some(far_stdin.into()), given, plan).0);
         for stream in [&client, &stdin] {
@@ -629,7 +664,7 @@ mod tests {
         let (mut output, far) = UnixStream::pair().unwrap();
         output.write_all(b"x").unwrap();
         drop(output);
-        let plan = Plan { frames: Frames::Raw, keys: None, settle: false };
+        let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: Unread::default() };
         let duplex = Duplex { socket: near.into(), early: Vec::new() };
         let thread = std::thread::spawn(move || join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0);
         std::thread::sleep(Duration::from_millis(100));
@@ -639,6 +674,27 @@ mod tests {
         assert_eq!(client.read(&mut buffer).unwrap(), 5, "output came with the head");
         assert_eq!(all(&mut client), b"x");
         assert_eq!(thread.join().unwrap(), End::Done);
+    }
+
+    /// A client that never reads the head gets the output after the bound, and is counted; one that does is not.
+    #[test]
+    fn a_head_that_nobody_reads_is_counted() {
+        for (reads, counted) in [(false, 1), (true, 0)] {
+            let (mut client, mut near) = UnixStream::pair().unwrap();
+            near.write_all(b"the head").unwrap();
+            let (mut output, far) = UnixStream::pair().unwrap();
+            output.write_all(b"x").unwrap();
+            drop(output);
+            if reads {
+                client.read_exact(&mut [0; 8]).unwrap();
+            }
+            let unread = Unread::default();
+            let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: unread.clone() };
+            let duplex = Duplex { socket: near.into(), early: Vec::new() };
+            assert_eq!(join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0, End::Done);
+            assert_eq!(all(&mut client), if reads { &b"x"[..] } else { b"the headx" });
+            assert_eq!(unread.count(), counted);
+        }
     }
 
     #[test]

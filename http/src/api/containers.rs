@@ -264,8 +264,9 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
     let log = Told { log: engine.container_logs(&name, &query, None)?, until_ns, form, frames };
     if stream::wants_tcp(&call.request.headers) {
+        let unread = call.router.unread().clone();
         let take = move |socket: crate::message::Duplex| {
-            stream::await_head(&socket);
+            stream::await_head(&socket, &unread);
             // A client that is gone, or does not take it, is the end of it: no answer is left to give.
             let _ =
                 client.op().and_then(|op| log.tell(op.as_ref(), |bytes| stream::send(&socket, bytes).map_err(gone)));
@@ -389,13 +390,18 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
     let session = call.engine().container_attach(&call.name, Io::default(), how, None)?;
     // What is logged from here on comes through the session.
     let attached_at = if live { crate::time::now_ns() } else { i64::MAX };
-    let plan = stream::Plan { frames, keys: detail.config.tty.then_some(keys), settle: false };
+    let plan = stream::Plan {
+        frames,
+        keys: detail.config.tty.then_some(keys),
+        settle: false,
+        unread: call.router.unread().clone(),
+    };
     let take = move |socket: crate::message::Duplex| {
         if let Some(mut log) = past {
-            stream::await_head(&socket);
+            stream::await_head(&socket, &plan.unread);
             if let Err(error) = replay(&mut log, attached_at, frames, &socket) {
                 let text = format!("Error attaching: {}\n", error.message());
-                stream::say(&socket, coracle::Channel::Stderr, text.as_bytes(), frames);
+                stream::say(&socket, coracle::Channel::Stderr, text.as_bytes(), frames, &plan.unread);
                 if websocket {
                     stream::say_goodbye(&socket);
                 }

@@ -48,7 +48,9 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     }
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
     let keys = DetachKeys::of_exec(&detail);
-    let plan = stream::Plan { frames, keys: start.tty.then_some(keys), settle: true };
+    let plan =
+        stream::Plan { frames, keys: start.tty.then_some(keys), settle: true, unread: call.router.unread().clone() };
+    let unread = plan.unread.clone();
     let (engine, id) = (call.engine(), &call.name);
     // Before the answer goes out: who has it may resize and inspect the process at once.
     let started = engine.exec_start(id, Some(Io::default()), None);
@@ -61,7 +63,9 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     let take = move |socket: Duplex| match started {
         Ok(Some(session)) => stream::pump(socket, session, plan),
         Ok(None) => {}
-        Err(error) => stream::say(&socket, Channel::Stdout, format!("{}\r\n", error.message()).as_bytes(), frames),
+        Err(error) => {
+            stream::say(&socket, Channel::Stdout, format!("{}\r\n", error.message()).as_bytes(), frames, &unread)
+        }
     };
     let marks = call.router.mark(Response::new(200, Vec::new())).headers;
     Ok(stream::takeover(&call, Some(&marks), Box::new(take)))

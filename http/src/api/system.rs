@@ -32,6 +32,8 @@ pub(crate) fn info(call: Call) -> Result<Response> {
             info.entry(other).or_insert(value);
         }
     }
+    // Each may have cost a client the beginning of its output.
+    info.insert("NHeadsUnread".into(), call.router.unread().count().into());
     call.version.lower_info(&mut info);
     document(200, &info)
 }
