@@ -126,6 +126,25 @@ fn bollard_does_a_job_in_long_runs() {
     assert_eq!(String::from_utf8_lossy(&job.stdout), "done\n", "{}", String::from_utf8_lossy(&job.stderr));
 }
 
+/// A small dose of `make test-clients`, which has go-dockerclient and TCP as well.
+#[test]
+fn clients_lose_no_output_of_execs_and_attaches() {
+    let served = Served::new();
+    let job = Command::new("python3")
+        .arg(project().join("tests/clients/lost.py"))
+        .arg("--socket")
+        .arg(&served.socket)
+        .args(["--count", "12", "--jobs", "2", "--busy", "4", "--clients", "docker-py,dockerode,docker"])
+        .env("NODE_PATH", modules())
+        .env("DOCKER_CONFIG", served.root.dir.join("config"))
+        .output()
+        .expect("run lost.py");
+    let (out, err) = (String::from_utf8_lossy(&job.stdout), String::from_utf8_lossy(&job.stderr));
+    assert!(job.status.success(), "{out}{err}");
+    let nothing = out.lines().filter(|line| line.contains("lost 0 of 12 execs, 0 of 12 attaches"));
+    assert_eq!(nothing.count(), 3, "{out}");
+}
+
 /// Where `tools/setup test` put the modules of node.
 fn modules() -> PathBuf {
     project().join("target/clients/node_modules")
