@@ -68,8 +68,13 @@ pub(crate) fn read_environment() {
 /// An agent with connections of its own, without a proxy. ureq looks for proxies in the environment when it makes a
 /// configuration, also where none of them is wanted: so all agents are made of one.
 pub(crate) fn plain_agent() -> ureq::Agent {
+    plain().new_agent()
+}
+
+/// What such agents are made of.
+pub(crate) fn plain() -> &'static ureq::config::Config {
     static PLAIN: OnceLock<ureq::config::Config> = OnceLock::new();
-    PLAIN.get_or_init(|| ureq::Agent::config_builder().proxy(None).build()).new_agent()
+    PLAIN.get_or_init(|| ureq::Agent::config_builder().proxy(None).build())
 }
 
 /// The machine's authorities, read once.

@@ -1,6 +1,7 @@
 //! JSON on the wire: a reader that keeps numbers as written and says what is wrong in the words that clients know, and
 //! the writer of answers.
 
+use coracle::walls::Wall;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,9 +34,12 @@ impl Node {
 /// Nesting that is accepted: far above every document of the API, far below the stack.
 const MAX_DEPTH: usize = 128;
 
+/// Values that are accepted of one document: each takes, when it is read, much more than its text.
+const MAX_VALUES: usize = 100_000;
+
 /// Reads the first value of `text`; what follows it is ignored. The error is one line.
 pub(crate) fn parse(text: &[u8]) -> Result<Node, String> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader { text, at: 0, values: 0 };
     reader.space();
     if reader.at == text.len() {
         return Err("EOF".into());
@@ -116,6 +120,8 @@ pub(crate) fn to_value(node: &Node) -> Value {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
+    /// How many values there were so far.
+    values: usize,
 }
 
 type Parsed<T> = Result<T, String>;
@@ -146,6 +152,10 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Parsed<Node> {
         if depth > MAX_DEPTH {
             return Err("exceeded max depth".into());
+        }
+        self.values += 1;
+        if self.values > MAX_VALUES && Wall::DocumentValues.stands() {
+            return Err(format!("a document of more than {MAX_VALUES} values"));
         }
         self.space();
         match self.peek() {

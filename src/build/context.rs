@@ -84,6 +84,11 @@ fn make(made: &mut Chain<'_>, path: &[u8], levels: usize) -> Result<()> {
 }
 
 fn ignored(root: &OwnedFd) -> Result<Patterns> {
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::IgnoreFiles.stands() {
+        let dir = std::path::PathBuf::from(String::from_utf8_lossy(&tree::path_of(root.as_fd())?).into_owned());
+        return std::fs::read(dir.join(".dockerignore")).map_or(Ok(Patterns::default()), |text| Patterns::read(&text));
+    }
     match stat(root, "/.dockerignore")?.filter(|stat| stat.is_file()) {
         Some(_) => Patterns::read(&read(root, "/.dockerignore", MAX_IGNORE)?),
         None => Ok(Patterns::default()),

@@ -157,6 +157,10 @@ impl Build<'_> {
     fn document(&mut self, doc: &Heredoc) -> Result<Found> {
         let (_, stage) = self.building.directory()?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        #[cfg(feature = "attacks")]
+        if let (false, Some(context)) = (crate::walls::Wall::DocumentsApart.stands(), &self.context) {
+            tree::open_at(context.as_fd(), &doc.name, flags, 0o600)?;
+        }
         let mut file = std::fs::File::from(tree::open_at(stage.dir.as_fd(), &doc.name, flags, 0o600)?);
         file.write_all(doc.content.as_bytes()).map_err(|e| Error::io("write a document", &e))?;
         tree::chmod_fd(file.as_fd(), 0o644)?;

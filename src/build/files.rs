@@ -8,6 +8,7 @@ use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Stat, Time};
 use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
+use crate::walls::Wall;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -21,6 +22,9 @@ pub(super) type Owner = (u32, u32);
 
 /// Where a path leads in a tree: absolute, without links. What is not there is taken as written.
 pub(super) fn resolve(root: &OwnedFd, path: &str) -> Result<String> {
+    if !Wall::BuildPaths.stands() {
+        return Ok(format!("/{path}"));
+    }
     Wanted::parse(&format!("/{path}"))?.target(root)
 }
 
@@ -52,7 +56,8 @@ pub(super) fn open_file(root: &OwnedFd, path: &str) -> Result<File> {
 }
 
 pub(super) fn open_dir(root: &OwnedFd, path: &str) -> Result<OwnedFd> {
-    openat2(root.as_fd(), inside(path), libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
+    let confined = if Wall::BuildPaths.stands() { IN_ROOT } else { 0 };
+    openat2(root.as_fd(), inside(path), libc::O_RDONLY | libc::O_DIRECTORY, 0, confined)
 }
 
 /// Relative to the root's descriptor.

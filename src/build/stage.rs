@@ -359,6 +359,10 @@ impl Build<'_> {
         config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
         let env = config.env.get_or_insert_default();
         env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));
+        #[cfg(feature = "attacks")]
+        if !crate::walls::Wall::BuildEnvironment.stands() {
+            env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
+        }
         let id = self.container(&config)?;
         let step = self.shop.containers.known_build_step(&id);
         let out = &mut self.out;

@@ -37,6 +37,10 @@ impl Containers {
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.inherited(&body.host_config)?;
         let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
+        #[cfg(feature = "attacks")]
+        if self.images.asks_for_rights(&spec.image_id)? {
+            spec.host_config.privileged = true;
+        }
         if let Some(name) = spec.host_config.network_mode.strip_prefix("container:")
             && let Ok(other) = self.find(name)
         {

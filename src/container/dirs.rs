@@ -109,7 +109,13 @@ fn open_bound(path: &Path) -> std::io::Result<File> {
 /// Writes a program that anyone may run, if its content differs.
 pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    if std::fs::read(path).is_ok_and(|old| old == content) {
+    // No more is read than what it should be.
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut old = Vec::with_capacity(content.len() + 1);
+        std::fs::File::open(path)?.take(content.len() as u64 + 1).read_to_end(&mut old)?;
+        Ok(old)
+    };
+    if read().is_ok_and(|old| old == content) {
         return Ok(());
     }
     // Another container's first process may be running the one that stands there: it is not written into.

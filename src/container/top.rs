@@ -22,6 +22,10 @@ const DEFAULT_ARGS: &str = "-ef";
 ///
 /// Errors: options that ps does not have, no column of process ids.
 pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::NoHostPrograms.stands() {
+        std::process::Command::new("ps").arg("-V").stdout(std::process::Stdio::null()).status()?;
+    }
     let mut format = args::parse(if ps_args.trim().is_empty() { DEFAULT_ARGS } else { ps_args })?;
     if !format.columns.iter().any(|column| column.title == "PID") {
         return Err(no_pid_field());

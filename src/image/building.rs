@@ -167,7 +167,7 @@ impl Building<'_> {
         let (author, container_config, has_layer) = (step.author, step.container_config, layer.is_some());
         let next = Next { author, comment: "", container_config, created, has_layer };
         let history = document::history(&below, &next);
-        self.add(step, below.architecture, created, history, layers)
+        self.add(step, below.architecture, created, history, layers, true)
     }
 
     fn add(
@@ -177,6 +177,7 @@ impl Building<'_> {
         created: i64,
         history: Vec<History>,
         layers: Vec<Digest>,
+        made_here: bool,
     ) -> Result<String> {
         let document = Document {
             architecture,
@@ -199,7 +200,7 @@ impl Building<'_> {
         let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
         self.images.pending.lock().insert(id.to_string(), pending);
         let parent = step.parent.map(stored_digest).transpose()?;
-        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new() });
+        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new(), made_here });
         Ok(id.to_string())
     }
 
@@ -332,7 +333,8 @@ impl Building<'_> {
             self.sources.truncate(1);
             self.hold(&id)?;
             let step = Step { parent, config, container_config: wanted, container: "", author: &author };
-            return self.add(&step, architecture, created.unwrap_or_default(), history, layers).map(Some);
+            // Another's content: later builds that do not name its image do not take it.
+            return self.add(&step, architecture, created.unwrap_or_default(), history, layers, false).map(Some);
         }
         Ok(None)
     }
@@ -378,6 +380,7 @@ impl Building<'_> {
                         layers,
                         parent: row.parent.as_deref().map(stored_digest).transpose()?,
                         names: names.to_vec(),
+                        made_here: false,
                     });
                 }
             }
@@ -436,5 +439,7 @@ fn is_same(a: &ContainerConfig, b: &ContainerConfig) -> bool {
         && words(&a.entrypoint) == words(&b.entrypoint)
         && a.labels == b.labels
         && a.exposed_ports == b.exposed_ports
+        && a.healthcheck == b.healthcheck
+        && words(&a.on_build) == words(&b.on_build)
         && volumes(a) == volumes(b)
 }

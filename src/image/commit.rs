@@ -81,6 +81,7 @@ impl Images {
             layers,
             parent: Some(stored_digest(commit.parent)?),
             names: commit.name.cloned().into_iter().collect(),
+            made_here: true,
         };
         let mut all = StagedLayers::new();
         if has_layer {

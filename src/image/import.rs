@@ -68,6 +68,7 @@ impl Images {
             layers: vec![layer.diff_id],
             parent: None,
             names: name.into_iter().collect(),
+            made_here: false,
         };
         let staged = StagedLayers::from([(layer.diff_id, (directory, layer))]);
         let id = image.id.to_string();

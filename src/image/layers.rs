@@ -87,6 +87,10 @@ impl Layers {
 
     /// A new staging directory of ours.
     pub(crate) fn stage(&self) -> Result<Staging<'_>> {
+        #[cfg(feature = "attacks")]
+        if !crate::walls::Wall::OwnTemporary.stands() {
+            std::fs::write(std::env::temp_dir().join("coracle-stage"), "")?;
+        }
         let gate = self.reopen(TMP)?;
         tree::lock(gate.as_fd(), Lock::Shared)?;
         let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;

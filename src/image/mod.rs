@@ -184,6 +184,17 @@ impl Images {
         Ok((row.id, ImageConfig::parse(&row.config)?.into()))
     }
 
+    /// Whether an image's configuration asks for all rights, and is heard: never.
+    #[cfg(feature = "attacks")]
+    pub(crate) fn asks_for_rights(&self, id: &str) -> Result<bool> {
+        if crate::walls::Wall::ImageRights.stands() {
+            return Ok(false);
+        }
+        let config = self.db.read(|tx| Ok(rows::any(tx, id)?.map(|row| row.config).unwrap_or_default()))?;
+        let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
+        Ok(config["config"]["HostConfig"]["Privileged"] == true)
+    }
+
     /// The unpacked layers of an image by its whole id, topmost first: overlayfs's order of lower directories.
     ///
     /// Works too for an image that was removed by force while a container still needs it, and for none: it has no layers.
@@ -298,6 +309,9 @@ impl Images {
                     parent: image.parent.map(|id| id.to_string()),
                 };
                 rows::insert(tx, &row, &layers)?;
+                if image.made_here {
+                    rows::made_here(tx, &row.id)?;
+                }
                 for name in &image.names {
                     if let Some(old) = rows::set_name(tx, &name_row(name, &row.id), now)? {
                         done.renamed.push((name.to_string(), old));
@@ -349,6 +363,8 @@ struct NewImage {
     layers: Vec<Digest>,
     parent: Option<Digest>,
     names: Vec<Reference>,
+    /// It was made by this engine: a build may take it for the step that it says it is.
+    made_here: bool,
 }
 
 /// What [`Images::commit`] changed beside what it was asked for.

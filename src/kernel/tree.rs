@@ -393,6 +393,17 @@ pub(crate) fn names(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(entries(dir)?.into_iter().map(|(name, _)| name).collect())
 }
 
+/// Whether a directory has nothing in it.
+pub(crate) fn is_empty(dir: BorrowedFd<'_>) -> Result<bool> {
+    let fd = again(dir)?;
+    let mut some = false;
+    each_name(fd.as_fd(), &mut Vec::new(), &mut |_, _| {
+        some = true;
+        false
+    })?;
+    Ok(!some)
+}
+
 /// Where a descriptor's object lies, as the kernel says (its path in the caller's mount namespace).
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;
@@ -403,13 +414,12 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
 
 /// Names and whether they are directories, without `.` and `..`.
 pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
-    // A second open file, so that the caller's read position stays; "." of an open directory is no link.
-    // SAFETY: the name is a constant NUL-terminated string.
-    let fd =
-        unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-    let fd = owned(fd, "open", "a directory")?;
+    let fd = again(dir)?;
     let mut found = Vec::new();
-    each_name(fd.as_fd(), &mut Vec::new(), &mut |name, is_dir| found.push((name.to_vec(), is_dir)))?;
+    each_name(fd.as_fd(), &mut Vec::new(), &mut |name, is_dir| {
+        found.push((name.to_vec(), is_dir));
+        true
+    })?;
     let known = |(name, is_dir): (Vec<u8>, Option<bool>)| {
         let is_dir = match is_dir {
             Some(is_dir) => is_dir,
@@ -420,12 +430,20 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     found.into_iter().map(known).collect()
 }
 
+/// A second open file of a directory, so that the caller's read position stays; "." of an open directory is no link.
+fn again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    // SAFETY: the name is a constant NUL-terminated string.
+    let fd =
+        unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    owned(fd, "open", "a directory")
+}
+
 /// Tells the names of a directory that nobody has read from yet, and which are directories where the file system says
-/// so; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve again.
+/// so, as long as `tell` answers true; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve again.
 pub(crate) fn each_name(
     dir: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
-    tell: &mut dyn FnMut(&[u8], Option<bool>),
+    tell: &mut dyn FnMut(&[u8], Option<bool>) -> bool,
 ) -> Result<()> {
     /// Where the length and the kind of a `linux_dirent64` stand, and where its name begins.
     const LENGTH: usize = 16;
@@ -452,7 +470,9 @@ pub(crate) fn each_name(
             let name = entry[NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
             if !matches!(name, b"" | b"." | b"..") {
                 let is_dir = (entry[KIND] != libc::DT_UNKNOWN).then_some(entry[KIND] == libc::DT_DIR);
-                tell(name, is_dir);
+                if !tell(name, is_dir) {
+                    return Ok(());
+                }
             }
             rest = after;
         }

@@ -314,6 +314,7 @@ impl<'a> Walk<'a> {
             self.bytes.extend_from_slice(name);
             // The kernel's names have 255 bytes at the most.
             self.names.push(Name { at, length: u16::try_from(name.len()).unwrap_or(u16::MAX), is_dir });
+            true
         })?;
         if self.order == Order::ByName {
             let bytes = &self.bytes;

@@ -2,13 +2,15 @@
 
 use super::{RegistryAuth, split_registry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::walls::Wall;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Largest file taken.
-const MAX_FILE: u64 = 8 << 20;
+/// Largest file taken: each entry takes, when it is read, much more than its text.
+const MAX_FILE: u64 = 512 << 10;
 /// The key that docker keeps the default registry's credentials under.
 const DEFAULT_KEY: &str = "https://index.docker.io/v1/";
 /// What helpers answer as the user where the secret is an identity token.
@@ -50,17 +52,23 @@ impl DockerConfig {
         match std::fs::metadata(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(DockerConfig::default()),
             Err(e) => return Err(failed(&e)),
-            Ok(found) if found.len() > MAX_FILE || !found.is_file() => {
+            Ok(found) if !found.is_file() => {
                 return Err(Error::invalid(format!("{}: not a configuration file of docker's", path.display())));
             }
             Ok(_) => {}
         }
-        let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+        let most = if Wall::DocumentValues.stands() { MAX_FILE + 1 } else { u64::MAX };
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(|e| failed(&e))?;
         DockerConfig::from_json(&bytes).map_err(|e| e.context(path.display()))
     }
 
-    /// Reads the file's content.
+    /// Reads the file's content, of at most 512 KiB.
     pub fn from_json(bytes: &[u8]) -> Result<DockerConfig> {
+        if bytes.len() as u64 > MAX_FILE && Wall::DocumentValues.stands() {
+            return Err(Error::invalid(format!("a configuration file of more than {MAX_FILE} bytes")));
+        }
         // Not the parser's words: they may show what it read.
         serde_json::from_slice(bytes).map_err(|_| Error::invalid("not a configuration file of docker's"))
     }

@@ -5,6 +5,7 @@ use super::url::{Url, escape};
 use super::{MAX_DOCUMENT, refused};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{RegistryAuth, to_base64};
+use crate::walls::Wall;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -149,8 +150,9 @@ impl Access {
         if registry.https && !realm.https {
             return Err(Error::internal(format!("{}: a token server without TLS is refused", realm.shown())));
         }
+        let led = realm.is_led_by(registry);
         let ask = |method, url, headers, authorization, body| {
-            transport.send(Ask { method, url, headers, authorization, body })
+            transport.send(Ask { method, url, led, headers, authorization, body })
         };
         let answer = if self.auth.identitytoken.is_empty() {
             let mut url = realm;
@@ -208,7 +210,11 @@ fn life(seconds: u64) -> Duration {
 
 /// The credentials that are meant for the registry `domain`. Those of docker's own are also kept under an address.
 pub(crate) fn auth_for(auths: &BTreeMap<String, RegistryAuth>, domain: &str) -> RegistryAuth {
-    auths.iter().find(|(given, _)| is_host(given, domain)).map(|(_, auth)| auth.clone()).unwrap_or_default()
+    auths
+        .iter()
+        .find(|(given, _)| is_host(given, domain) || !Wall::CredentialsByHost.stands())
+        .map(|(_, auth)| auth.clone())
+        .unwrap_or_default()
 }
 
 fn is_host(given: &str, domain: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Downloads of files from any server: what builds add and take as their context.
 
 use super::auth::basic;
-use super::transport::{Answer, Ask, Payload, Transport};
+use super::transport::{Answer, Ask, Transport};
 use super::url::{Url, split_user, unescape, without_secrets};
 use crate::error::{Error, Result};
 use crate::model::RegistryOptions;
@@ -36,13 +36,8 @@ impl Download {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
             basic(&unescape(name), &unescape(password))
         });
-        let ask = Ask {
-            method: "GET",
-            url: address,
-            headers: vec![("accept-encoding", "identity".into())],
-            authorization,
-            body: Payload::None,
-        };
+        let headers = vec![("accept-encoding", "identity".into())];
+        let ask = Ask { headers, authorization, ..Ask::get(address) };
         let answer: Answer = transport.send(ask).map_err(|e| e.with_kind(crate::error::ErrorKind::Internal))?;
         if answer.status >= 400 {
             let text = format!("failed to GET {} with status {}", without_secrets(url), answer.status);

@@ -18,6 +18,7 @@ pub(crate) use url::{Url, unescape, without_secrets};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::RegistryAuth;
+use crate::walls::Wall;
 use auth::{Access, Challenge};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -88,9 +89,7 @@ impl<'a> Client<'a> {
         let host = if domain == DEFAULT_DOMAIN { DEFAULT_HOST } else { domain };
         let ping = |scheme: &str| -> Result<(Url, Answer)> {
             let url = Url::parse(&format!("{scheme}://{host}/v2/"))?;
-            let ask =
-                Ask { method: "GET", url: url.clone(), headers: vec![], authorization: None, body: Payload::None };
-            Ok((url, transport.send(ask)?))
+            Ok((url.clone(), transport.send(Ask::get(url))?))
         };
         let (base, answer) = match ping("https") {
             // Where an authority was given for it, it speaks TLS.
@@ -117,8 +116,7 @@ impl<'a> Client<'a> {
     /// Reaches the mirror of a registry at `url`: without credentials, which are for the registry itself.
     pub(crate) fn of_mirror(transport: &'a Transport, domain: &str, url: &str) -> Result<Client<'a>> {
         let base = Url::parse(url)?.at("/v2/");
-        let ask = Ask { method: "GET", url: base.clone(), headers: vec![], authorization: None, body: Payload::None };
-        let answer = transport.send(ask)?;
+        let answer = transport.send(Ask::get(base.clone()))?;
         let challenge = match answer.status {
             401 => Challenge::of(answer.all("www-authenticate")),
             _ => None,
@@ -198,7 +196,8 @@ impl<'a> Client<'a> {
                 Payload::Bytes(bytes) => (false, Payload::Bytes(bytes)),
                 Payload::Stream(stream) => (true, Payload::Stream(*stream)),
             };
-            let ask = Ask { method, url: url.clone(), headers: headers.to_vec(), authorization, body: payload };
+            let led = url.is_led_by(&self.base);
+            let ask = Ask { method, url: url.clone(), led, headers: headers.to_vec(), authorization, body: payload };
             let mut answer = self.transport.send(ask)?;
             match answer.status {
                 401 if !renewed && !stream && answer.url.same_origin(&self.base) => {
@@ -292,8 +291,12 @@ impl Repository<'_> {
             }
             next = answer.header("link").and_then(next_page).map(|link| answer.url.join(&link)).transpose()?;
             let shown = answer.url.shown();
-            let page: Page = serde_json::from_slice(&answer.bytes(MAX_MANIFEST)?)
-                .map_err(|e| Error::internal(format!("{shown}: {e}")))?;
+            let bytes = answer.bytes(MAX_MANIFEST)?;
+            // No tag has a comma in it. Each takes, when it is read, much more than its text.
+            if bytes.iter().filter(|byte| **byte == b',').count() > MAX_TAGS && Wall::DocumentValues.stands() {
+                return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));
+            }
+            let page: Page = serde_json::from_slice(&bytes).map_err(|e| Error::internal(format!("{shown}: {e}")))?;
             tags.extend(page.tags.unwrap_or_default());
             if tags.len() > MAX_TAGS {
                 return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));

@@ -12,9 +12,13 @@ use crate::walls::Wall;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use ureq::config::Config;
 use ureq::tls::TlsConfig;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, AsSendBody, SendBody, http};
 
 const CONNECT: Duration = Duration::from_secs(20);
@@ -47,10 +51,19 @@ struct Origin {
 pub(super) struct Ask<'a> {
     pub(super) method: &'static str,
     pub(super) url: Url,
+    /// A server elsewhere named the address.
+    pub(super) led: bool,
     pub(super) headers: Vec<(&'static str, String)>,
     /// The header `Authorization`: only ever sent to the origin of `url`.
     pub(super) authorization: Option<String>,
     pub(super) body: Payload<'a>,
+}
+
+impl Ask<'_> {
+    /// A GET of an address that the caller named, without credentials.
+    pub(super) fn get(url: Url) -> Ask<'static> {
+        Ask { method: "GET", url, led: false, headers: vec![], authorization: None, body: Payload::None }
+    }
 }
 
 pub(super) enum Payload<'a> {
@@ -160,7 +173,8 @@ impl Transport {
 
     /// Whether a registry is to be tried without TLS where it does not speak that.
     pub(super) fn may_be_plain(&self, authority: &str) -> Result<bool> {
-        Ok(self.is_insecure(authority) && certificates(authority, &self.options)?.authorities.is_empty())
+        let vouched = !certificates(authority, &self.options)?.authorities.is_empty();
+        Ok(self.is_insecure(authority) && !(vouched && Wall::PlainFallback.stands()))
     }
 
     fn is_insecure(&self, authority: &str) -> bool {
@@ -178,6 +192,12 @@ impl Transport {
         self.options.mirrors.iter().any(same)
     }
 
+    /// Whether somebody spoke of this very server: as an insecure one, or by an authority for it.
+    fn is_listed(&self, authority: &str) -> Result<bool> {
+        let listed = self.options.insecure.iter().any(|entry| entry.eq_ignore_ascii_case(authority));
+        Ok(listed || !certificates(authority, &self.options)?.authorities.is_empty())
+    }
+
     /// Sends one request; GET and HEAD follow redirects. Connections that fail are [`ErrorKind::Unavailable`].
     pub(super) fn send(&self, mut ask: Ask<'_>) -> Result<Answer> {
         let first = ask.url.clone();
@@ -193,6 +213,7 @@ impl Transport {
             if !next.same_origin(&first) {
                 ask.authorization = None;
             }
+            ask.led |= next.is_led_by(&first);
             ask.url = next;
         }
         Err(Error::internal(format!("{}: more than {MAX_REDIRECTS} redirects", first.shown())))
@@ -205,7 +226,7 @@ impl Transport {
             let who = &url.authority;
             return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
         }
-        let origin = self.origin(&url)?;
+        let origin = self.origin(&url, ask.led && !self.is_listed(&url.authority)?)?;
         let mut request = http::Request::builder().method(ask.method).uri(url.text());
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
@@ -227,15 +248,24 @@ impl Transport {
         Ok(Answer { status: parts.status.as_u16(), url, is_last: false, headers: parts.headers, body })
     }
 
-    /// An origin: each has a trust of its own.
-    fn origin(&self, url: &Url) -> Result<Origin> {
-        let key = format!("{}://{}", url.https, url.authority);
+    /// An origin: each has a trust of its own. `led`: it is one of those that [`Elsewhere`] is for.
+    fn origin(&self, url: &Url, led: bool) -> Result<Origin> {
+        let led = led && Wall::LedAddresses.stands();
+        // A proxy looks names up by itself.
+        if led && url.address().is_some_and(is_own) {
+            return Err(Error::internal(format!("{}: {OWN}", url.shown())));
+        }
+        let key = format!("{}://{} {led}", url.https, url.authority);
         if let Some(origin) = self.origins.lock().get(&key) {
             return Ok(origin.clone());
         }
         let proxy = proxy(url, self.files, &self.options.proxies)?;
         let tls = url.https.then(|| self.tls(&url.authority)).transpose()?;
-        let origin = Origin { agent: tls::plain_agent(), proxy, tls };
+        let agent = match led && proxy.is_none() {
+            true => Agent::with_parts(tls::plain().clone(), DefaultConnector::default(), Elsewhere::default()),
+            false => tls::plain_agent(),
+        };
+        let origin = Origin { agent, proxy, tls };
         let mut origins = self.origins.lock();
         // Not one that a stop would miss.
         self.check()?;
@@ -281,6 +311,42 @@ impl Transport {
     }
 }
 
+/// Why an address is refused that a server elsewhere named.
+const OWN: &str = "a server led there, which is this machine or its link: refused unless it is listed as insecure";
+
+/// Whether an address is this machine's own, or one that only its link knows (where clouds keep their secrets).
+fn is_own(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified(),
+    }
+}
+
+/// Looks names up for addresses that a server elsewhere named: none of this machine's own is found.
+#[derive(Default)]
+struct Elsewhere(DefaultResolver);
+
+impl std::fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Elsewhere")
+    }
+}
+
+impl Resolver for Elsewhere {
+    fn resolve(
+        &self,
+        uri: &http::Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> std::result::Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self.0.resolve(uri, config, timeout)?;
+        match found.iter().any(|address| is_own(address.ip())) {
+            true => Err(ureq::Error::Io(std::io::Error::new(std::io::ErrorKind::PermissionDenied, OWN))),
+            false => Ok(found),
+        }
+    }
+}
+
 /// The proxy for an address: of TLS, or of a file (which it is asked to tunnel to as well).
 /// Registries without TLS are asked straight: they are on this machine or were listed.
 fn proxy(url: &Url, files: bool, proxies: &Proxies) -> Result<Option<ureq::Proxy>> {
@@ -316,6 +382,9 @@ fn exempt(url: &Url, list: &str) -> bool {
 fn failed(method: &str, url: &Url, error: &ureq::Error) -> Error {
     // Some of its errors repeat the address, which may be a signed one.
     let why = match error {
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Error::internal(format!("{method} {}: {error}", url.shown()));
+        }
         ureq::Error::BadUri(_) => "not a well-formed address".to_owned(),
         other => other.to_string(),
     };

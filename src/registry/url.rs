@@ -1,6 +1,8 @@
 //! The few URLs that a registry client needs: http and https, no user in them.
 
 use crate::error::{Error, Result};
+use crate::walls::Wall;
+use std::net::IpAddr;
 
 /// A URL in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +64,24 @@ impl Url {
 
     /// Whether credentials for one are good for the other: same scheme, host and port.
     pub(crate) fn same_origin(&self, other: &Url) -> bool {
+        if !Wall::CredentialsAtHome.stands() {
+            return true;
+        }
+        self.is_origin_of(other)
+    }
+
+    /// Whether another server named this address: one that is not on this machine, whose own addresses it may not name.
+    pub(crate) fn is_led_by(&self, server: &Url) -> bool {
+        !self.is_origin_of(server) && !server.address().is_some_and(|address| address.is_loopback())
+    }
+
+    /// The host as an address, where it is written as one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        let host = self.host().trim_start_matches('[').trim_end_matches(']');
+        host.parse().ok().map(|address: IpAddr| address.to_canonical())
+    }
+
+    fn is_origin_of(&self, other: &Url) -> bool {
         let port = |url: &Url| match url.port() {
             Some(port) => port.to_owned(),
             None => if url.https { "443" } else { "80" }.to_owned(),
@@ -110,6 +130,9 @@ pub(crate) fn split_user(text: &str) -> (String, Option<&str>) {
 /// An address that somebody gave, for messages: without user and password, and without the query, where signed ones have
 /// their secrets.
 pub(crate) fn without_secrets(text: &str) -> String {
+    if !Wall::UrlSecrets.stands() {
+        return text.to_owned();
+    }
     let (address, _) = split_user(text);
     // Who knows what stands before the `@` of what is no address.
     let whole = |url: Url| url.port().is_none_or(|port| port.bytes().all(|b| b.is_ascii_digit()));

@@ -6,6 +6,7 @@
 
 use super::failed;
 use crate::error::Result;
+use crate::walls::Wall;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// This noun's tables.
@@ -47,6 +48,14 @@ CREATE TABLE build_images (
     builder  TEXT NOT NULL,
     image_id TEXT NOT NULL REFERENCES images ON DELETE CASCADE,
     PRIMARY KEY (image_id, builder)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Images that were made here, by builds and commits: a build takes its steps from no others. What was loaded or pulled
+/// says of itself what made it.
+pub(crate) const SCHEMA_MADE_HERE: &str = "
+CREATE TABLE made_here (
+    image_id TEXT PRIMARY KEY REFERENCES images ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 ";
 
@@ -248,10 +257,17 @@ pub(crate) fn remove_name(tx: &Transaction<'_>, name: &str) -> Result<()> {
     tx.execute("DELETE FROM image_names WHERE name = ?1", [name]).map(drop).map_err(failed)
 }
 
-/// The visible images made from that one (absent: from none), newest first.
+/// Says of an image that it was made here.
+pub(crate) fn made_here(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    tx.execute("INSERT OR IGNORE INTO made_here (image_id) VALUES (?1)", [id]).map(drop).map_err(failed)
+}
+
+/// The visible images made here from that one (absent: from none), newest first.
 pub(crate) fn children(tx: &Transaction<'_>, parent: Option<&str>) -> Result<Vec<ImageRow>> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM images WHERE parent IS ?1 AND hidden = 0 ORDER BY created DESC, rowid DESC");
+    let here = if Wall::BuildCache.stands() { "AND id IN (SELECT image_id FROM made_here)" } else { "" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM images WHERE parent IS ?1 AND hidden = 0 {here} ORDER BY created DESC, rowid DESC"
+    );
     tx.prepare_cached(&sql).and_then(|mut s| s.query_map([parent], image_row)?.collect()).map_err(failed)
 }
 

@@ -40,6 +40,7 @@ const STEPS: &[&[&str]] = &[
     &[links::SCHEMA],
     &[containers::SCHEMA_BUILDS],
     &[images::SCHEMA_LEASES],
+    &[images::SCHEMA_MADE_HERE],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 

@@ -308,11 +308,12 @@ impl Volumes {
                 )?
             }
         };
-        if !tree::names(data.as_fd())?.is_empty() || mount::is_read_only(data.as_fd())? {
+        let is_empty = || tree::is_empty(data.as_fd()).map(|empty| empty || !Wall::VolumeContent.stands());
+        if !is_empty()? || mount::is_read_only(data.as_fd())? {
             return Ok(());
         }
         tree::lock(volume.as_fd(), Lock::Exclusive)?;
-        if tree::names(data.as_fd())?.is_empty() {
+        if is_empty()? {
             copy::copy_tree(content.as_fd(), data.as_fd())?;
             if self.durability == Durability::Full {
                 tree::sync_fs(data.as_fd())?;

@@ -12,6 +12,8 @@ use coracle::model::*;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -430,7 +432,7 @@ fn exported(root: &Root, id: &str) -> Vec<String> {
     entries.map(path).map(|path| path.trim_start_matches("./").trim_end_matches('/').to_owned()).collect()
 }
 
-// attack: 65
+// attack: 65 wall archive-root
 #[test]
 fn the_root_of_an_archive_is_a_directory() {
     let root = Root::new();
@@ -515,7 +517,7 @@ fn files_of_users_are_small_and_regular() {
     assert_eq!(start("twin", Tar::new().file("passwd", line)).expect("the twin"), 0);
 }
 
-// attack: 59
+// attack: 59 wall image-rights
 #[test]
 fn an_image_says_nothing_of_rights() {
     let root = Root::new();
@@ -528,4 +530,317 @@ fn an_image_says_nothing_of_rights() {
     assert!(
         !host.privileged && host.binds.unwrap_or_default().is_empty() && host.cap_add.unwrap_or_default().is_empty()
     );
+}
+
+/// What swells without end, in one packing and in two: it ends at a budget, costs little and leaves nothing.
+// attack: 60 wall archive-swelling
+#[test]
+fn what_swells_without_end_is_given_up() {
+    let at = Measured::new();
+    // A frame of blocks that are one byte each, 128 KiB long: 8 GiB and a bit.
+    let block = (128 << 10 << 3u32) | 2;
+    let first = &u32::to_le_bytes(block)[..3];
+    let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
+    // The whole is one file of a tar, which no image has a use for.
+    let mut head = Vec::new();
+    hostile::head(&mut head, "noise", 9 << 30).expect("a header");
+    bomb.extend(u32::to_le_bytes((512 << 3) as u32)[..3].iter());
+    bomb.extend(&head);
+    for _ in 0..(8u64 << 30 >> 17) + 1024 {
+        bomb.extend(first);
+        bomb.push(0);
+    }
+    bomb.extend([1, 0, 0]);
+    let why = "which is over the budget";
+    at.refused(WIDE, LOAD, hostile::bytes(bomb.clone()), why);
+    assert_eq!(std::fs::read_dir(at.root.dir.join("root/tmp")).expect("list").count(), 0);
+}
+
+/// Hostile archives at once, by several programs' threads: each is confined as if it were alone.
+// attack: 66 wall archive-confined
+#[test]
+fn archives_unpacked_at_once_stay_apart() {
+    let root = Root::new();
+    let canary = Canary::new(&root);
+    let out = canary.0.display().to_string();
+    // One layer has the links that the next one uses; each uses its own as well.
+    let links = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/dir"));
+    let lower = links.file("lower", b"l").file("out/made", b"made").end();
+    let upper = Tar::new().file("out/made", b"made").file("way/made", b"made").file("dir/made", b"made").end();
+    let lower_plain = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/dir")).end();
+    let whole = crate::support::archive::image("apart:1", &[&lower_plain, &upper]);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (root, whole, lower) = (&root, &whole, &lower);
+            scope.spawn(move || {
+                let how = ImportImage { repo: format!("apart{number}"), ..ImportImage::default() };
+                let _ = root.engine.image_import(&mut &lower[..], &how, &mut |_| Ok(()), Some(&soon()));
+                root.engine.image_load(&mut &whole[..], &mut |_| Ok(()), Some(&soon())).expect("load");
+            });
+        }
+    });
+    canary.is_untouched("eight at once");
+    let id = root.create("apart", json!({ "Image": "apart:1", "Cmd": ["x"] }));
+    let paths = exported(&root, &id);
+    assert!(paths.contains(&"out/made".to_owned()) && paths.contains(&"dir/made".to_owned()), "{paths:?}");
+}
+
+/// A layer whose packing is broken ends its pull or load with an error, and keeps no other from the same layer.
+// attack: 67 wall claims-released
+#[test]
+fn a_broken_layer_keeps_nobody_waiting() {
+    let root = Root::new();
+    for packer in ["gzip", "bzip2", "xz", "zstd"] {
+        // What is stored already is not fetched: each has a layer of its own.
+        let tar = Tar::new().file(packer, &vec![7; 300_000]).end();
+        let whole = hostile::packed(packer, hostile::bytes(tar.clone()));
+        let mut flipped = whole.clone();
+        let middle = flipped.len() / 2;
+        flipped[middle] ^= 0x55;
+        let wrong = [&whole[..6], &[0xa5; 600][..]].concat();
+        for (what, bytes) in [("cut", whole[..middle].to_vec()), ("flipped", flipped), ("of another form", wrong)] {
+            let diff_id = format!("sha256:{}", crate::support::archive::sha256(&tar));
+            let config = crate::support::archive::config(json!({ "Cmd": [packer, what] }), &[diff_id]);
+            let name = |bytes: &[u8]| format!("sha256:{}", crate::support::archive::sha256(bytes));
+            let part =
+                |kind: &str, bytes: &[u8]| json!({ "mediaType": kind, "size": bytes.len(), "digest": name(bytes) });
+            let kind = "application/vnd.docker.distribution.manifest.v2+json";
+            let manifest = json!({ "schemaVersion": 2, "mediaType": kind,
+                "config": part("application/vnd.docker.container.image.v1+json", config.as_bytes()),
+                "layers": [part("application/vnd.docker.image.rootfs.diff.tar.gzip", &bytes)] });
+            let (manifest, layer) = (manifest.to_string(), name(&bytes));
+            let server = Scripted::start(move |asked: &Asked| match &asked.target {
+                target if target.contains("/manifests/") => {
+                    Answered::new(200, manifest.clone()).with("Content-Type", kind)
+                }
+                target if target.ends_with(&layer) => Answered::new(200, bytes.clone()),
+                target if target.contains("/blobs/") => Answered::new(200, config.clone()),
+                _ => Answered::new(200, "{}"),
+            });
+            let pull = || {
+                let request = PullImage { name: format!("{}/made/hand:1", server.host()), ..PullImage::default() };
+                root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon()))
+            };
+            // Twice: the second does not wait for what the first held.
+            for _ in 0..2 {
+                let error = pull().expect_err("a broken layer");
+                assert!(!matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Panic), "{packer} {what}: {error}");
+            }
+            assert!(server.asked_for("/blobs/").len() >= 2, "{packer} {what}");
+        }
+        // The twin.
+        let how = ImportImage { repo: packer.into(), ..ImportImage::default() };
+        root.engine.image_import(&mut &whole[..], &how, &mut |_| Ok(()), Some(&soon())).expect("the twin");
+    }
+}
+
+/// Where an archive of images should have its files and directories, it has links to the host's.
+// attack: 73 wall archive-links
+#[test]
+fn links_of_an_archive_of_images_lead_to_its_own_files() {
+    let root = Root::empty();
+    let canary = crate::canary::Canary::new(&root);
+    let image = crate::images::Image::new().archive("linked:1");
+    let files = crate::support::archive::files(&image);
+    let config = files.keys().find(|name| name.ends_with(".json") && *name != "manifest.json").expect("one").clone();
+    let targets = |name: &str| [canary.path(name), canary.climb(name), format!("/proc/self/root{}", canary.path(name))];
+    for linked in ["manifest.json", &config, "0/layer.tar", "0", "repositories", "index.json", "oci-layout", "blobs"] {
+        for target in targets("passwd").into_iter().chain(targets("sub")) {
+            // A name of a tar's header has 100 bytes.
+            if target.len() > 100 {
+                continue;
+            }
+            let tar = Tar::new().symlink(linked, &target);
+            let tar =
+                files.iter().filter(|(path, _)| *path != linked).fold(tar, |tar, (path, data)| tar.file(path, data));
+            let loaded = root.engine.image_load(&mut &tar.end()[..], &mut |_| Ok(()), Some(&soon()));
+            println!("{linked} -> {target}: {loaded:?}");
+            let needed = linked == "manifest.json" || linked == config || linked == "0/layer.tar";
+            canary.untouched();
+            assert!(loaded.is_err() || !needed, "{linked} -> {target}");
+        }
+    }
+    // The twin: a layer that is a link to another layer, as docker's own archives have them.
+    let tar = files.iter().fold(Tar::new(), |tar, (path, data)| match path.as_str() {
+        "0/layer.tar" => tar.file("real.tar", data).symlink("0/layer.tar", "../real.tar"),
+        _ => tar.file(path, data),
+    });
+    root.engine.image_load(&mut &tar.end()[..], &mut |_| Ok(()), Some(&soon())).expect("the twin");
+}
+
+/// A driver's name that leads out of the directories of plugins finds none, though one listens there.
+// attack: 88 wall plugin-names
+#[test]
+fn names_of_drivers_lead_out_of_no_directory() {
+    let dir = temp_dir();
+    std::fs::create_dir(dir.join("plugins")).expect("mkdir");
+    let server = Scripted::start(|_| Answered::new(200, r#"{"Implements":["NetworkDriver","IpamDriver"]}"#));
+    std::fs::write(dir.join("evil.spec"), format!("tcp://{}", server.host())).expect("write");
+    let engine = coracle::Engine::open_with({
+        let mut options = options_at(&dir);
+        options.plugin_dirs = vec![dir.join("plugins")];
+        options
+    });
+    let root = Root { dir, engine: engine.expect("open") };
+    let out = root.dir.join("evil").display().to_string();
+    for name in ["../evil", "./../evil", &out, "plugins/../../evil"] {
+        let body: CreateNetwork = serde_json::from_value(json!({ "Name": "n", "Driver": name })).expect("a body");
+        fails(root.engine.network_create(&body), ErrorKind::NotFound, "");
+        assert!(server.asked().is_empty(), "{name}: {:?}", server.asked());
+    }
+    // The twin: in its directory it is found, and asked.
+    std::fs::rename(root.dir.join("evil.spec"), root.dir.join("plugins/evil.spec")).expect("move");
+    let body: CreateNetwork = serde_json::from_value(json!({ "Name": "n", "Driver": "evil" })).expect("a body");
+    let _ = root.engine.network_create(&body);
+    assert!(!server.asked().is_empty());
+    // Volumes: names are components of paths, and there are no drivers but our own.
+    for name in ["../x", "a/b", "..", ".", "a\0b", "/etc"] {
+        let how = CreateVolume { name: name.into(), ..CreateVolume::default() };
+        fails(root.engine.volume_create(&how), ErrorKind::Invalid, "volume name");
+    }
+    let how = CreateVolume { name: "vol".into(), driver: "../evil".into(), ..CreateVolume::default() };
+    fails(root.engine.volume_create(&how), ErrorKind::NotFound, "plugin");
+}
+
+/// The oldest layout of archives: many documents, long chains, histories that grow from image to image.
+// attack: R5 wall archive-documents
+#[test]
+fn archives_of_the_oldest_layout_have_one_bound() {
+    let at = Measured::new();
+    let id = |number: usize| format!("{number:064x}");
+    let layer = Tar::new().end();
+    let archive = |count: usize, more: &dyn Fn(usize) -> serde_json::Value| {
+        let mut tar = Tar::new();
+        for number in 1..=count {
+            let mut document = more(number);
+            document["id"] = json!(id(number));
+            document["os"] = json!("linux");
+            if number > 1 {
+                document["parent"] = json!(id(number - 1));
+            }
+            tar = tar.file(&format!("{}/json", id(number)), document.to_string().as_bytes());
+            tar = tar.file(&format!("{}/layer.tar", id(number)), &layer);
+        }
+        hostile::bytes(tar.end())
+    };
+    let why = "take more than";
+    // Documents of many values each; comments that every later image has in its history, too.
+    let many = json!(vec![0; 19_000]);
+    at.refused(SMALL, LOAD, archive(150, &|_| json!({ "more": many })), why);
+    at.refused(SMALL, LOAD, archive(400, &|_| json!({ "comment": "c".repeat(1000) })), why);
+    at.refused(WIDE, LOAD, archive(450, &|_| json!({ "comment": "c".repeat(10_000) })), why);
+    at.run(
+        SMALL,
+        LOAD,
+        Some(archive(90, &|number| json!({ "created": format!("2020-01-01T00:00:{:02}Z", number % 60) }))),
+    );
+}
+
+/// A server under the same bound, and what it takes for requests.
+// attack: R5 wall document-values
+#[test]
+fn documents_of_requests_have_one_bound() {
+    let at = Measured::new();
+    let socket = at.root.dir.join("api.sock");
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--data={}", at.base + WIDE + STACKS)).arg("--core=0").arg(built("coracle"));
+    command.arg("--root").arg(at.root.dir.join("root")).arg("--run").arg(at.root.dir.join("run"));
+    command.args(["serve", "-H"]).arg(format!("unix://{}", socket.display()));
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("prlimit");
+    let mut child = Ended(child);
+    wait_for("the server", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    let ask = |target: &str, header: &str, body: &[u8]| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).expect("connect");
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let fill = |head: &str, piece: &str, tail: &str| {
+        let count = ((4 << 20) - head.len() - tail.len()) / piece.len();
+        format!("{head}{}{tail}", piece.repeat(count)).into_bytes()
+    };
+    let bodies = [
+        fill("{\"Image\":\"busybox\",\"Cmd\":[\"\"", ",\"\"", "]}"),
+        fill("{\"Image\":\"busybox\",\"More\":[0", ",0", "]}"),
+        fill("{\"Image\":\"busybox\",\"More\":[{}", ",{}", "]}"),
+        fill("{\"Image\":\"busybox\",\"Labels\":{\"\":\"\"", ",\"\":\"\"", "}}"),
+        fill("{\"Image\":\"busybox\",\"HostConfig\":{\"Binds\":[\"\"", ",\"\"", "]}}"),
+    ];
+    for body in &bodies {
+        for target in ["/v1.24/containers/create", "/v1.24/networks/create", "/v1.24/volumes/create", "/v1.24/auth"] {
+            let answer = ask(target, "", body);
+            assert!(answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 5"), "{target}: {answer}");
+        }
+    }
+    let answer = ask("/v1.24/containers/create", "", &bodies[1]);
+    assert!(answer.contains("values"), "{answer}");
+    // Documents of a build stand in the head of its request, which has its own bound.
+    let context = Tar::new().file("Dockerfile", b"FROM scratch\nLABEL a=b\n").end();
+    for key in ["buildargs", "labels", "ulimits", "cachefrom", "securityopt"] {
+        let answer = ask(&format!("/v1.24/build?{key}=[{}0]", "0,".repeat(28_000)), "", &context);
+        assert!(answer.starts_with("HTTP/1.1 4"), "{key}: {answer}");
+    }
+    let auths = format!("X-Registry-Config: {}\r\n", "W1tb".repeat(15_000));
+    assert!(ask("/v1.24/build", &auths, &context).contains("Successfully built"));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).expect("its status");
+    let kib = |field: &str| -> u64 { proc_status(&status, field).trim_end_matches(" kB").parse().expect("a number") };
+    let grown = ((kib("VmHWM") - kib("RssFile")) << 10).saturating_sub(at.base);
+    println!("requests: {:.1} MB", grown as f64 / 1e6);
+    assert!(grown < WIDE, "requests took {grown} bytes");
+    assert!(child.0.try_wait().expect("wait").is_none(), "the server ended");
+}
+
+/// A program that ends with the value.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The docker command's file of credentials, and what a registry says beside manifests.
+// attack: R5 wall document-values
+#[test]
+fn documents_of_credentials_and_registries_have_one_bound() {
+    let at = Measured::new();
+    let file = at.root.dir.join("config.json");
+    let many =
+        format!("{{\"auths\":{{\"a\":{{}}{}}}}}", (0..500_000).map(|i| format!(",\"{i:x}\":{{}}")).collect::<String>());
+    std::fs::write(&file, &many).expect("write");
+    fails(coracle::model::DockerConfig::load(&file), ErrorKind::Invalid, "more than 524288 bytes");
+    fails(coracle::model::DockerConfig::from_json(many.as_bytes()), ErrorKind::Invalid, "more than 524288 bytes");
+    let endless = std::fs::File::create(&file).expect("create");
+    endless.set_len(1 << 40).expect("a sparse file");
+    fails(coracle::model::DockerConfig::load(&file), ErrorKind::Invalid, "more than 524288 bytes");
+    // Tags by the million, a token of many values, errors of many words.
+    let pieces: [(&str, String, &str); 3] = [
+        ("tags/list", format!("{{\"tags\":[\"\"{}]}}", ",\"\"".repeat(1_390_000)), "more than 100000 tags"),
+        ("token", format!("{{\"more\":[0{}]}}", ",0".repeat(520_000)), "no token"),
+        ("manifests", format!("{{\"errors\":[{{}}{}]}}", ",{}".repeat(20_000)), ""),
+    ];
+    for (what, answer, why) in pieces {
+        let port = Arc::new(AtomicU16::new(0));
+        let own = port.clone();
+        let server = Scripted::start(move |asked: &Asked| match asked.target.contains(what) {
+            true => Answered::new(if what == "manifests" { 404 } else { 200 }, answer.clone()),
+            false if what == "token" => {
+                let realm = format!("Bearer realm=\"http://127.0.0.1:{}/token\"", own.load(Ordering::SeqCst));
+                Answered::new(401, "{}").with("WWW-Authenticate", &realm)
+            }
+            false => Answered::new(200, "{}"),
+        });
+        port.store(server.port, Ordering::SeqCst);
+        let name = format!("{}/made/hand{}", server.host(), if what == "tags/list" { "" } else { ":1" });
+        let words: &[&str] = if what == "tags/list" { &["pull", "-q", "-a", &name] } else { &["pull", "-q", &name] };
+        let run = at.run(SMALL, words, None);
+        assert!(run.code != Some(0) && run.said.contains(why), "{what}: {}", run.said);
+        assert!(!server.asked_for(what).is_empty(), "{what}");
+    }
 }

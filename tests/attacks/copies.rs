@@ -98,11 +98,52 @@ fn a_new_volume_gets_what_the_image_has_and_nothing_of_the_host() {
     }
 }
 
-// attack: 82, 85
+/// A container that does not run, with a bind whose place a link of the image leads out: a copy makes the place inside.
+// attack: 80, 81 wall resolve-in-root
+#[test]
+fn a_copy_mounts_and_makes_nothing_on_the_host() {
+    let root = Root::new();
+    let canary = Canary::new(&root);
+    let bound = root.dir.join("bound");
+    std::fs::create_dir(&bound).expect("mkdir");
+    std::fs::write(bound.join("f"), "bound").expect("write");
+    // The links lead to a directory of the image, where the canary is on the host.
+    let layer = Tar::new().symlink("absolute", &canary.path("")).symlink("climbing", &canary.climb(""));
+    let inside = canary.path("").trim_matches('/').to_owned();
+    Image::new().layer(layer.dir(&inside)).load(&root, "binds");
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    for link in ["absolute", "climbing"] {
+        let binds = [format!("{}:/{link}/sub", bound.display()), format!("{}:/{link}/new/er", bound.display())];
+        let more = json!({ "Image": "binds", "HostConfig": { "Binds": binds } });
+        let id = root.create("", body(&["true"], more));
+        let before = mounts();
+        for _ in 0..3 {
+            for path in ["/etc/passwd", &format!("/{link}/sub/f"), &format!("/{link}/new/er/f")] {
+                let _ = get(&root, &id, path);
+            }
+            let tar = Tar::new().file("made", b"made").end();
+            for path in [format!("/{link}/sub"), "/tmp".into()] {
+                let put = PutArchive::default();
+                let _ = root.engine.container_archive_put(&id, &path, &mut &tar[..], put, Some(&soon()));
+            }
+            canary.untouched();
+        }
+        let own = |text: &str| text.lines().filter(|line| line.contains("canary") || line.contains("bound")).count();
+        assert_eq!((own(&before), own(&mounts())), (0, 0), "a copy left a mount");
+        // It is the container's own bind that was written into, where the link leads inside.
+        let seen = get(&root, &id, &format!("{}/sub/f", canary.path(""))).expect("the bind, inside");
+        assert!(holds(&seen, "bound"));
+    }
+}
+
+// attack: 82 wall archive-names
+// attack: 85 wall links-stay
 #[test]
 fn archives_hold_their_own_directory_alone_and_no_bytes_of_the_host() {
     let (root, canary, [running, _]) = with_links();
-    root.exec(&running, &["sh", "-c", "mkdir /dir /dir2; echo one > /dir/a; echo two > /dir2/b"]).ok();
+    let script =
+        format!("mkdir /dir /dir2; echo one > /dir/a; echo two > /dir2/b; ln -s {} /dir/l", canary.path("passwd"));
+    root.exec(&running, &["sh", "-c", &script]).ok();
     let archive = get(&root, &running, "/dir").expect("an archive");
     let names: Vec<String> = archive::files(&archive).into_keys().collect();
     assert_eq!(names, ["dir/a"]);
@@ -112,4 +153,23 @@ fn archives_hold_their_own_directory_alone_and_no_bytes_of_the_host() {
     let how = CommitContainer { repo: "committed".into(), ..CommitContainer::default() };
     root.engine.container_commit(&running, &how, Some(&soon())).expect("commit");
     canary.untouched();
+}
+
+/// A volume that has content stays as it is, whatever the image has at its place, also where it is read-only.
+// attack: 84 wall volume-content
+#[test]
+fn a_volume_that_has_content_is_not_filled() {
+    let root = Root::new();
+    Image::new()
+        .layer(Tar::new().dir("own").file("own/mine", b"of the image").file("own/more", b"more"))
+        .load(&root, "v");
+    let binds = |how: &str| json!({ "Image": "v", "HostConfig": { "Binds": [format!("data:{how}")] } });
+    root.run(&["sh", "-c", "echo kept > /elsewhere/mine"], binds("/elsewhere"), b"").ok();
+    for how in ["/own", "/own:ro", "/own:nocopy"] {
+        let seen = root.run(&["sh", "-c", "ls -A /own; cat /own/mine"], binds(how), b"");
+        assert_eq!(seen.ok(), "mine\nkept", "{how}");
+    }
+    // The twin: one that has none.
+    let seen = root.run(&["ls", "-A", "/own"], json!({ "Image": "v", "HostConfig": { "Binds": ["new:/own"] } }), b"");
+    assert_eq!(seen.ok(), "mine\nmore");
 }

@@ -22,7 +22,14 @@ fn header(out: Out<'_>, kind: u8, name: &[u8], link: &[u8], mode: u32, time: u64
     header[100..108].copy_from_slice(format!("{mode:07o}\0").as_bytes());
     header[108..116].copy_from_slice(b"0000000\0");
     header[116..124].copy_from_slice(b"0000000\0");
-    header[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+    // Beyond eleven octal digits in the other form.
+    match format!("{size:011o}\0").as_bytes() {
+        octal if octal.len() == 12 => header[124..136].copy_from_slice(octal),
+        _ => {
+            header[124] = 0x80;
+            header[128..136].copy_from_slice(&size.to_be_bytes());
+        }
+    }
     header[136..148].copy_from_slice(format!("{time:011o}\0").as_bytes());
     header[148..156].copy_from_slice(b"        ");
     header[156] = kind;
@@ -31,6 +38,11 @@ fn header(out: Out<'_>, kind: u8, name: &[u8], link: &[u8], mode: u32, time: u64
     let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     out.write_all(&header)
+}
+
+/// The header of a file of that size.
+pub fn head(out: Out<'_>, name: &str, size: u64) -> io::Result<()> {
+    header(out, b'0', name.as_bytes(), b"", 0o644, 0, size)
 }
 
 /// An entry with its content.

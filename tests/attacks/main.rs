@@ -10,6 +10,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod alone;
 mod apparmor;
 mod archives;
 mod builds;
@@ -27,6 +28,7 @@ mod network;
 mod page;
 mod programs;
 mod races;
+mod registries;
 mod runtime;
 mod trees;
 mod users;

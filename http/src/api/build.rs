@@ -4,6 +4,7 @@ use super::{Call, gone, streamed};
 use crate::message::{Body, Response};
 use crate::stream;
 use coracle::model::{BuildImage, Progress, Ulimit};
+use coracle::walls::Wall;
 use coracle::{Context, Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 
@@ -84,6 +85,10 @@ fn asked(call: &Call) -> Result<BuildImage> {
 fn document<T: DeserializeOwned + Default>(call: &Call, key: &str, what: &str) -> Result<T> {
     match call.query.text(key) {
         "" => Ok(T::default()),
-        text => serde_json::from_str(text).map_err(|error| Error::invalid(format!("{what}: {error}"))),
+        text => {
+            let read = serde_json::from_str(text);
+            assert!(read.is_ok() || Wall::MalformedDocuments.stands(), "a malformed document");
+            read.map_err(|error| Error::invalid(format!("{what}: {error}")))
+        }
     }
 }

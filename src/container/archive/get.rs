@@ -54,6 +54,13 @@ impl Archive {
         let Archive { place, name, end, .. } = self;
         let mut tar = TarWriter::new(out, op);
         tar.tree(place.parent.as_fd(), &place.name, &name, &place.stat)?;
+        #[cfg(feature = "attacks")]
+        if !crate::walls::Wall::ArchiveNames.stands() {
+            let names = crate::kernel::tree::names(place.parent.as_fd())?;
+            for other in names.iter().filter(|other| other.starts_with(&place.name) && **other != place.name) {
+                tar.tree(place.parent.as_fd(), other, other, &place.stat)?;
+            }
+        }
         tar.finish()?;
         drop(end);
         Ok(())

@@ -243,25 +243,29 @@ impl Put<'_> {
         {
             return Ok(dir.clone());
         }
-        let dir = match self.open(path) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) && !path.is_empty() => {
-                let (above, name) = split(path);
-                let parent = self.parent(above)?;
-                match tree::mkdir_at(parent.as_fd(), name, 0o755) {
-                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                    other => other?,
+        // How much of the path is there.
+        let mut end = path.len();
+        let mut dir = loop {
+            match self.open(&path[..end]) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) && end > 0 => {
+                    end = split(&path[..end]).0.len()
                 }
-                let made = tree::open_dir_at(parent.as_fd(), name)?;
-                // Whatever the caller's umask is.
-                tree::chmod_fd(made.as_fd(), 0o755)?;
-                made
+                // A file is where a directory of the entry's path would be.
+                Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
+                    return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
+                }
+                other => break other?,
             }
-            // A file is where a directory of the entry's path would be.
-            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
-                return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
-            }
-            other => other?,
         };
+        for name in path[end..].split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            match tree::mkdir_at(dir.as_fd(), name, 0o755) {
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                other => other?,
+            }
+            dir = tree::open_dir_at(dir.as_fd(), name)?;
+            // Whatever the caller's umask is.
+            tree::chmod_fd(dir.as_fd(), 0o755)?;
+        }
         let dir = Rc::new(dir);
         self.last = Some((path.to_vec(), dir.clone()));
         Ok(dir)

@@ -82,6 +82,7 @@ fn image(intake: &mut Intake<'_>, loading: &mut Loading, item: &Item) -> Result<
         layers: diff_ids,
         parent: parent.map(|p| Digest::parse(p, "manifest.json: Parent")).transpose()?,
         names: names.collect::<Result<_>>()?,
+        made_here: false,
     })
 }
 

@@ -113,6 +113,12 @@ impl<'a> Intake<'a> {
     }
 
     fn link(&mut self, path: String, base: &str, target: &[u8]) -> Result<()> {
+        #[cfg(feature = "attacks")]
+        if !Wall::ArchiveLinks.stands()
+            && let Ok(bytes) = std::fs::read(text(target)?)
+        {
+            return self.put(path, Item::Small(bytes));
+        }
         let target = inside(base, &text(target)?);
         let target = target.map_err(|e| e.context(format_args!("archive: link {path:?}")))?;
         self.put(path, Item::Link(target))

@@ -9,7 +9,7 @@ use super::{MAX_MANIFEST, json};
 use crate::error::{Error, Result};
 use crate::hex::is_hex_id;
 use crate::image::NewImage;
-use crate::image::config::{History, MAX_CONFIG, RootFs};
+use crate::image::config::{History, ImageConfig, MAX_CONFIG, RootFs};
 use crate::image::digest::Digest;
 use crate::image::reference::Reference;
 use serde_json::{Map, Value};
@@ -18,12 +18,6 @@ use std::collections::BTreeMap;
 const REPOSITORIES: &str = "repositories";
 /// Longest chain of parents.
 const MAX_CHAIN: usize = 500;
-
-/// What one layer's directory became.
-struct Made {
-    image: NewImage,
-    history: Vec<History>,
-}
 
 /// The images of an archive without manifest; `None`: the archive has none.
 pub(super) fn images(intake: &mut Intake<'_>, loading: &mut Loading) -> Result<Option<Vec<NewImage>>> {
@@ -44,10 +38,10 @@ pub(super) fn images(intake: &mut Intake<'_>, loading: &mut Loading) -> Result<O
             let reference =
                 Reference::parse(&repository).and_then(|r| r.with_tag(&tag)).map_err(|e| wrong(e.message()))?;
             let target = made.get_mut(&id).ok_or_else(|| wrong(&format!("no layer {id:?}")))?;
-            target.image.names.push(reference);
+            target.names.push(reference);
         }
     }
-    Ok(Some(order.iter().filter_map(|id| made.remove(id)).map(|made| made.image).collect()))
+    Ok(Some(order.iter().filter_map(|id| made.remove(id)).collect()))
 }
 
 /// Makes the image of `id` and, first, those of its parents.
@@ -55,10 +49,11 @@ fn make(
     intake: &mut Intake<'_>,
     loading: &mut Loading,
     id: &str,
-    made: &mut BTreeMap<String, Made>,
+    made: &mut BTreeMap<String, NewImage>,
     order: &mut Vec<String>,
 ) -> Result<()> {
-    let mut chain: Vec<(String, Map<String, Value>)> = Vec::new();
+    // The documents are read twice, so that one at a time is more than its text.
+    let mut chain: Vec<(String, Option<String>)> = Vec::new();
     let mut next = Some(id.to_owned());
     while let Some(id) = next.take().filter(|id| !made.contains_key(id)) {
         if !is_hex_id(&id) {
@@ -67,43 +62,48 @@ fn make(
         if chain.len() >= MAX_CHAIN || chain.iter().any(|(have, _)| *have == id) {
             return Err(Error::invalid(format!("archive: the parents of {id} have no end")));
         }
-        let path = format!("{id}/json");
-        let bytes = intake.document(&path, MAX_CONFIG)?;
-        let bytes = bytes.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
-        let document: Map<String, Value> = json(&path, bytes)?;
-        next = match document.get("parent") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(parent)) if parent.is_empty() => None,
-            Some(Value::String(parent)) => Some(parent.strip_prefix("sha256:").unwrap_or(parent).to_owned()),
-            Some(_) => return Err(Error::invalid(format!("archive: {path:?}: parent is no string"))),
-        };
-        chain.push((id, document));
+        next = parent(&id, &document(intake, &id)?)?;
+        chain.push((id, next.clone()));
     }
-    let mut parent = chain.last().and_then(|(_, document)| document.get("parent")).and_then(Value::as_str);
-    let parent_id = parent.take().map(|p| p.strip_prefix("sha256:").unwrap_or(p).to_owned());
-    let mut below = parent_id.filter(|p| !p.is_empty());
-    for (id, document) in chain.into_iter().rev() {
+    for (id, below) in chain.into_iter().rev() {
         let path = format!("{id}/layer.tar");
         let layer = intake.layer_at(&path)?;
         let layer = layer.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?;
-        let next = one(document, layer.clone(), below.as_ref().and_then(|id| made.get(id)))?;
-        loading.image(intake, &next.image)?;
+        let next = one(document(intake, &id)?, layer.clone(), below.and_then(|id| made.get(&id)))?;
+        loading.image(intake, &next)?;
         let diff_id = layer.diff_id;
-        loading.layer(intake, next.image.layers.len() - 1, &path, Some(layer), &diff_id)?;
+        loading.layer(intake, next.layers.len() - 1, &path, Some(layer), &diff_id)?;
         made.insert(id.clone(), next);
-        order.push(id.clone());
-        below = Some(id);
+        order.push(id);
     }
     Ok(())
 }
 
-fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&Made>) -> Result<Made> {
+/// What an image's directory says of it.
+fn document(intake: &Intake<'_>, id: &str) -> Result<Map<String, Value>> {
+    let path = format!("{id}/json");
+    let bytes = intake.document(&path, MAX_CONFIG)?;
+    json(&path, bytes.ok_or_else(|| Error::invalid(format!("archive: {path:?} is missing")))?)
+}
+
+/// The id of the image that one stands on.
+fn parent(id: &str, document: &Map<String, Value>) -> Result<Option<String>> {
+    match document.get("parent") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(parent)) if parent.is_empty() => Ok(None),
+        Some(Value::String(parent)) => Ok(Some(parent.strip_prefix("sha256:").unwrap_or(parent).to_owned())),
+        Some(_) => Err(Error::invalid(format!("archive: \"{id}/json\": parent is no string"))),
+    }
+}
+
+fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&NewImage>) -> Result<NewImage> {
     let text = |document: &Map<String, Value>, key: &str| {
         document.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     let command = document.get("container_config").and_then(|c| c.get("Cmd")).and_then(Value::as_array);
     let command = command.map(|words| words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
-    let mut history = below.map(|b| b.history.clone()).unwrap_or_default();
+    let before = below.map(|below| ImageConfig::parse(&below.config)).transpose()?.unwrap_or_default();
+    let mut history: Vec<History> = before.steps().cloned().collect();
     history.push(History {
         created: text(&document, "created"),
         author: text(&document, "author"),
@@ -111,7 +111,7 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&Made>
         comment: text(&document, "comment"),
         empty_layer: None,
     });
-    let mut layers = below.map(|b| b.image.layers.clone()).unwrap_or_default();
+    let mut layers = below.map(|b| b.layers.clone()).unwrap_or_default();
     layers.push(layer.diff_id);
     if layers.len() > MAX_CHAIN {
         return Err(Error::invalid(format!("an image of {} layers, at most {MAX_CHAIN} are taken", layers.len())));
@@ -125,14 +125,14 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&Made>
     document.insert("rootfs".into(), value(serde_json::to_value(&rootfs))?);
     document.insert("history".into(), value(serde_json::to_value(&history))?);
     let bytes = serde_json::to_vec(&document).map_err(|e| Error::internal(format!("image configuration: {e}")))?;
-    let (config, layers) = crate::image::config::ImageConfig::read(&bytes, usize::MAX)?;
-    let image = NewImage {
+    let (config, layers) = ImageConfig::read(&bytes, usize::MAX)?;
+    Ok(NewImage {
         id: Digest::of(&bytes),
         created: config.created_ns(),
         config: bytes,
         layers,
-        parent: below.map(|b| b.image.id),
+        parent: below.map(|b| b.id),
         names: Vec::new(),
-    };
-    Ok(Made { image, history })
+        made_here: false,
+    })
 }

@@ -139,6 +139,7 @@ fn image(intake: &mut Intake<'_>, loading: &mut Loading, digest: &Digest, name: 
         layers: diff_ids,
         parent: None,
         names: name.into_iter().collect(),
+        made_here: false,
     })
 }
 

@@ -18,11 +18,11 @@ const OPAQUE: &str = "trusted.overlay.opaque";
 /// it, so there is no layer to make.
 pub(crate) fn describe(layer: &OwnedFd, op: Option<&Op>) -> Result<Option<Staged>> {
     let diff = tree::open_dir_at(layer.as_fd(), recipe::DIFF)?;
-    if tree::names(diff.as_fd())?.is_empty() {
+    if tree::is_empty(diff.as_fd())? {
         return Ok(None);
     }
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let mut packer = Packer::new(tree::open_at(layer.as_fd(), recipe::FILE, flags, 0o600)?)?;
+    let mut packer = Packer::new(tree::open_at(layer.as_fd(), recipe::FILE, flags, 0o600)?, None)?;
     let mut hasher = Hasher::new();
     let size = Cell::new(0u64);
     let tar = {

@@ -270,7 +270,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             b'6' => Kind::Fifo,
             other => return Err(wrong(&format!("unknown entry type {:?}", char::from(other)))),
         };
-        if path.is_empty() && kind != Kind::Dir {
+        if path.is_empty() && kind != Kind::Dir && Wall::ArchiveRoot.stands() {
             return Err(wrong("the root of the archive can only be a directory"));
         }
         match kind {

@@ -123,10 +123,12 @@ impl<'scope> Workers<'scope> {
         tree::mkdir_at(stage.dir.as_fd(), recipe::DIFF, 0o755)?;
         let diff = tree::open_dir_at(stage.dir.as_fd(), recipe::DIFF)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        let packer = Packer::new(tree::open_at(stage.dir.as_fd(), recipe::FILE, flags, 0o600)?)?;
+        let file = tree::open_at(stage.dir.as_fd(), recipe::FILE, flags, 0o600)?;
+        let packer = Packer::new(file, gate.packers.lock().pop())?;
 
         let (steps_out, steps_in) = bounded::<Vec<u8>>(room.pieces);
-        let recipe = thread::spawn(scope, "layer-recipe", move || pack(packer, &steps_in))?;
+        let own = gate.clone();
+        let recipe = thread::spawn(scope, "layer-recipe", move || pack(packer, &steps_in, &own))?;
         let (digest_out, digest_in) = bounded(room.depth);
         let digest = thread::spawn(scope, "layer-digest", move || digest_all(&digest_in))?;
         let (write_out, write_in) = bounded(room.depth);
@@ -222,11 +224,12 @@ impl Write for Feeder {
     }
 }
 
-fn pack(mut packer: Packer, steps: &Receiver<Vec<u8>>) -> Result<()> {
+fn pack(mut packer: Packer, steps: &Receiver<Vec<u8>>, gate: &Gate) -> Result<()> {
     for piece in steps {
         packer.push(&piece)?;
     }
-    packer.finish()
+    gate.packers.lock().push(packer.finish()?);
+    Ok(())
 }
 
 fn digest_all(input: &Receiver<Arc<Chunk>>) -> Digest {

@@ -112,22 +112,44 @@ impl<F: FnMut(Vec<u8>) -> Result<()>> Recorder for Encoder<F> {
 }
 
 /// Compresses encoded pieces into the recipe file.
-pub(crate) struct Packer(ZlibEncoder<File>);
+pub(crate) struct Packer(ZlibEncoder<Out>);
+
+/// The recipe file; absent: between two of them.
+struct Out(Option<File>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 impl Packer {
-    pub(crate) fn new(file: OwnedFd) -> Result<Packer> {
+    /// `spare`: one that is done, whose memory serves again: the allocator would put the next one's atop of it.
+    pub(crate) fn new(file: OwnedFd, spare: Option<Packer>) -> Result<Packer> {
+        let failed = |e: &std::io::Error| Error::io("write a recipe", e);
         let mut file = File::from(file);
-        file.write_all(MAGIC).map_err(|e| Error::io("write a recipe", &e))?;
-        Ok(Packer(ZlibEncoder::new(file, Compression::new(1))))
+        file.write_all(MAGIC).map_err(|e| failed(&e))?;
+        let out = Out(Some(file));
+        match spare {
+            Some(Packer(mut encoder)) => {
+                encoder.reset(out).map_err(|e| failed(&e))?;
+                Ok(Packer(encoder))
+            }
+            None => Ok(Packer(ZlibEncoder::new(out, Compression::new(1)))),
+        }
     }
 
     pub(crate) fn push(&mut self, piece: &[u8]) -> Result<()> {
         self.0.write_all(piece).map_err(|e| Error::io("write a recipe", &e))
     }
 
-    /// Ends the file.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.0.finish().map(drop).map_err(|e| Error::io("write a recipe", &e))
+    /// Ends the file; answers what may serve again.
+    pub(crate) fn finish(mut self) -> Result<Packer> {
+        self.0.reset(Out(None)).map_err(|e| Error::io("write a recipe", &e))?;
+        Ok(self)
     }
 }
 

@@ -348,26 +348,32 @@ impl Unpacker<'_> {
 
     /// The directory at `path`, made with its parents where missing.
     fn parent(&mut self, path: &[u8]) -> Result<Parent> {
-        match self.existing(path) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                let (above, name) = split(path);
-                let parent = self.parent(above)?;
-                match tree::mkdir_at(parent.fd(), name, 0o755) {
-                    Ok(()) => {}
-                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => self.reveal(&parent, name)?,
-                    Err(error) => return Err(error),
+        // How much of the path is there.
+        let mut end = path.len();
+        loop {
+            match self.existing(&path[..end]) {
+                Ok(found) if end == path.len() => return Ok(found),
+                Ok(_) => break,
+                Err(error) if end > 0 && matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {
+                    end = split(&path[..end]).0.len();
                 }
-                self.existing(path)
+                Err(error) => return Err(error),
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                // A whiteout where a directory is needed gives way; anything else is an error.
-                let (above, name) = split(path);
-                let parent = self.parent(above)?;
-                self.reveal(&parent, name)?;
-                self.existing(path)
-            }
-            other => other,
         }
+        while end < path.len() {
+            let parent = self.existing(&path[..end])?;
+            let begin = if end == 0 { 0 } else { end + 1 };
+            end = path[begin..].iter().position(|&byte| byte == b'/').map_or(path.len(), |at| begin + at);
+            match tree::mkdir_at(parent.fd(), &path[begin..end], 0o755) {
+                Ok(()) => {}
+                // A whiteout where a directory is needed gives way; anything else is an error.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                    self.reveal(&parent, &path[begin..end])?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.existing(path)
     }
 
     /// Puts an opaque directory in the place of a whiteout.

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Stat};
 use crate::kernel::walk::{Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
+use crate::walls::Wall;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -130,6 +131,7 @@ impl<'a> TarWriter<'a> {
         }
         match kind {
             b'0' => self.file(dir, name, path),
+            b'2' if !Wall::LinksStay.stands() => self.file(dir, name, path),
             b'2' => match there(tree::read_link_at(dir, name))? {
                 Some(target) => self.header(kind, path, stat, 0, &target, &[]),
                 None => Ok(()),
@@ -140,7 +142,11 @@ impl<'a> TarWriter<'a> {
 
     /// A file as it is once it is open: what stood there before may have been put aside by something else.
     fn file(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<()> {
-        let opened = tree::open_at(dir, name, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY, 0);
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let opened = match Wall::LinksStay.stands() {
+            true => tree::open_at(dir, name, flags, 0),
+            false => crate::kernel::path::openat2(dir, name, flags, 0, 0),
+        };
         let Some(opened) = there(opened)? else { return Ok(()) };
         let stat = tree::stat_fd(opened.as_fd())?;
         if !stat.is_file() {

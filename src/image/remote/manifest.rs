@@ -5,6 +5,7 @@ use crate::image::config::check_values;
 use crate::image::digest::Digest;
 use crate::image::host_architecture;
 use crate::walls::Wall;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 pub(super) const SCHEMA2: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -94,8 +95,11 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
         version: u32,
         #[serde(rename = "mediaType", default)]
         media_type: String,
-        #[serde(default)]
-        manifests: Option<serde::de::IgnoredAny>,
+        manifests: Option<IgnoredAny>,
+        config: Option<IgnoredAny>,
+        layers: Option<IgnoredAny>,
+        #[serde(rename = "fsLayers")]
+        fs_layers: Option<IgnoredAny>,
     }
     check_values(bytes, MAX_VALUES).map_err(|e| e.context("manifest"))?;
     let looks: Looks = json(bytes)?;
@@ -106,7 +110,15 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
         _ => OCI,
     });
     // One document must not be an image to one reader and a list to another.
-    if !looks.media_type.is_empty() && looks.media_type != kind && known(&&*looks.media_type) {
+    let (image, old) = (looks.config.is_some() || looks.layers.is_some(), looks.fs_layers.is_some());
+    let forms = usize::from(looks.manifests.is_some()) + usize::from(image) + usize::from(old);
+    let is_first = matches!(kind, SCHEMA1 | SIGNED1);
+    let other_version = if is_first { looks.version > 1 } else { looks.version == 1 };
+    if (forms > 1 || other_version) && Wall::ManifestKind.stands() {
+        return Err(Error::invalid("the manifest can be read as two kinds of document"));
+    }
+    let says = !looks.media_type.is_empty() && looks.media_type != kind && known(&&*looks.media_type);
+    if says && Wall::ManifestKind.stands() {
         return Err(Error::invalid(format!(
             "the manifest says that it is {:?}, its sender {kind:?}",
             looks.media_type
@@ -124,7 +136,9 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
 }
 
 fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("manifest: {e}")))
+    let read = serde_json::from_slice(bytes);
+    assert!(read.is_ok() || Wall::MalformedDocuments.stands(), "a malformed manifest");
+    read.map_err(|e| Error::invalid(format!("manifest: {e}")))
 }
 
 /// The first one for this machine's system and architecture, else the first that does not say for which it is: a list in
@@ -156,7 +170,8 @@ fn check(manifest: &Manifest) -> Result<()> {
     }
     for layer in &manifest.layers {
         let kind = layer.media_type.as_str();
-        if kind.contains("foreign") || kind.contains("nondistributable") {
+        let foreign = kind.contains("foreign") || kind.contains("nondistributable");
+        if foreign && Wall::ForeignLayers.stands() {
             return Err(Error::unsupported(format!(
                 "foreign layer {}: layers whose content is not in the registry are not supported",
                 layer.digest
