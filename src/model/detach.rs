@@ -98,7 +98,7 @@ mod tests {
             ExecDetail { detach_keys: DetachKeys::parse("x,ctrl-a").unwrap().encoded(), ..ExecDetail::default() };
         assert_eq!((exec.detach_keys.as_str(), DetachKeys::of_exec(&exec).keys), ("eAE=", vec![b'x', 1]));
         assert_eq!(DetachKeys::of_exec(&ExecDetail::default()).keys, [16, 17]);
-        assert!(DetachKeys::parse("ctrl-,").is_err() && DetachKeys::parse("ctrl-A").is_err());
+        assert!(DetachKeys::parse("ctrl-A").is_err());
     }
 
     #[test]

@@ -127,6 +127,9 @@ def built(engine, query, files):
 def config_lines(name, config):
     lines = []
     for key, value in sorted((config or {}).items()):
+        if key in ("Dns", "VolumesFrom"):
+            # Specified for an image's ContainerConfig; dockerd has them no more.
+            continue
         if key in ("Hostname", "Image") and isinstance(value, str):
             value = plain(value)
         if key == "Labels":
