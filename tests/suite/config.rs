@@ -897,21 +897,3 @@ fn labels_and_image_defaults_are_kept() {
     let labels = root.inspect(&root.create("own", body(&["true"], own))).config.labels;
     assert_eq!(serde_json::to_value(labels).expect("JSON"), json!({ "a": "2", "b": "", "c": "3" }));
 }
-
-#[test]
-fn what_is_not_built_is_refused_by_name() {
-    let root = Root::new();
-    for (field, config) in [
-        ("SecurityOpt", json!({ "SecurityOpt": ["label=level:s0"] })),
-        ("SecurityOpt", json!({ "SecurityOpt": ["apparmor=strict"] })),
-    ] {
-        let result = root.try_create("", body(&["true"], host(config)));
-        let error = result.err().unwrap_or_else(|| panic!("{field} was taken silently"));
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{field}: {error}");
-        assert!(error.message().contains(field), "{field}: {error}");
-    }
-    assert!(
-        root.names(&ListContainers { all: true, ..ListContainers::default() }).is_empty(),
-        "a refused one was made"
-    );
-}

@@ -148,7 +148,8 @@ fn bad_create_bodies() {
         invalid,
         "maximum retry count cannot be negative",
     );
-    fails(host(json!({ "LogConfig": { "Type": "nosuch" } })), ErrorKind::NotFound, "nosuch");
+    let none = "logger: no log driver named 'nosuch' is registered";
+    fails(host(json!({ "LogConfig": { "Type": "nosuch" } })), invalid, none);
     fails(
         host(json!({ "LogConfig": { "Type": "json-file", "Config": { "zz": "1" } } })),
         invalid,
