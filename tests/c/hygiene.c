@@ -589,6 +589,8 @@ static void containers(coracle *engine, const char *image) {
     LEAVES(OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err)));
     LEAVES(OK(coracle_container_kill(engine, id, NULL, &err)));
     LEAVES(OK(coracle_container_wait(engine, id, NULL, &code, &err)));
+    LEAVES(OK(coracle_container_wait_for(engine, id, NULL, NULL, &json, &err)));
+    FREE(json);
     LEAVES(OK(coracle_container_rename(engine, id, "cleaner", &err)));
     LEAVES(OK(coracle_container_remove(engine, "cleaner", 0, NULL, &err)));
     LEAVES(coracle_events_fd(events));

@@ -45,6 +45,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_pause(c, "x", &err));
     STATUS(code, coracle_container_unpause(c, "x", &err));
     STATUS(code, coracle_container_wait(c, "x", NULL, &number, &err));
+    STATUS(code, coracle_container_wait_for(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_container_pidfd(c, "x", &number, &err));
     STATUS(code, coracle_container_remove(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_rename(c, "x", "y", &err));
@@ -193,6 +194,8 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_pause(c, bad, &err));
     STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, &err));
     STATUS(CORACLE_EINVALID, coracle_container_wait(c, bad, NULL, &number, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_wait_for(c, bad, NULL, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_wait_for(c, "x", bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_pidfd(c, bad, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_container_remove(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, bad, "y", &err));
@@ -299,6 +302,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_info(engine, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{}", NULL, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_wait(engine, "x", NULL, NULL, &err), "exit_code is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_wait_for(engine, "x", NULL, NULL, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_pidfd(engine, "x", NULL, &err), "out_fd is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, NULL, NULL, &err), "out is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_http_connect(engine, NULL, &err), "out_fd is NULL");
