@@ -36,10 +36,9 @@ shell() { # What it leaves in the background ends with it; the terminal is one w
   {
     sed -e "s|^coracle |$coracle --root $work/root |" -e "s|unix:///run/|unix://$work/|" \
       -e 's|^\(.* run .*\)$|echo exit \| script -qec "\1" /dev/null|' -e 's|^DOCKER_HOST|answers; &|' "$1"
-    # shellcheck disable=SC2016
-    echo 'kill $!; wait'
   } >"$work/commands"
   cat >"$work/shell" <<SHELL
+trap 'kill \$(jobs -p); wait' EXIT
 answers() { for _ in {1..100}; do if [ -S "$work/coracle.sock" ]; then return; fi; sleep 0.1; done; return 1; }
 $(cat "$work/commands")
 SHELL
