@@ -22,6 +22,7 @@ fn build(root: &Root, file: &str, context: Tar) -> Result<String, String> {
 }
 
 // attack: 34, 105 wall build-paths
+// attack: 96 wall ignore-files
 #[test]
 fn what_a_build_copies_stays_in_its_image() {
     let root = Root::new();

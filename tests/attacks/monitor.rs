@@ -68,6 +68,7 @@ fn bytes_of_a_container_are_read_by_a_process_without_rights() {
 
 /// A kernel without filters of system calls is played by a filter that refuses filters.
 // attack: R14 wall worker-confirmed
+// attack: R14 wall confined-worker
 #[test]
 fn nothing_starts_where_its_reader_keeps_rights() {
     let root = Root::new();

@@ -195,7 +195,6 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, &err));
     STATUS(CORACLE_EINVALID, coracle_container_wait(c, bad, NULL, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_container_wait_for(c, bad, NULL, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_wait_for(c, "x", bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_pidfd(c, bad, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_container_remove(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, bad, "y", &err));
