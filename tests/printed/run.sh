@@ -8,7 +8,8 @@ top=$PWD work=$(mktemp -d "${TMPDIR:-/tmp}/coracle-printed.XXXXXX")
 coracle=$top/target/debug/coracle
 end() {
   for id in $("$coracle" --root "$work/root" ps -aq 2>/dev/null); do "$coracle" --root "$work/root" rm -f "$id" >/dev/null || true; done
-  rm -rf "$work"
+  # The programs name no run directory: it has its name from the root's path.
+  rm -rf "/run/coracle/$(printf %s "$work/root" | sha256sum | cut -c 1-16)" "$work"
 }
 trap end EXIT
 libdir=${1-}
