@@ -58,8 +58,11 @@ fn command(root: &Root, words: &[&str], most: u64, feed: Option<Feed>) -> Run {
                 let line = text.lines().find_map(|line| line.strip_prefix(field));
                 line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
             };
-            // Of the program's own file the kernel maps as much as it likes.
-            peak = peak.max(kib("VmHWM:").saturating_sub(kib("RssFile:")) << 10);
+            // Until its name changes, a new process may still be seen with the memory of this one. Of the program's own
+            // file the kernel maps as much as it likes.
+            if text.starts_with("Name:\tcoracle\n") {
+                peak = peak.max(kib("VmHWM:").saturating_sub(kib("RssFile:")) << 10);
+            }
             if let Some(ended) = child.try_wait().expect("wait") {
                 return Run { code: ended.code(), said: said.join().expect("what it says"), peak };
             }
