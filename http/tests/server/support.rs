@@ -43,6 +43,7 @@ pub struct Running {
     pub handle: ServerHandle,
     pub addresses: Vec<Address>,
     thread: Option<JoinHandle<()>>,
+    engine: Engine,
     pub scratch: Scratch,
 }
 
@@ -52,13 +53,14 @@ pub fn serve() -> Running {
 
 pub fn serve_with(router: RouterOptions, options: ServerOptions, more: &[&str]) -> Running {
     let scratch = Scratch::new();
-    let router = Router::with(engine(&scratch), router);
+    let engine = engine(&scratch);
+    let router = Router::with(engine.clone(), router);
     let mut addresses = vec![Address::Unix(scratch.path().join("sock"))];
     addresses.extend(more.iter().map(|text| text.parse().unwrap()));
     let server = Server::bind(router, &addresses, options).unwrap();
     let (handle, addresses) = (server.handle(), server.addresses().unwrap());
     let thread = Some(std::thread::spawn(move || server.run()));
-    Running { handle, addresses, thread, scratch }
+    Running { handle, addresses, thread, engine, scratch }
 }
 
 impl Running {
@@ -95,6 +97,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.handle.shutdown(Duration::from_millis(200));
         self.thread.take().unwrap().join().unwrap();
+        // What networks left in the kernel.
+        if let Err(error) = self.engine.network_release() {
+            eprintln!("release the networks: {error}");
+        }
     }
 }
 
