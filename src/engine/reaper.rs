@@ -79,8 +79,7 @@ fn work(shared: &Shared, all: &Weak<Containers>) {
             return;
         }
         drop(list);
-        let ended = followed.iter().any(|one| one.control.is_none());
-        if let Err(_gone) = look(shared, &mut followed, if ended { Some(AGAIN) } else { None }) {
+        if let Err(_gone) = look(shared, &mut followed) {
             shared.list.lock().works = false;
             return;
         }
@@ -90,13 +89,14 @@ fn work(shared: &Shared, all: &Weak<Containers>) {
 }
 
 /// Waits until one of them ends, or the list changes.
-fn look(shared: &Shared, followed: &mut [Followed], limit: Option<Duration>) -> Result<()> {
+fn look(shared: &Shared, followed: &mut [Followed]) -> Result<()> {
     let mut set = vec![(shared.turn.as_raw_fd(), libc::POLLIN)];
     let running: Vec<usize> = (0..followed.len()).filter(|&at| followed[at].control.is_some()).collect();
     set.extend(running.iter().filter_map(|&at| Some((followed[at].control.as_ref()?.as_raw_fd(), libc::POLLIN))));
-    let first_look = followed.iter().any(|one| one.control.is_none() && one.until.is_none());
-    let limit = if first_look { Some(Duration::ZERO) } else { limit };
-    let ready = poll(&set, limit.map_or(-1, |limit| limit.as_millis() as i32))?;
+    // Those that have ended: at once, if one was not looked at yet.
+    let pauses = followed.iter().filter(|one| one.control.is_none());
+    let pause = pauses.map(|one| if one.until.is_none() { Duration::ZERO } else { AGAIN }).min();
+    let ready = poll(&set, pause.map_or(-1, |pause| pause.as_millis() as i32))?;
     if ready.first().is_some_and(|turn| *turn != 0) {
         let mut count = [0; 8];
         let _ = nix::unistd::read(&shared.turn, &mut count);
