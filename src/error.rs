@@ -1,11 +1,11 @@
 //! The one error type of the library.
 //!
 //! An [`Error`] has a [`ErrorKind`] that maps one to one to an HTTP status and to a code of the C ABI, a one-line
-//! message (the text that the HTTP body carries too), the area that failed and, where the kernel said no, its errno.
+//! message of at most 4 KiB (the text that the HTTP body carries too), the area that failed and, where the kernel said no, its errno.
 
 use std::fmt;
 
-/// What went wrong, in the coarse terms that a program decides on.
+/// The class of a failure: the coarse terms by which a program decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -64,6 +64,22 @@ impl ErrorKind {
     }
 }
 
+/// The longest message, in bytes. Messages repeat words of requests and images, which may be of any length.
+const LONGEST: usize = 4096;
+/// Bytes at a long message's end that stay: the reason stands there.
+const REASON: usize = 512;
+
+/// A message of at most [`LONGEST`] bytes: a longer one loses its middle.
+fn bounded(message: String) -> String {
+    const GAP: &str = " [...] ";
+    if message.len() <= LONGEST {
+        return message;
+    }
+    let begin = message.floor_char_boundary(LONGEST - REASON - GAP.len());
+    let end = message.ceil_char_boundary(message.len() - REASON);
+    [&message[..begin], GAP, &message[end..]].concat()
+}
+
 /// An error of the engine: see the module's text.
 #[derive(Debug, Clone)]
 pub struct Error {
@@ -80,7 +96,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of `kind` with a one-line message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, area: "", message: message.into(), errno: None, exit_code: None }
+        Error { kind, area: "", message: bounded(message.into()), errno: None, exit_code: None }
     }
     /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -111,7 +127,8 @@ impl Error {
         let reason = std::io::Error::from_raw_os_error(errno);
         let text = reason.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
-        Error { kind: ErrorKind::Io, area: "", message: format!("{what}: {text}"), errno: Some(errno), exit_code: None }
+        let message = bounded(format!("{what}: {text}"));
+        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None }
     }
     /// [`ErrorKind::Io`] from the standard library's error; `what` was tried.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -120,32 +137,32 @@ impl Error {
             None => Error::new(ErrorKind::Io, format!("{what}: {error}")),
         }
     }
-    /// The same error with another kind, for a caller that knows what the failure means.
+    /// Answers this error with another kind, for a caller that knows what the failure means.
     pub fn with_kind(mut self, kind: ErrorKind) -> Error {
         self.kind = kind;
         self
     }
-    /// The same error with the area (`image`, `store`, `launch`, ...) that it came from.
+    /// Answers this error with the area (`image`, `store`, `launch`, ...) that the error came from.
     pub fn in_area(mut self, area: &'static str) -> Error {
         self.area = area;
         self
     }
-    /// The same error with the exit code of the process that failed.
+    /// Answers this error with the exit code of the process that failed.
     pub(crate) fn with_exit_code(mut self, code: i32) -> Error {
         self.exit_code = Some(code);
         self
     }
-    /// The same error with `context: ` before its message.
+    /// Answers this error with `context: ` before its message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {
-        self.message = format!("{context}: {}", self.message);
+        self.message = bounded(format!("{context}: {}", self.message));
         self
     }
-    /// The same error with the kernel's own words behind its message.
+    /// Answers this error with the kernel's own words behind its message.
     pub(crate) fn explained(mut self, words: &str) -> Error {
-        self.message = format!("{} ({words})", self.message);
+        self.message = bounded(format!("{} ({words})", self.message));
         self
     }
-    /// What went wrong, coarsely.
+    /// The class of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -182,5 +199,20 @@ impl std::error::Error for Error {}
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
         Error::io("input or output", &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_reason() {
+        let error = Error::os(format_args!("open /{}", "\u{e9}".repeat(5000)), libc::ENAMETOOLONG);
+        assert!(error.message().len() <= LONGEST && error.message().len() > LONGEST - 8, "{}", error.message().len());
+        assert!(error.message().starts_with("open /\u{e9}") && error.message().ends_with("file name too long"));
+        let again = error.context("x".repeat(LONGEST));
+        assert!(again.message().len() <= LONGEST && again.message().ends_with("file name too long"));
+        assert_eq!(Error::invalid("short").explained("why").message(), "short (why)");
     }
 }

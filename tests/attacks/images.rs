@@ -9,12 +9,13 @@ pub struct Image {
     layers: Vec<Vec<u8>>,
     config: Value,
     architecture: &'static str,
+    document: Value,
 }
 
 impl Image {
     pub fn new() -> Image {
         let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-        Image { layers: vec![busybox_layer()], config: json!({ "Cmd": ["sh"] }), architecture }
+        Image { layers: vec![busybox_layer()], config: json!({ "Cmd": ["sh"] }), architecture, document: json!({}) }
     }
 
     /// With one more layer.
@@ -35,12 +36,21 @@ impl Image {
         self
     }
 
+    /// With the members of this object beside its configuration, in the place of what belongs there.
+    pub fn document(mut self, more: Value) -> Image {
+        self.document = more;
+        self
+    }
+
     /// As a `docker save` archive.
     pub fn archive(&self, name: &str) -> Vec<u8> {
         let diff_ids: Vec<String> = self.layers.iter().map(|layer| format!("sha256:{}", sha256(layer))).collect();
-        let config = json!({ "architecture": self.architecture, "os": "linux", "created": "2020-01-02T03:04:05Z",
-            "config": self.config, "rootfs": { "type": "layers", "diff_ids": diff_ids } })
-        .to_string();
+        let mut config = json!({ "architecture": self.architecture, "os": "linux", "created": "2020-01-02T03:04:05Z",
+            "config": self.config, "rootfs": { "type": "layers", "diff_ids": diff_ids } });
+        for (key, value) in self.document.as_object().expect("an object") {
+            config[key] = value.clone();
+        }
+        let config = config.to_string();
         let config_name = format!("{}.json", sha256(config.as_bytes()));
         let paths: Vec<String> = (0..self.layers.len()).map(|index| format!("{index}/layer.tar")).collect();
         let name = if name.contains(':') { name.to_owned() } else { format!("{name}:latest") };
@@ -54,8 +64,11 @@ impl Image {
 
     /// Loads it under this name.
     pub fn load(&self, root: &Root, name: &str) {
-        let loaded = root.engine.image_load(&mut &*self.archive(name), &mut |_| Ok(()), None);
-        loaded.unwrap_or_else(|e| panic!("load {name}: {e}"));
+        self.try_load(root, name).unwrap_or_else(|e| panic!("load {name}: {e}"));
+    }
+
+    pub fn try_load(&self, root: &Root, name: &str) -> coracle::Result<()> {
+        root.engine.image_load(&mut &*self.archive(name), &mut |_| Ok(()), None).map(drop)
     }
 }
 

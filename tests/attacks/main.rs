@@ -15,6 +15,7 @@ mod apparmor;
 mod archives;
 mod builds;
 mod canary;
+mod configurations;
 mod copies;
 mod doors;
 mod entry;
