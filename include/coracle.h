@@ -101,7 +101,7 @@ extern "C" {
 /** An opened engine root. */
 typedef struct coracle coracle;
 
-/** What went wrong; owned by the caller, freed with coracle_error_free. */
+/** The reason of a failure; owned by the caller, freed with coracle_error_free. */
 typedef struct coracle_error coracle_error;
 
 /** Events of a root. */
@@ -416,7 +416,7 @@ coracle *coracle_ref(coracle *c);
 void coracle_close(coracle *c);
 
 /**
- * What `docker info` shows: counts, drivers, kernel, warnings.
+ * Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
  *
  * *out_json: the document of GET /info; free it with coracle_free.
  *
@@ -425,14 +425,16 @@ void coracle_close(coracle *c);
 coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 
 /**
- * What removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
+ * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
  *
- * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. What they belonged to (a container, a
- * volume, a layer) is gone. Every open tries again, and so does coracle_sweep.
+ * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
+ * volume or layer is gone. Every open tries again, and so does coracle_sweep.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_leftovers(coracle *c, char **out_json, coracle_error **err);
+coracle_status coracle_leftovers(coracle *c,
+                                 char **out_json,
+                                 coracle_error **err);
 
 /**
  * Removes what programs that ended, and removals, left in the root, as each open does.
@@ -771,7 +773,7 @@ coracle_status coracle_container_remove(coracle *c,
  * removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
  * coracle_free.
  *
- * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). What was removed before an error stays removed.
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -967,7 +969,7 @@ int64_t coracle_session_read(coracle_session *s,
  *
  * Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
  *
- * What a process that closed its stdin does not read is dropped.
+ * Input that a process did not read before it closed its stdin is dropped.
  *
  * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
  * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
@@ -977,9 +979,9 @@ int64_t coracle_session_read(coracle_session *s,
 int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
 
 /**
- * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. Who has taken the
- * descriptor (coracle_session_take_fd) closes it after this. A session that is freed leaves a process without
- * "StdinOnce" its stdin.
+ * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
+ * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
+ * without "StdinOnce" stays open.
  *
  * Threads: any; the writer. Blocks: no. Since: 0.1.
  */
@@ -1110,7 +1112,7 @@ coracle_status coracle_events_next(coracle_events *e, int64_t timeout_ms, const 
 void coracle_events_free(coracle_events *e);
 
 /**
- * What stands at a path of a container.
+ * Describes the file at a path of a container.
  *
  * path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
  * with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
@@ -1177,7 +1179,7 @@ coracle_status coracle_container_put_archive(coracle *c,
 coracle_status coracle_container_export(coracle *c, const char *id, coracle_stream **out, coracle_error **err);
 
 /**
- * What a container changed of its image.
+ * Lists the files that a container changed, compared with its image.
  *
  * *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
  *
@@ -1247,7 +1249,7 @@ coracle_status coracle_image_import(coracle *c,
  * context, a tar, plain or compressed; NULL where "remote" or "file" says enough. *out_id: the image's id; free it with
  * coracle_free. Progress records go to op: "stream" holds what the builder says.
  *
- * Nothing is visible before the end, and then it is on disk. What a build that fails had done stays for the next.
+ * Nothing is visible before the end, and then it is on disk. The steps that a failed build had done stay for the next build.
  *
  * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
  * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
@@ -1263,7 +1265,7 @@ coracle_status coracle_image_build(coracle *c,
                                    coracle_error **err);
 
 /**
- * The same of a directory of this machine: no tar is made of it.
+ * Builds an image from a directory of this machine, without a tar of the directory.
  *
  * ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
  *

@@ -21,7 +21,7 @@ struct Inner {
     heartbeat: Mutex<Option<Heartbeat>>,
 }
 
-/// What [`Op::set_heartbeat`] keeps.
+/// The settings of [`Op::set_heartbeat`].
 struct Heartbeat {
     every: Duration,
     next: Instant,
@@ -114,7 +114,7 @@ impl Op {
     }
 }
 
-/// What [`wait_fd`] waits for.
+/// The condition that [`wait_fd`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
     Read,

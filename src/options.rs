@@ -17,7 +17,7 @@ pub struct Options {
     pub create: bool,
     /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
     pub run_dir: Option<PathBuf>,
-    /// What a power cut may take back; default: nothing that was acknowledged.
+    /// The operations that a power cut may take back; default: none that was acknowledged.
     pub durability: Durability,
     /// `LogConfig` type of containers that name none; default `json-file`.
     pub log_driver: String,
@@ -32,7 +32,7 @@ pub struct Options {
     /// Where ports that name no address of the host are published; absent: at all of them. `127.0.0.1` keeps them from
     /// everybody but the host itself.
     pub publish_ip: Option<IpAddr>,
-    /// What comes to published ports at 127.0.0.1 is passed on by the containers' monitors, as always where the kernel has no
+    /// The containers' monitors pass on connections to published ports at 127.0.0.1, as they always do where the kernel has no
     /// filter for bridges; the kernel leads nothing from containers to 127/8 then, and such connections cost more. Default
     /// false.
     pub relay_loopback: bool,

@@ -149,7 +149,7 @@ fn page(marks: &Marks) -> String {
             text += &format!("| `{name}` | {} |\n", tests.join(", "));
         }
     }
-    text += "\n## Taken without effect\n\nWhat a published version of the API knows (`tests/known.json`, up to 1.55) has an effect, or is refused by its name \
+    text += "\n## Taken without effect\n\nA field that a published version of the API knows (`tests/known.json`, up to 1.55) has an effect, or is refused by its name \
              unless it is the\nzero of its type, at every version and door. These alone are taken as they are, for these clients:\n\n\
              | field or parameter | who sends it |\n|---|---|\n";
     for (name, who) in TAKEN {

@@ -36,7 +36,7 @@ pub struct Command {
     pub usage: &'static str,
     pub about: &'static str,
     pub flags: &'static [Flag],
-    /// What follows the first argument is not ours to parse (`run IMAGE ls -l`).
+    /// Words after the first argument are not parsed (`run IMAGE ls -l`).
     pub stops_at_first: bool,
 }
 
@@ -46,7 +46,7 @@ impl Command {
         self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
     }
 
-    /// What `--help` prints.
+    /// The text of `--help`.
     pub fn help(&self) -> String {
         let name = if self.name.is_empty() { String::new() } else { format!("{} ", self.name) };
         let mut text = format!("Usage: coracle {name}{}\n\n{}\n", self.usage, self.about);

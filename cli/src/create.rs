@@ -31,7 +31,7 @@ pub const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// What `update` can change, too.
+/// Flags of limits, which `update` takes, too.
 pub const LIMITS: &[Flag] = &[
     Flag::value(&["memory", "m"], "SIZE", "memory limit"),
     Flag::value(&["memory-swap"], "SIZE", "memory and swap limit; -1: no swap limit"),

@@ -1,4 +1,4 @@
-//! What is printed: tables, sizes, and `--format` with plain field placeholders.
+//! The output of commands: tables, sizes, and `--format` with plain field placeholders.
 
 use serde_json::Value;
 

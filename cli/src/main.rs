@@ -73,7 +73,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a command is called, how it is used, and what runs it.
+/// A command: its words, its usage, and the function that runs it.
 pub struct Entry {
     /// Its words.
     pub command: Command,
@@ -288,7 +288,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     (name, outcome)
 }
 
-/// What was at the root's place before a command that makes one.
+/// The state of the root's place before a command that makes a root.
 enum Before {
     Root,
     Directory,

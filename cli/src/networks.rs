@@ -140,7 +140,7 @@ fn both(parsed: &Parsed) -> Result<(&str, &str), Failure> {
     }
 }
 
-/// What `--ip`, `--ip6` and the aliases of a command line ask for.
+/// The endpoint settings that `--ip`, `--ip6` and the aliases of a command line ask for.
 pub fn endpoint(parsed: &Parsed, alias: &str) -> Option<EndpointSettings> {
     let text = |key: &str| parsed.last(key).unwrap_or_default().to_owned();
     let ipam = EndpointIpamConfig { ipv4_address: text("ip"), ipv6_address: text("ip6"), ..Default::default() };

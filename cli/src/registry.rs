@@ -90,13 +90,13 @@ fn named(parsed: &Parsed) -> Result<(String, String), Failure> {
     }
 }
 
-/// What `docker login` left for that registry, in docker's configuration file or with a credential helper.
+/// The credentials that `docker login` left for that registry, in docker's configuration file or with a credential helper.
 fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
     let Some(path) = DockerConfig::default_path() else { return Ok(RegistryAuth::default()) };
     Ok(DockerConfig::load(path)?.credentials(name, &mut run_helper)?)
 }
 
-/// The same for every registry that the images here name.
+/// The credentials for every registry that the images here name.
 pub fn all_credentials(engine: &Engine) -> Result<BTreeMap<String, RegistryAuth>, Failure> {
     let mut all = BTreeMap::new();
     for image in engine.image_list(&ListImages { all: true, ..ListImages::default() })? {

@@ -148,7 +148,7 @@ fn row(sample: &ContainerStats) -> Value {
     })
 }
 
-/// What part of one processor it had between the sample and the one before.
+/// The part of one processor that the container used between the sample and the one before.
 fn cpu_percent(sample: &ContainerStats) -> f64 {
     let (now, before) = (&sample.cpu_stats, &sample.precpu_stats);
     let own = now.cpu_usage.total_usage.saturating_sub(before.cpu_usage.total_usage) as f64;

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a foreground command does with its streams.
+/// How a foreground command uses its streams.
 pub struct Foreground<'a> {
     pub engine: &'a Engine,
     /// The container that signals go to; `None`: they end this process, not the one inside (exec).

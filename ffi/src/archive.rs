@@ -14,7 +14,7 @@ use engine::model::{CommitContainer, ContainerConfig, PutArchive};
 use libc::{c_char, c_void};
 use std::os::unix::net::UnixStream;
 
-/// What stands at a path of a container.
+/// Describes the file at a path of a container.
 ///
 /// path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
 /// with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn coracle_container_export(
     })
 }
 
-/// What a container changed of its image.
+/// Lists the files that a container changed, compared with its image.
 ///
 /// *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
 ///

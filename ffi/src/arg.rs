@@ -62,7 +62,7 @@ pub(crate) fn document<T: DeserializeOwned>(
     }
 }
 
-/// The same; NULL is the default.
+/// Reads a document as [`document`] does; NULL is the default.
 pub(crate) fn document_or_default<T: DeserializeOwned + Default>(
     pointer: *const c_char,
     name: &str,

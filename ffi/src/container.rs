@@ -361,7 +361,7 @@ pub unsafe extern "C" fn coracle_container_remove(
 /// removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
 /// coracle_free.
 ///
-/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). What was removed before an error stays removed.
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]

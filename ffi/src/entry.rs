@@ -1,4 +1,4 @@
-//! What every entry point does: catch panics, write the error argument, answer a status.
+//! The frame of every entry point: it catches panics, writes the error argument, and answers a status.
 
 use crate::error::ErrorObject;
 use crate::handle;

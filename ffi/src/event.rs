@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What stands behind a `coracle_events *`.
+/// The object behind a `coracle_events *`.
 pub(crate) struct Events {
     fd: Option<i32>,
     /// Ends a waiting `next` when the handle is freed.

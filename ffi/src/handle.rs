@@ -15,13 +15,13 @@ use crate::types::*;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
-/// What can stand behind a handle.
+/// An object that a handle can refer to.
 pub(crate) trait Object: Send + Sync + 'static {
     /// The C type.
     type Opaque;
     /// A number below 16 of its own.
     const KIND: u64;
-    /// What it is called in messages.
+    /// Its name in messages.
     const NAME: &'static str;
     /// Whether the child of a fork may use it: only plain memory.
     const SURVIVES_FORK: bool = false;

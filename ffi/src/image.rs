@@ -94,7 +94,7 @@ pub unsafe extern "C" fn coracle_image_import(
 /// context, a tar, plain or compressed; NULL where "remote" or "file" says enough. *out_id: the image's id; free it with
 /// coracle_free. Progress records go to op: "stream" holds what the builder says.
 ///
-/// Nothing is visible before the end, and then it is on disk. What a build that fails had done stays for the next.
+/// Nothing is visible before the end, and then it is on disk. The steps that a failed build had done stay for the next build.
 ///
 /// Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
 /// (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn coracle_image_build(
     })
 }
 
-/// The same of a directory of this machine: no tar is made of it.
+/// Builds an image from a directory of this machine, without a tar of the directory.
 ///
 /// ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
 ///

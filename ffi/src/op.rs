@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What stands behind a `coracle_op *`.
+/// The object behind a `coracle_op *`.
 pub(crate) struct OpObject {
     op: Op,
     watcher: Mutex<Option<Arc<Watcher>>>,
@@ -34,7 +34,7 @@ pub(crate) struct Submitted {
     answer: Mutex<Option<Answer>>,
 }
 
-/// What a submitted request brought: HTTP status and body.
+/// The answer to a submitted request: HTTP status and body.
 pub(crate) type Answer = Outcome<(u16, Stream)>;
 
 /// The caller's progress function.
@@ -43,7 +43,7 @@ struct Watcher {
     user: *mut c_void,
     drop: coracle_drop_fn,
     every: Option<Duration>,
-    /// What it answered other than 0, since the call began.
+    /// The callback's answer, if it was other than 0 since the call began.
     refused: AtomicI64,
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What stands behind a `coracle *`.
+/// The object behind a `coracle *`.
 #[derive(Clone)]
 pub(crate) struct Root(Arc<Shared>);
 
@@ -47,7 +47,7 @@ impl Root {
     }
 }
 
-/// What a call does to the root.
+/// How a call uses the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn coracle_close(c: *mut coracle) {
     crate::entry::enter_void(|| handle::free::<Root>(c));
 }
 
-/// What `docker info` shows: counts, drivers, kernel, warnings.
+/// Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
 ///
 /// *out_json: the document of GET /info; free it with coracle_free.
 ///
@@ -145,10 +145,10 @@ pub unsafe extern "C" fn coracle_info(
     })
 }
 
-/// What removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
+/// Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
 ///
-/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. What they belonged to (a container, a
-/// volume, a layer) is gone. Every open tries again, and so does coracle_sweep.
+/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
+/// volume or layer is gone. Every open tries again, and so does coracle_sweep.
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]

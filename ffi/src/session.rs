@@ -11,7 +11,7 @@ use libc::c_void;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-/// What stands behind a `coracle_session *`.
+/// The object behind a `coracle_session *`.
 pub(crate) struct SessionObject {
     /// Locked for writing only while a descriptor is taken out.
     session: RwLock<Session>,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn coracle_session_read(
 ///
 /// Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
 ///
-/// What a process that closed its stdin does not read is dropped.
+/// Input that a process did not read before it closed its stdin is dropped.
 ///
 /// Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
 /// thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
@@ -165,9 +165,9 @@ pub unsafe extern "C" fn coracle_session_write(
     })
 }
 
-/// Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. Who has taken the
-/// descriptor (coracle_session_take_fd) closes it after this. A session that is freed leaves a process without
-/// "StdinOnce" its stdin.
+/// Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
+/// the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
+/// without "StdinOnce" stays open.
 ///
 /// Threads: any; the writer. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -11,7 +11,7 @@ use libc::c_void;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// What stands behind a `coracle_stream *`.
+/// The object behind a `coracle_stream *`.
 pub(crate) struct Stream {
     fd: Option<i32>,
     reader: Mutex<Reader>,
@@ -57,7 +57,7 @@ enum Source {
 pub(crate) enum Ending {
     /// Its end is its end: a connection.
     Plain,
-    /// What failed, if something did.
+    /// The failure, if there was one.
     Own(Arc<Mutex<Option<Failure>>>),
     /// Whether the router sent all of it.
     Http(StreamEnd),

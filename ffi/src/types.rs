@@ -1,10 +1,10 @@
-//! What crosses the boundary: opaque handles, sized structs, callback types, codes.
+//! The types of the boundary: opaque handles, sized structs, callback types, codes.
 
 use libc::{c_char, c_void};
 
 /// An opened engine root.
 pub struct coracle(());
-/// What went wrong; owned by the caller, freed with coracle_error_free.
+/// The reason of a failure; owned by the caller, freed with coracle_error_free.
 pub struct coracle_error(());
 /// Cancels, bounds and watches calls that may block.
 pub struct coracle_op(());

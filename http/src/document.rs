@@ -12,10 +12,10 @@ const MAX: usize = 4 << 20;
 const FULL: usize = MAX + 1;
 /// So much of one is read whatever the others are.
 const SMALL: usize = 64 << 10;
-/// What the larger ones may be together: each is small beside a host's memory, a crowd of them is not.
+/// The bound of all larger documents together: one is small beside a host's memory, a crowd of them is not.
 const ALL_LARGE: usize = 4 * FULL;
 
-/// What of [`ALL_LARGE`] is taken.
+/// The part of [`ALL_LARGE`] that is taken.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Documents(Arc<AtomicUsize>);
 

@@ -69,7 +69,7 @@ fn frames(data: &[u8]) {
     assert!(message.ends_with(data) && message.len() <= data.len() + 10);
 }
 
-/// What the reader of bodies takes, serde_json takes too; what a table lets through fits its type.
+/// Every body that our reader takes, serde_json takes, too; every body that a table lets through fits its type.
 fn documents(data: &[u8]) {
     let Ok(node) = json::parse(data) else { return };
     let value = json::to_value(&node);
@@ -85,7 +85,7 @@ fn documents(data: &[u8]) {
     body::<ConnectNetwork>(data, &schema::NETWORK_CONNECT);
 }
 
-/// What a table lets through, its type takes.
+/// Every body that a table lets through fits the table's type.
 fn body<T: DeserializeOwned>(data: &[u8], table: &'static schema::Table) {
     if let Ok(node) = schema::read(data, table) {
         schema::typed::<T>(&node).unwrap_or_else(|e| panic!("{}: {e}", table.name));

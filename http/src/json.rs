@@ -89,7 +89,7 @@ pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// The same without the newline.
+/// Writes a value as [`line`] does, without the newline.
 pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
     written(value, Markup::Escaped)
 }

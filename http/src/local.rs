@@ -62,7 +62,7 @@ impl Router {
         self.request_with(method, target, headers, Body::bytes(body), op)
     }
 
-    /// The same with a body that is read as it is needed (an image archive).
+    /// Answers a request whose body is read as it is needed (an image archive).
     pub fn request_with(
         &self,
         method: &str,

@@ -77,7 +77,7 @@ impl Read for Body {
     }
 }
 
-/// Who asked: long calls end when the client goes away.
+/// The client of a request: long calls end when the client goes away.
 #[derive(Clone, Default)]
 pub struct Client(Source);
 
@@ -129,7 +129,7 @@ pub struct Request {
     pub headers: Headers,
     /// Body.
     pub body: Body,
-    /// Who asked.
+    /// The client of the request.
     pub client: Client,
 }
 
@@ -176,7 +176,7 @@ pub trait Sink: Write {
 pub struct Duplex {
     /// The socket (stream), in blocking mode.
     pub socket: OwnedFd,
-    /// What the client sent after its request and the door had already read.
+    /// Bytes that the client sent after its request, and that the door had already read.
     pub early: Vec<u8>,
 }
 
@@ -185,7 +185,7 @@ impl Response {
     pub fn new(status: u16, body: Vec<u8>) -> Response {
         Response { status, reason: None, headers: Headers::new(), body: BodyOut::Bytes(body) }
     }
-    /// The same with one more header field.
+    /// Answers this response with one more header field.
     pub fn with(mut self, name: &str, value: impl AsRef<str>) -> Response {
         self.headers.set(name, value);
         self

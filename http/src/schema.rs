@@ -1,4 +1,4 @@
-//! What the fields of request bodies are called and what they hold.
+//! The names and the types of the fields of request bodies.
 //!
 //! A body is checked against its table before it becomes a typed request: names match without case (as every existing
 //! server matches them) and come out in their one spelling, and a wrong type is refused in the words that clients know.
@@ -12,7 +12,7 @@ use Shape::*;
 use coracle::{Error, Result};
 use serde::de::DeserializeOwned;
 
-/// What a value may be. `null` is accepted everywhere: it leaves the field unset.
+/// The type of a value. `null` is accepted everywhere: it leaves the field unset.
 pub(crate) enum Shape {
     Text,
     /// A text whose type errors call it this.
@@ -35,9 +35,9 @@ pub(crate) enum Shape {
     True,
     /// Names and values: a map, or a list of objects of `Key` and `Value`.
     Pairs,
-    /// What this engine does not have: anything but the zero of its type is refused.
+    /// A feature that this engine does not have: anything but the zero of its type is refused.
     Refused,
-    /// What clients send unasked, of no effect: `docs/fields.md` lists them.
+    /// A field without effect that clients send unasked: `docs/fields.md` lists them.
     Taken,
 }
 
@@ -89,7 +89,7 @@ pub(crate) static UPDATE: Table = Table {
         UNCHANGEABLE,
     ],
 };
-/// What an update's body may hold besides, and what cannot be changed.
+/// Members that an update's body may hold besides, and that cannot be changed.
 const UNCHANGEABLE: &[Field] = &[
     ("BlkioDeviceReadBps", Refused),
     ("BlkioDeviceReadIOps", Refused),
@@ -562,7 +562,7 @@ pub enum Document {
     Disconnect,
 }
 
-/// What a newest create body is: host configuration stands in its place alone.
+/// The newest create body: host configuration stands in its place alone.
 static NEWEST_CREATE: Table =
     Table { name: "ContainerConfigWrapper", package: "runconfig", parts: &[CONFIG, NEWEST_WRAPPER] };
 const NEWEST_WRAPPER: &[Field] = &[("HostConfig", Struct(&HOST_CONFIG)), ("NetworkingConfig", Struct(&NETWORKING))];

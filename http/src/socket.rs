@@ -15,7 +15,7 @@ impl Socket {
     pub(crate) fn new(fd: OwnedFd) -> Socket {
         Socket(fd)
     }
-    /// What is there to read, at most `buffer`; 0 is the end. `TimedOut` once `deadline` passed.
+    /// Reads the bytes that are there, at most `buffer`; 0 is the end. `TimedOut` once `deadline` passed.
     pub(crate) fn recv(&self, buffer: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         loop {
             match recv_now(self.0.as_fd(), buffer) {

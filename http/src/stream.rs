@@ -1,4 +1,4 @@
-//! What flows over a connection beside documents: frames, progress messages, and the conversation of attach and exec.
+//! The streams of a connection beside documents: frames, progress messages, and the conversation of attach and exec.
 
 use crate::api::Call;
 use crate::json;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// The media type of taken-over connections, as existing clients know it.
 pub(crate) const RAW_STREAM: &str = "application/vnd.docker.raw-stream";
-/// The same under the specification's name: for clients that ask for it (`Accept`).
+/// The type of the bare stream under the specification's name, for clients that ask for it (`Accept`).
 const RAW_STREAM_SPECIFIED: &str = "application/vnd.engine.raw-stream";
 
 /// How output of two streams shares one connection.
@@ -108,7 +108,7 @@ pub(crate) fn takeover(call: &Call, marks: Option<&Headers>, take: Takeover) -> 
     answer
 }
 
-/// The same for a client that speaks of a websocket. Errors: its handshake is none.
+/// Takes the connection over for a websocket. Errors: the client's handshake is none.
 pub(crate) fn websocket_takeover(call: &Call, take: Takeover) -> coracle::Result<Response> {
     let headers = &call.request.headers;
     let upgrade = headers.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
@@ -519,7 +519,7 @@ impl Pump {
         if !keys.feed(bytes, &mut self.to_stdin.bytes) {
             return None;
         }
-        // What was typed before is still the process's, as far as it takes it now.
+        // Input that was typed before still goes to the process, as far as the process takes it now.
         let _ = self.to_stdin.send(stdin.as_fd());
         Some(End::Detached)
     }
@@ -704,7 +704,7 @@ mod tests {
         let pings = b"\x89\x80\0\0\0\0".repeat(1 << 12);
         let taken = (0..1000).take_while(|_| j.client.write_all(&pings).is_ok()).count();
         assert!(taken < 200, "{taken} times {} bytes were taken", pings.len());
-        // What it sends in the middle of a frame does not count any more.
+        // The rest of a frame does not count any more.
         drop(j.client);
         j.outputs.clear();
         j.thread.join().unwrap();

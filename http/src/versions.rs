@@ -251,7 +251,7 @@ fn without_networks(answer: &mut Map<String, Value>) {
 /// 1.21 brought the container's name and id, and `networks`, by interface, for the sum of them all.
 fn one_network(answer: &mut Map<String, Value>) {
     if answer.get("read").and_then(Value::as_str).is_some_and(|read| read.starts_with("0001-")) {
-        // What does not run has one shape in all versions.
+        // A container that does not run has one shape in all versions.
         return;
     }
     answer.remove("name");

@@ -3,7 +3,7 @@
 use coracle::model::to_base64;
 use sha1::{Digest, Sha1};
 
-/// What the handshake answers to a client's key.
+/// The handshake's answer to a client's key.
 pub(crate) fn accept(key: &str) -> String {
     const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     to_base64(&Sha1::digest(format!("{}{GUID}", key.trim())))
@@ -50,11 +50,11 @@ fn push_frame(out: &mut Vec<u8>, kind: u8, data: &[u8]) {
 /// Reads a client's frames.
 #[derive(Default)]
 pub(crate) struct Reader {
-    /// What of a frame has come so far.
+    /// The part of a frame that has come so far.
     bytes: Vec<u8>,
 }
 
-/// What came of some bytes of a client.
+/// The result of reading some bytes of a client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Read {
     /// Content of messages.

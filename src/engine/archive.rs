@@ -8,7 +8,7 @@ use crate::op::Op;
 use std::io::{Read, Write};
 
 impl Engine {
-    /// What stands at `path` of a container, binds and volumes included; a link at its end is not followed, unless the
+    /// Describes the file at `path` of a container, binds and volumes included; a link at its end is not followed, unless the
     /// path ends in `/` or `/.`.
     ///
     /// Errors: no such container, no such file, a file where the path means a directory.
@@ -43,7 +43,7 @@ impl Engine {
     pub fn container_export(&self, id: &str, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
         self.0.containers.export(id, out, op)
     }
-    /// What a container changed of its image, by path.
+    /// Lists the files that a container changed, compared with its image, by path.
     pub fn container_changes(&self, id: &str) -> Result<Vec<FileChange>> {
         self.0.containers.changes(id)
     }

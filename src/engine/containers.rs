@@ -15,7 +15,7 @@ impl Engine {
     pub fn container_list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         self.0.containers.list(query)
     }
-    /// The same one by one, as they are put together: a long list takes no memory beside what `visit` keeps. Ends with the
+    /// Lists containers one by one, as they are put together: a long list takes no memory beside what `visit` keeps. Ends with the
     /// first error of `visit`.
     pub fn container_list_each(
         &self,

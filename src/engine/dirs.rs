@@ -14,9 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What tells that a directory is an engine root: the first file that any version makes in it.
+/// The files that mark a directory as an engine root: each version makes one of them first.
 const MARKS: [&str; 2] = [identity::NAME, Db::NAME];
-/// What an empty file system may hold.
+/// The only directory that an empty file system may hold.
 const NOTHING: &str = "lost+found";
 
 /// The root directory by its one true name, made (mode 0700) if missing. Errors: it holds something, and no engine's.
@@ -48,7 +48,7 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
     }
 }
 
-/// Who the root is, and its run directory: as the options say, or as those who use the root now, or one of its own under
+/// The root's identity and its run directory: that of the options, or the one that other programs use now, or a new one below
 /// `/run/coracle`.
 pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
     let claim = identity::claim(&Ask {

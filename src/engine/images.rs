@@ -53,7 +53,7 @@ impl Engine {
     }
     /// Looks at every layer, configuration and the database itself; repairs what can be where `verify` asks for that.
     ///
-    /// What is damaged is no error but stands in the report. It takes as long as reading and unpacking all layers, and
+    /// Damage is no error; the report lists it. A verification takes as long as reading and unpacking all layers, and
     /// for a moment the disk space of the largest. A layer on which a running container stands is not repaired.
     pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);

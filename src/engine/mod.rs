@@ -49,9 +49,9 @@ pub(crate) struct Inner {
     pub(crate) containers: Arc<Containers>,
     /// Dropped with the last handle: the containers are not followed any more.
     reaper: reaper::Reaper,
-    /// What the look at the store found when it was opened.
+    /// The damage that the look at the store found when the root was opened.
     damage: Vec<String>,
-    /// What keeps our files off descriptors 0 to 2.
+    /// Descriptors that keep our files off the numbers 0 to 2.
     _standard_places: Vec<OwnedFd>,
 }
 
@@ -111,7 +111,7 @@ impl Engine {
         self.0.containers.discard_root()
     }
 
-    /// What was wrong with the store when it was opened, a line for each layer that one look shows to be damaged:
+    /// The damage of the store when the root was opened, a line for each layer that one look shows to be damaged:
     /// its directory or its recipe is missing, or is empty. Content is not read: [`Engine::verify`] does that. `info` looks
     /// again, and warns of what it finds.
     pub fn damage_at_open(&self) -> &[String] {
@@ -123,8 +123,8 @@ impl Engine {
 const LEFTOVERS_TOLD: usize = 8;
 
 impl Engine {
-    /// What removals through this engine, and its open, could not remove, with the reasons: an immutable file, a mount in
-    /// the way. What it belonged to (a container, a volume, a layer) is gone; every open tries again, and so does
+    /// The files that removals through this engine, and its open, could not remove, with the reasons: an immutable file, a mount in
+    /// the way. Their container, volume or layer is gone; every open tries again, and so does
     /// [`Engine::sweep`].
     pub fn leftovers(&self) -> Vec<Leftover> {
         let (images, volumes, containers) = (&self.0.images, &self.0.volumes, &self.0.containers);

@@ -1,4 +1,4 @@
-//! Who follows the ends of containers that go when they have ended: one thread of the engine, as long as there are some.
+//! One thread of the engine follows the ends of containers with `AutoRemove`, as long as there are such containers.
 
 use crate::container::{Containers, Fate, Found};
 use crate::error::Result;

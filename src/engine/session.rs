@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The exit code of a process that ended with its container.
 const KILLED: i32 = 137;
 
-/// What [`Session::read`] brought.
+/// The result of [`Session::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRead {
     /// So many bytes of that channel.

@@ -48,7 +48,7 @@ impl Engine {
         Ok(version())
     }
 
-    /// What `docker info` shows: counts, drivers, kernel, warnings.
+    /// Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
     ///
     /// The keys are those of engine 1.12, the specification's `EngineRootDir` beside `DockerRootDir`,
     /// and from engine 20.10 `CgroupVersion`, `PidsLimit`, `OSVersion` and `Warnings`.
@@ -214,7 +214,7 @@ fn without_login(proxy: Option<&str>) -> String {
     }
 }
 
-/// What clients look for and this engine has nothing to say about: no plugin, swarm or other runtime.
+/// Members that clients look for and that are empty in this engine: plugins, swarm, other runtimes.
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({

@@ -17,7 +17,7 @@ pub struct ContainerWait {
 
 enum Until {
     Stop(Stop),
-    /// What is told of it from here on; whether its removal is waited for.
+    /// The events of the container from here on; whether its removal is waited for.
     Told(Box<EventStream>, bool),
 }
 
@@ -45,7 +45,7 @@ impl Engine {
         let filters = [("container", vec![found.row.id.clone()]), ("event", vec!["die".into(), "destroy".into()])];
         let filters = filters.map(|(key, values)| (key.to_owned(), values)).into();
         let told = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
-        // What it was before counts as long as nothing is told: read after the stream has its place.
+        // The earlier state counts as long as no event came, so it is read after the stream has its place.
         let found = all.find(&found.row.id)?;
         Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed) })
     }

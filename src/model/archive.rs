@@ -5,7 +5,7 @@
 use super::ContainerConfig;
 use serde::{Deserialize, Serialize};
 
-/// What stands at a path of a container: `X-Docker-Container-Path-Stat`.
+/// The facts of a file of a container: `X-Docker-Container-Path-Stat`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStat {
     /// The last component as asked for; `.` where the path ends in `/.`, `/` for the root.

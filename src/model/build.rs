@@ -1,4 +1,4 @@
-//! What a build asks for.
+//! A request for a build.
 
 use super::base64::from_base64;
 use super::{RegistryAuth, StringMap, Ulimit};

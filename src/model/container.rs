@@ -322,8 +322,8 @@ pub struct HostConfig {
     pub resources: Resources,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub lxc_conf: BTreeMap<String, serde_json::Value>,
-    // What follows came after this version of the API, but clients send it whatever version they speak. It is shown where
-    // it was asked for.
+    // Clients send the following fields whatever version they speak, though later versions brought them. They are shown where
+    // they were asked for.
     /// Mounts in their long form.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountRequest>,
@@ -379,7 +379,7 @@ pub struct BindOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeOptions {
-    /// What the image has at the target is not copied into it.
+    /// The image's files at the target are not copied into the volume.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub no_copy: bool,
     /// Labels of a volume that is made for this.
@@ -480,7 +480,7 @@ pub struct Created {
     pub warnings: Vec<String>,
 }
 
-/// What a list asks for.
+/// A request for a list of containers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListContainers {
@@ -711,7 +711,7 @@ pub struct FileChange {
     pub kind: u8,
 }
 
-/// What a wait for a container waits for.
+/// The condition that a wait for a container waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitCondition {
@@ -747,7 +747,7 @@ pub struct ContainerWaited {
     pub error: Option<WaitError>,
 }
 
-/// What failed after an end.
+/// A failure after a container's end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct WaitError {
@@ -767,7 +767,7 @@ pub struct RemoveContainer {
     pub link: bool,
 }
 
-/// What a prune removed.
+/// The objects that a prune removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PrunedContainers {
@@ -777,7 +777,7 @@ pub struct PrunedContainers {
     pub space_reclaimed: u64,
 }
 
-/// What of a container's log is read.
+/// The part of a container's log that is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogQuery {

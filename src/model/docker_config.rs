@@ -1,4 +1,4 @@
-//! What `docker login` leaves: the file `config.json` with credentials, or with the names of programs that keep them.
+//! The file `config.json` that `docker login` writes: credentials, or the names of programs that keep them.
 
 use super::{RegistryAuth, split_registry};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const MAX_FILE: u64 = 512 << 10;
 /// The key that docker keeps the default registry's credentials under.
 const DEFAULT_KEY: &str = "https://index.docker.io/v1/";
-/// What helpers answer as the user where the secret is an identity token.
+/// The user that helpers name if the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
 
 /// Runs a credential helper. The library starts no programs in its host, so its caller does: with the program's name

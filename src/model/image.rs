@@ -6,7 +6,7 @@ use super::{ContainerConfig, Filters, GraphDriver, RegistryAuth, StringMap};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// What an image list asks for.
+/// A request for a list of images.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListImages {
@@ -111,7 +111,7 @@ pub struct RemoveImage {
     pub no_prune: bool,
 }
 
-/// What a prune removed.
+/// The objects that a prune removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PrunedImages {
@@ -121,7 +121,7 @@ pub struct PrunedImages {
     pub space_reclaimed: u64,
 }
 
-/// What a verification is to do.
+/// A request for a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerifyImages {
@@ -131,14 +131,14 @@ pub struct VerifyImages {
     pub auths: BTreeMap<String, RegistryAuth>,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct VerifyReport {
     /// Layers and images that were looked at.
     pub layers: u64,
     pub images: u64,
-    /// What is or was wrong.
+    /// The damage, repaired or not.
     pub damage: Vec<Damage>,
 }
 
@@ -166,7 +166,7 @@ pub enum DamagedPart {
     Image,
 }
 
-/// What an import makes of a root file system tar.
+/// A request to make an image from a root file system tar.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportImage {
@@ -174,7 +174,7 @@ pub struct ImportImage {
     pub tag: String,
     /// History comment; empty: `Imported from <source>`.
     pub message: String,
-    /// What the source is called in messages; `-` for a request body.
+    /// The source's name in messages; `-` for a request body.
     pub source: String,
     /// Build instructions applied to the configuration (CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, USER, VOLUME, WORKDIR, ...).
     pub changes: Vec<String>,

@@ -141,13 +141,13 @@ pub struct HostSetting {
     pub name: String,
     /// Its value before.
     pub before: String,
-    /// What the engine wrote.
+    /// The value that the engine wrote.
     pub set: String,
     /// Its value now.
     pub now: String,
 }
 
-/// What a network list asks for.
+/// A request for a list of networks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListNetworks {

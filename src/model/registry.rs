@@ -37,7 +37,7 @@ pub struct Proxies {
     pub http: Option<String>,
     /// For registries and files with TLS; absent: `HTTPS_PROXY` or `https_proxy`.
     pub https: Option<String>,
-    /// Who is asked straight, as a list with commas; absent: `NO_PROXY` or `no_proxy`. This machine always is.
+    /// Hosts that are asked without a proxy, separated by commas; absent: `NO_PROXY` or `no_proxy`. This machine always is one.
     pub exempt: Option<String>,
 }
 
@@ -196,7 +196,7 @@ pub struct AuthStatus {
     pub identity_token: String,
 }
 
-/// What a pull asks for.
+/// A request for a pull.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullImage {
@@ -208,11 +208,11 @@ pub struct PullImage {
     pub auth: RegistryAuth,
 }
 
-/// What a search asks for.
+/// A request for a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchImages {
-    /// What to look for; `host[:port]/words` asks that registry.
+    /// The words to look for; `host[:port]/words` asks that registry.
     pub term: String,
     /// Most results, 1 to 100; absent: 25.
     pub limit: Option<i64>,
@@ -240,7 +240,7 @@ pub struct SearchResult {
     pub description: String,
 }
 
-/// What a push asks for.
+/// A request for a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushImage {

@@ -1,4 +1,4 @@
-//! What a running container uses: the stats object; and the document of an update.
+//! The resources that a running container uses (the stats object), and the document of an update.
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What a service manager gives a server that it starts (sd_listen_fds(3), sd_notify(3)): sockets, and an address to tell.
+//! The gifts of a service manager to a server that it starts (sd_listen_fds(3), sd_notify(3)): sockets, and an address for notices.
 
 use crate::Failure;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What `serve` is told: its flags, and a file with more of them, which SIGHUP has it read again.
+//! The settings of `serve`: its flags, and a file with more of them, which the server reads again at SIGHUP.
 
 use crate::Failure;
 use crate::args::{Command, Parsed};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The file that is read unless another one is named, where it is there.
 const FILE: &str = "/etc/coracle/serve.json";
 
-/// What may change while it serves; everything else waits for the next start.
+/// The settings that may change while the server runs; all others wait for its next start.
 const LIVE: [&str; 2] = ["label", "log-requests"];
 
 #[derive(Clone)]

@@ -363,7 +363,7 @@ pub(crate) fn attach(call: Call) -> Result<Response> {
     Ok(attached(call, false).unwrap_or_else(|error| refused_attach(&error)))
 }
 
-/// The same over a websocket: one conversation, in which both outputs are one.
+/// Attaches over a websocket: one conversation, in which both outputs are one.
 pub(crate) fn attach_ws(call: Call) -> Result<Response> {
     attached(call, true)
 }
@@ -388,7 +388,7 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
         wait_for_start: true,
     };
     let session = call.engine().container_attach(&call.name, Io::default(), how, None)?;
-    // What is logged from here on comes through the session.
+    // Output that is logged from here on comes through the session.
     let attached_at = if live { crate::time::now_ns() } else { i64::MAX };
     let plan = stream::Plan {
         frames,

@@ -68,7 +68,7 @@ fn save(call: Call, names: Vec<String>) -> Result<Response> {
         let op = client.op()?;
         let mut archive = io::BufWriter::with_capacity(128 << 10, ToSink(sink));
         let result = engine.image_save(&names, &mut archive, op.as_ref());
-        // What is still buffered of a failed archive must not go out: nothing may have gone yet, and then the failure
+        // The buffered part of a failed archive must not go out: if nothing has gone out yet, the failure
         // is the answer.
         let (sink, rest) = archive.into_parts();
         result?;

@@ -1,4 +1,4 @@
-//! What each route does: the request's words become calls of the engine, its answers become bodies.
+//! The routes' functions: the request's words become calls of the engine, its answers become bodies.
 
 pub(crate) mod archive;
 pub(crate) mod build;

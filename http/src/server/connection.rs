@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What the door that a connection came through has to say.
+/// The questions of a connection to the door that it came through.
 pub(super) trait Door {
     /// Notes that the connection now answers (or waits for) a request; false: it must close.
     fn busy(&self, busy: bool) -> bool;
@@ -31,7 +31,7 @@ pub(super) struct Connection<'a> {
     door: &'a dyn Door,
 }
 
-/// What becomes of the connection after an answer.
+/// The next step of the connection after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Another request may follow.

@@ -1,6 +1,6 @@
 //! A request's head: from bytes to method, target, fields and the framing of the body.
 //!
-//! What two readers could understand differently is refused: two lengths, a length and chunks, unknown codings, lines
+//! A head that two readers could understand differently is refused: two lengths, a length and chunks, unknown codings, lines
 //! that end in a bare LF.
 
 use crate::message::Headers;

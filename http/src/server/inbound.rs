@@ -105,7 +105,7 @@ impl Inbound {
         Ok(got)
     }
 
-    /// What arrived beyond the request: the beginning of the conversation that takes the connection over. A body is no
+    /// The bytes that arrived beyond the request: the beginning of the conversation that takes the connection over. A body is no
     /// part of it (dockerode sends the query of an attach once more as one); of one in chunks, whose end may never come,
     /// what arrived is left out, as dockerd does.
     pub(super) fn early(&mut self, most: usize, deadline: Instant) -> Vec<u8> {

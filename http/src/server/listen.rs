@@ -163,7 +163,7 @@ fn open_to_all(address: &SocketAddr) -> Error {
     ))
 }
 
-/// Who may connect is the file's mode, so it must be right from the first moment: the mode that the kernel gives the file
+/// The file's mode decides which users may connect, so it must be right from the first moment: the mode that the kernel gives the file
 /// at bind is the socket's own, set before, less the umask; what the umask took is given back afterwards.
 const MODE: u32 = 0o660;
 

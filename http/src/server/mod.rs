@@ -137,7 +137,7 @@ impl Server {
         Server::bind_and_adopt(router, addresses, Vec::new(), options)
     }
 
-    /// The same, and listens on `sockets` too, which another program made and listens on (systemd, for one): Unix and TCP.
+    /// Binds as [`Server::bind`] does, and listens on `sockets`, too, which another program made and listens on (systemd, for one): Unix and TCP.
     ///
     /// Errors: as of [`Server::bind`], and a socket that does not listen.
     pub fn bind_and_adopt(
@@ -163,7 +163,7 @@ impl Server {
         self.listeners.iter().map(Listener::address).collect()
     }
 
-    /// What ends it.
+    /// A handle that ends the server.
     pub fn handle(&self) -> ServerHandle {
         ServerHandle(self.shared.clone())
     }
@@ -213,7 +213,7 @@ impl Shared {
         let socket = Arc::new(Socket::new(socket));
         let tls = self.options.tls.clone().filter(|_| matches!(peer, Peer::Tcp(_)));
         let Some(key) = self.admit(&socket) else {
-            // Who speaks TLS does not read what is said without.
+            // A client that speaks TLS does not read plain text.
             if tls.is_none() {
                 refuse(&socket);
             }
@@ -261,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// What HTTP is spoken to. None: the client could not prove who it is.
+    /// The socket on which HTTP is spoken. None: the client could not prove its identity.
     #[cfg(feature = "tls")]
     fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, entry: &Arc<Entry>) -> Option<Arc<Socket>> {
         let Some(tls) = tls else { return Some(socket) };

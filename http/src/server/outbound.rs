@@ -6,7 +6,7 @@ use crate::time::http_now;
 use std::io::{self, Write};
 use std::time::Instant;
 
-/// What the answer's framing depends on.
+/// The facts on which the answer's framing depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     /// The request was HTTP/1.0.

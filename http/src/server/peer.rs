@@ -1,4 +1,4 @@
-//! Who asks, and telling it to whoever wants a log.
+//! The peer of a request, and the log of requests.
 
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fmt;
@@ -40,7 +40,7 @@ pub struct Asked<'a> {
     pub method: &'a str,
     /// The path without its query, which may hold secrets.
     pub path: &'a str,
-    /// Who asked.
+    /// The peer of the request.
     pub peer: &'a Peer,
     /// The client is known by its certificate.
     pub tls: bool,
@@ -60,7 +60,7 @@ impl fmt::Display for Asked<'_> {
     }
 }
 
-/// What is told of each request. It is called on the connection's thread.
+/// The caller's log of requests. The function is called on the connection's thread.
 #[derive(Clone)]
 pub struct RequestLog(Arc<dyn Fn(&Asked<'_>) + Send + Sync>);
 

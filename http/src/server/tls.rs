@@ -62,7 +62,7 @@ impl Tls {
     /// Waits until the client has proven who it is. Errors: it could not, or took longer than `deadline`.
     pub(super) fn handshake(&self, client: &Arc<Socket>, deadline: Instant) -> io::Result<Tunnel> {
         let mut tls = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
-        // What is written is at most a piece at a time.
+        // At most a piece is written at a time.
         tls.set_buffer_limit(None);
         let mut wire = Wire(client.as_fd());
         while tls.is_handshaking() || tls.wants_write() {

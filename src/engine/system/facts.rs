@@ -1,4 +1,4 @@
-//! What the host says of itself, in files and names. What cannot be read is empty or zero: `info` never fails for it.
+//! Facts of the host, from files and names. A fact that cannot be read is empty or zero: `info` never fails for it.
 
 use crate::container::Containers;
 use crate::kernel::probe::on_tmpfs;
@@ -6,7 +6,7 @@ use nix::sys::statfs::statfs;
 use std::fs;
 use std::path::Path;
 
-/// What uname(2) tells.
+/// The facts that uname(2) tells.
 pub(super) struct Names {
     pub host: String,
     pub release: String,
@@ -25,7 +25,7 @@ impl Names {
     }
 }
 
-/// What os-release tells.
+/// The facts that os-release tells.
 pub(super) struct OsRelease {
     /// `PRETTY_NAME`, or `Linux`.
     pub pretty: String,
@@ -88,7 +88,7 @@ pub(super) fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
 }
 
-/// What confines containers here beside namespaces and capabilities; nothing: null.
+/// The security modules that confine containers here, beside namespaces and capabilities; without any: null.
 pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static str>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
