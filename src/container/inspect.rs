@@ -1,7 +1,7 @@
 //! What a container is and does, as clients see it.
 
 use super::list::{ContainerView, select};
-use super::spec::{self, LogDriver};
+use super::spec::{self, LogDriver, Spec};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
 use super::{Containers, Found, network, now_ns};
 use crate::error::Result;
@@ -80,7 +80,7 @@ impl Containers {
             size_root_fs: sizes.map(|(_, all)| all).filter(|size| *size != 0),
             labels: spec.config.labels.clone(),
             state: state_text(&view.state).into(),
-            status: status_text(&view.state, now),
+            status: status_text(&view.state, now) + damage_text(spec),
             host_config: SummaryHostConfig { network_mode: spec.host_config.network_mode.clone() },
             network_settings: SummaryNetworks { networks: in_list(network::networks(found, networks)) },
             mounts: spec::mount_points(spec),
@@ -89,7 +89,7 @@ impl Containers {
 
     /// Everything about one container.
     pub(crate) fn inspect(&self, reference: &str, size: bool) -> Result<ContainerDetail> {
-        let found = self.find(reference)?;
+        let found = self.find_any(reference)?;
         let (row, spec) = (&found.row, &found.spec);
         let sizes = if size { Some(self.sizes(&found)?) } else { None };
         let dir = self.dir(&row.id);
@@ -174,6 +174,11 @@ impl Containers {
         }
         Ok(counts)
     }
+}
+
+/// What the list says of a container whose stored document is damaged; inspect says why.
+fn damage_text(spec: &Spec) -> &'static str {
+    if spec.is_whole() { "" } else { " (damaged)" }
 }
 
 /// The AppArmor profile as dockerd tells it: before the first start the one that was asked for, then the one that the

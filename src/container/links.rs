@@ -144,11 +144,11 @@ impl Containers {
                 }
                 _ => error.context(format_args!("could not get container for {name}")),
             };
-            let mut child = self.found(containers::find(tx, name).map_err(missing)?)?;
+            let mut child = self.found(containers::find(tx, name).map_err(missing)?)?.whole()?;
             // Whoever shares another's network is found there.
             for _ in 0..16 {
                 let Mode::Container(other) = mode(&child.spec) else { break };
-                child = self.found(containers::find(tx, other).map_err(missing)?)?;
+                child = self.found(containers::find(tx, other).map_err(missing)?)?.whole()?;
             }
             if mode(&child.spec) == Mode::Host {
                 return Err(Error::invalid(

@@ -22,6 +22,7 @@ pub(crate) mod names;
 mod network;
 mod overview;
 mod recover;
+mod removal;
 mod remove;
 pub(crate) mod spec;
 mod specs;
@@ -45,7 +46,7 @@ pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
 pub(crate) use stop::Stop;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::{ImageUser, Images};
 use crate::kernel::process;
@@ -112,6 +113,16 @@ pub(crate) struct Found {
     /// Shared with the others that found it: to be changed as a copy.
     pub spec: Arc<Spec>,
     pub now: Now,
+}
+
+impl Found {
+    /// The container, if its stored document is whole. Errors: what is wrong with it.
+    fn whole(self) -> Result<Found> {
+        match self.spec.damage.as_str() {
+            "" => Ok(self),
+            damage => Err(Error::corrupt(damage)),
+        }
+    }
 }
 
 impl Containers {
@@ -208,6 +219,11 @@ impl Containers {
 
     /// Finds a container as people name it.
     pub(crate) fn find(&self, reference: &str) -> Result<Found> {
+        self.find_any(reference)?.whole()
+    }
+
+    /// The same, also of one whose stored document is damaged.
+    fn find_any(&self, reference: &str) -> Result<Found> {
         let found = self.found_settled(reference)?;
         match self.is_gone_by_now(&found) {
             true => Err(no_such(reference)),
@@ -242,27 +258,54 @@ impl Containers {
         }
     }
 
+    /// A container whole, or with what could be found of its damaged document.
     fn found(&self, row: impl Into<Arc<ContainerRow>>) -> Result<Found> {
         let row = row.into();
-        let spec = self.specs.of(&row.id, &row.spec)?;
+        let spec = self.spec_of(&row, &row.spec)?;
         let now = self.states.now(row.slot, &row.id)?;
         Ok(found_as(row, spec, now))
+    }
+
+    /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
+    fn spec_of(&self, row: &ContainerRow, text: &str) -> Result<Arc<Spec>> {
+        match self.specs.of(&row.id, text) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Arc::new(self.salvaged(row, text, &error))),
+            spec => spec,
+        }
+    }
+
+    /// What can be found of a damaged spec, and where the container's own would be if it was made as most are.
+    fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Spec {
+        let mut spec = specs::salvage(text);
+        let or = |value: &mut String, other: &str| {
+            if value.is_empty() {
+                other.clone_into(value);
+            }
+        };
+        or(&mut spec.image_id, &row.image_id);
+        or(&mut spec.image_name, &row.image_id);
+        or(&mut spec.cgroup_parent, &self.options.cgroup_parent);
+        or(&mut spec.engine, self.engine());
+        or(&mut spec.host_config.log_config.kind, "json-file");
+        error.message().clone_into(&mut spec.damage);
+        spec
     }
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
     fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
         let (busy, found) = self.take_any(reference, op)?;
         if !auto_remove::is_over(&found) || self.states.is_end_held(found.row.slot)? {
-            return Ok((busy, found));
+            return Ok((busy, found.whole()?));
         }
         drop(busy);
         if self.is_gone_by_now(&found) {
             return Err(no_such(reference));
         }
-        self.take_any(&found.row.id, op)
+        let (busy, found) = self.take_any(&found.row.id, op)?;
+        Ok((busy, found.whole()?))
     }
 
-    /// The same, also of one that has ended and is to be removed for it.
+    /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
     fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
         let row = self.db.read(|tx| table::find(tx, reference))?;
         let busy = self.states.busy(row.slot, op)?;
@@ -302,9 +345,12 @@ impl Containers {
 
     /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
     fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
+        self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
+    }
+
+    fn event_of(found: &Found, action: &str, extras: &[(&str, &str)]) -> Event {
         let (row, spec) = (&found.row, &found.spec);
-        let event = Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras);
-        self.journal.append(&event).map(|_| ())
+        Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras)
     }
 
     /// A connection to the container's monitor. Errors: it does not run.

@@ -3,7 +3,7 @@
 use super::network::View;
 use super::spec::Spec;
 use super::{Containers, Found, found_as, specs};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Overview {
     /// In no order.
     rows: Vec<(Arc<ContainerRow>, Arc<Spec>)>,
-    /// Why rows were left out: their stored documents cannot be read.
+    /// What is wrong with rows whose stored documents cannot be read.
     pub damaged: Vec<String>,
     pub networks: View,
     pub links: Vec<Link>,
@@ -24,21 +24,17 @@ impl Containers {
         let worth = |all: &Overview| all.rows.len() <= specs::MOST;
         self.overview.read(&self.db, worth, |tx| {
             let mut damaged = Vec::new();
-            let rows = table::each(tx, |row, text| match self.specs.of(&row.id, text) {
-                Ok(spec) => Ok(Some((Arc::new(row), spec))),
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    damaged.push(error.message().to_owned());
-                    Ok(None)
-                }
-                Err(error) => Err(error),
+            let rows = table::each(tx, |row, text| {
+                let spec = self.spec_of(&row, text)?;
+                damaged.extend((!spec.is_whole()).then(|| spec.damage.clone()));
+                Ok((Arc::new(row), spec))
             })?;
-            let rows: Vec<_> = rows.into_iter().flatten().collect();
             self.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
             Ok(Overview { rows, damaged, networks: View::of_all(tx)?, links: links::all(tx)? })
         })
     }
 
-    /// What is wrong with containers that no list shows.
+    /// What is wrong with containers whose stored documents are damaged.
     pub(crate) fn damaged(&self) -> Result<Vec<String>> {
         Ok(self.all()?.damaged.clone())
     }

@@ -31,13 +31,16 @@ impl Containers {
     /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
+        self.end_lost_removals()?;
         // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
         let _ = self.networks.heal();
         let _ = self.undo_connects();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
-        for (id, slot) in self.db.read(table::slots)? {
-            let now = self.states.now(slot, &id)?;
+        let slots = self.db.read(table::slots)?;
+        let states = self.states.glance()?;
+        for (id, slot) in slots {
+            let now = self.states.now_in(&states, slot, &id)?;
             let waits = now.state.flags & STATE_AFTER_BOOT != 0;
             if !(now.lost || now.stale || starts && waits) {
                 continue;

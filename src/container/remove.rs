@@ -1,6 +1,7 @@
 //! Removing and renaming.
 
 use super::names::check_name;
+use super::removal::Removal;
 use super::{Containers, Found, dirs, start};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::monitor::request;
@@ -64,14 +65,11 @@ impl Containers {
 
     /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
     pub(super) fn remove_taken(&self, busy: Busy, found: &Found, volumes: bool) -> Result<()> {
-        self.forget(found)?;
+        let removal = self.plan_removal(found, volumes)?;
+        let _ours = self.states.removing(&found.row.id)?;
+        self.forget(found, &removal)?;
         drop(busy);
-        if volumes {
-            self.remove_volumes(&found.spec)?;
-        }
-        let left = self.leftovers.said_of(&[&self.dir(&found.row.id), &self.run_dir(&found.row.id)]);
-        let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
-        self.event(found, "destroy", &extras)
+        self.end_removal(&found.row.id, &removal)
     }
 
     /// Removes the containers that do not run. One that somebody else starts or removes meanwhile is left to them.
@@ -96,7 +94,7 @@ impl Containers {
 
     /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings
     /// back a container whose directory is gone.
-    fn forget(&self, found: &Found) -> Result<()> {
+    fn forget(&self, found: &Found, removal: &Removal) -> Result<()> {
         let row = &found.row;
         // Best effort: a plugin that is gone has nothing of it any more.
         let _ = self.networks.settle(&row.id);
@@ -104,6 +102,7 @@ impl Containers {
         let of_build = self.db.write_to_free(Flush::Lazy, |tx| {
             let of_build = table::has_builder(tx, &row.id)?;
             forget_row(tx, &row.id)?;
+            removal.note(tx, &row.id)?;
             Ok(of_build)
         })?;
         if !of_build {

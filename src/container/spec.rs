@@ -81,6 +81,16 @@ pub(crate) struct Spec {
     /// The AppArmor profile of its processes, as its creation or its last start decided; empty: the kernel had no AppArmor, or
     /// the version that started it knew none.
     pub apparmor: String,
+    /// Why the stored document cannot be read: then the rest is what could be found of it. Empty: it is whole.
+    #[serde(skip)]
+    pub damage: String,
+}
+
+impl Spec {
+    /// Whether its stored document could be read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.damage.is_empty()
+    }
 }
 
 /// The user namespace of a container, as decided at its creation.
@@ -192,6 +202,7 @@ pub(crate) fn resolve(
         engine: defaults.engine.clone(),
         users: Users::of(&host_config, defaults.remap),
         apparmor: apparmor(&host_config, defaults.apparmor.as_deref())?,
+        damage: String::new(),
         config,
         host_config,
     };

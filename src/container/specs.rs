@@ -3,6 +3,7 @@
 use super::spec::Spec;
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -55,6 +56,16 @@ impl Specs {
     }
 }
 
+/// What can be found of a damaged document: the members that can be read by themselves, if it is JSON at all.
+pub(super) fn salvage(text: &str) -> Spec {
+    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(text) else { return Spec::default() };
+    members.retain(|name, value| {
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        serde_json::from_value::<Spec>(Value::Object(alone)).is_ok()
+    });
+    serde_json::from_value(Value::Object(members)).unwrap_or_default()
+}
+
 /// By its kind the error is known as one container's.
 fn damaged(text: String) -> Error {
     if crate::walls::Wall::StoredDocuments.stands() { Error::corrupt(text) } else { Error::internal(text) }
@@ -75,6 +86,13 @@ mod tests {
         assert!(specs.of("a", "{").is_err());
         specs.forget("a");
         assert!(!Arc::ptr_eq(&changed, &specs.of("a", &text("two")).unwrap()));
+    }
+
+    #[test]
+    fn of_a_damaged_document_stays_what_can_be_read() {
+        let found = salvage(r#"{"path":"sh","args":"none","config":5,"cgroup_parent":"/own"}"#);
+        assert_eq!((found.path.as_str(), found.args.len(), found.cgroup_parent.as_str()), ("sh", 0, "/own"));
+        assert_eq!(salvage("{\"half"), Spec::default());
     }
 
     #[test]

@@ -249,8 +249,12 @@ impl Containers {
         Err((unheard, 128))
     }
 
-    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, or what became of the monitor.
+    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
+    /// or what is wrong with the stored document.
     pub(super) fn error_text(&self, found: &Found) -> String {
+        if !found.spec.is_whole() {
+            return found.spec.damage.clone();
+        }
         let failed = found.now.state.failure;
         if !found.row.error.is_empty() || failed == Failure::default() {
             return found.row.error.clone();

@@ -21,6 +21,11 @@ pub(super) struct HeldVolume {
     _lock: OwnedFd,
 }
 
+/// The volumes of a container that nobody named.
+pub(super) fn unnamed(spec: &Spec) -> impl Iterator<Item = &Mount> {
+    spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume && mount.anonymous)
+}
+
 impl Containers {
     /// The mounts that VolumesFrom names. Errors: no such container, a bad mode.
     pub(super) fn inherited(&self, host: &HostConfig) -> Result<Vec<Mount>> {
@@ -83,17 +88,6 @@ impl Containers {
     /// Tells of new volumes.
     pub(super) fn tell_of_volumes(&self, new: &[String]) -> Result<()> {
         new.iter().try_for_each(|name| self.volumes.event("create", name, &[]))
-    }
-
-    /// Removes the volumes of a container that is gone which nobody named. One that another uses stays.
-    pub(super) fn remove_volumes(&self, spec: &Spec) -> Result<()> {
-        for mount in spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume && mount.anonymous) {
-            match self.volumes.remove(&mount.name) {
-                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
-                other => other?,
-            }
-        }
-        Ok(())
     }
 
     /// A volume as the plan mounts it.

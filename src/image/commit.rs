@@ -13,7 +13,7 @@ use std::io::Write;
 
 /// What is committed.
 pub(crate) struct Commit<'a> {
-    /// Id of the container's image.
+    /// Id of the container's image; empty: it has none.
     pub(crate) parent: &'a str,
     pub(crate) container: &'a str,
     pub(crate) container_config: &'a ContainerConfig,
@@ -41,16 +41,25 @@ pub(crate) fn check_commit_name(repo: &str, tag: &str) -> Result<Option<Referenc
 }
 
 impl Images {
+    /// The configuration and the layers of a container's image, also of one that was removed by force: what a container needs of
+    /// it stays. Without an image there is nothing below.
+    fn below(&self, image: &str) -> Result<(ImageConfig, Vec<String>)> {
+        if image.is_empty() {
+            return Ok((ImageConfig::default(), Vec::new()));
+        }
+        self.db.read(|tx| {
+            let row = rows::any(tx, image)?.ok_or_else(|| no_such(image))?;
+            Ok((ImageConfig::parse(&row.config)?, rows::layers(tx, image)?))
+        })
+    }
+
     /// Makes an image of `commit` with the layer whose tar `write` writes; answers its id and the event of its name.
     pub(crate) fn commit_container(
         &self,
         commit: &Commit<'_>,
         write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<(String, Option<Event>)> {
-        let parent = self.db.read(|tx| rows::any(tx, commit.parent)?.ok_or_else(|| no_such(commit.parent)))?;
-        let below = ImageConfig::parse(&parent.config)?;
-        let layers = self.db.read(|tx| rows::layers(tx, commit.parent))?;
-
+        let (below, layers) = self.below(commit.parent)?;
         let staging = self.layers.stage()?;
         let (directory, staged) = stage_written(&staging, write)?;
         let mut layers = layers.iter().map(|id| stored_digest(id)).collect::<Result<Vec<_>>>()?;
@@ -79,7 +88,7 @@ impl Images {
             config,
             created,
             layers,
-            parent: Some(stored_digest(commit.parent)?),
+            parent: (!commit.parent.is_empty()).then(|| stored_digest(commit.parent)).transpose()?,
             names: commit.name.cloned().into_iter().collect(),
             made_here: true,
         };

@@ -14,6 +14,7 @@ mod kept;
 mod leftovers;
 pub(crate) mod links;
 pub(crate) mod networks;
+pub(crate) mod removals;
 pub(crate) mod states;
 pub(crate) mod volumes;
 
@@ -41,6 +42,7 @@ const STEPS: &[&[&str]] = &[
     &[containers::SCHEMA_BUILDS],
     &[images::SCHEMA_LEASES],
     &[images::SCHEMA_MADE_HERE],
+    &[containers::SCHEMA_AUTO_REMOVED, removals::SCHEMA],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
@@ -277,7 +279,7 @@ impl Db {
 pub(crate) fn is_empty(tx: &Transaction<'_>, of_each: usize) -> Result<bool> {
     let of_each = of_each as i64;
     let sql = "SELECT (SELECT count(*) FROM images) + (SELECT count(*) FROM layers) + (SELECT count(*) FROM containers)
-        + (SELECT count(*) FROM volumes) + max((SELECT count(*) FROM networks) - ?1, 0)";
+        + (SELECT count(*) FROM volumes) + (SELECT count(*) FROM removals) + max((SELECT count(*) FROM networks) - ?1, 0)";
     tx.query_row(sql, [of_each], |row| row.get::<_, i64>(0)).map(|rows| rows == 0).map_err(failed)
 }
 

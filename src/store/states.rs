@@ -30,6 +30,7 @@ pub(crate) struct States {
     older_alive: Option<File>,
     busy_path: PathBuf,
     making: File,
+    making_path: PathBuf,
     boot_id: [u8; 16],
 }
 
@@ -77,11 +78,17 @@ const REBOOT_CODE: i32 = 255;
 /// Where in `run/busy` stands, by slots, who ends a container and keeps it from being removed for that meanwhile.
 const ENDS_AT: u64 = 1 << 33;
 
+/// Where in `run/making` stands, by ids, who removes a container whose row is gone.
+const REMOVALS_AT: u64 = 1 << 61;
+
 /// See [`States::hold_end`].
 pub(crate) struct HeldEnd(#[allow(dead_code)] File);
 
 /// Holds the right to work on one container until it is dropped.
 pub(crate) struct Busy(#[allow(dead_code)] File);
+
+/// See [`States::removing`].
+pub(crate) struct Removing(#[allow(dead_code)] File);
 
 /// See [`States::making`].
 pub(crate) struct Making<'a> {
@@ -110,6 +117,7 @@ impl States {
             older_alive: File::open(run.join(ALIVE)).ok(),
             busy_path,
             making: open(&run.join("making"))?,
+            making_path: run.join("making"),
             boot_id: boot_id()?,
         })
     }
@@ -270,6 +278,13 @@ impl States {
         let place = place(id)?;
         file::lock_byte(&self.making, place, Contended::Wait)?;
         Ok(Making { file: &self.making, place })
+    }
+
+    /// Says that the removal of a container is done here, until the answer is dropped or this program ends. `None`: another
+    /// does it.
+    pub(crate) fn removing(&self, id: &str) -> Result<Option<Removing>> {
+        let file = open(&self.making_path)?;
+        Ok(file::lock_byte(&file, REMOVALS_AT + place(id)?, Contended::Fail)?.then_some(Removing(file)))
     }
 
     /// Whether another opener of the root is making the container with this id.

@@ -67,6 +67,12 @@ pub(crate) fn users(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
     tx.prepare_cached(sql).and_then(|mut s| s.query_map([name], |r| r.get(0))?.collect()).map_err(failed)
 }
 
+/// The names of the volumes that a container uses.
+pub(crate) fn used_by(tx: &Transaction<'_>, container: &str) -> Result<Vec<String>> {
+    let sql = "SELECT volume FROM volume_uses WHERE container = ?1";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_map([container], |r| r.get(0))?.collect()).map_err(failed)
+}
+
 /// Notes that a container uses a volume; both must be there.
 pub(crate) fn add_use(tx: &Transaction<'_>, container: &str, volume: &str) -> Result<()> {
     let sql = "INSERT OR IGNORE INTO volume_uses (container, volume) VALUES (?1, ?2)";

@@ -1,8 +1,8 @@
 //! Files in and out of containers, and images made of them: what holds, and what an attacker cannot reach.
 
 use crate::support::*;
-use coracle::ErrorKind;
 use coracle::model::*;
+use coracle::{Context, ErrorKind};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -446,6 +446,48 @@ fn commit_pauses_what_runs() {
     root.engine.container_pause(&id).expect("pause");
     root.engine.container_commit(&id, &CommitContainer::default(), Some(&soon())).expect("commit");
     assert_eq!(root.status(&id), "paused");
+}
+
+/// As dockerd has it, which has no answer but an error where the image was removed by force.
+#[test]
+fn commit_of_a_container_without_an_image() {
+    let root = Root::new();
+    let context = root.dir.join("context");
+    std::fs::create_dir(&context).expect("mkdir");
+    std::fs::write(context.join("Dockerfile"), "FROM scratch\nLABEL a=b\n").expect("write");
+    let keep = BuildImage { rm: false, ..BuildImage::default() };
+    let how = Context::Directory(&context);
+    root.engine.image_build(&keep, how, &mut |_| Ok(()), Some(&soon())).expect("build");
+    let all = root.engine.container_list(&ListContainers { all: true, ..ListContainers::default() }).expect("list");
+    let kept = &all.first().expect("a container that the build kept").id;
+    let changed = tar_of(&[("f", File, "kept")]);
+    let put = root.engine.container_archive_put(kept, "/", &mut &changed[..], PutArchive::default(), Some(&soon()));
+    put.expect("a file in it");
+    let image = root.engine.container_commit(kept, &CommitContainer::default(), Some(&soon())).expect("commit");
+    let detail = root.engine.image_inspect(&image).expect("inspect");
+    assert_eq!((detail.parent.as_str(), detail.os.as_str()), ("", "linux"));
+    assert_eq!(detail.root_fs.layers.expect("layers").len(), 1);
+    assert_eq!(detail.config.expect("a configuration").labels["a"], "b");
+    let history = root.engine.image_history(&image).expect("history");
+    assert_eq!(
+        history.iter().map(|step| step.created_by.as_str()).collect::<Vec<_>>(),
+        ["/bin/sh -c #(nop)  LABEL a=b"]
+    );
+
+    // Its image goes by force: what the container needs of it stays.
+    let made = root.engine.container_commit(
+        &root.create("first", body(&["true"], json!({}))),
+        &CommitContainer { repo: "going".into(), ..CommitContainer::default() },
+        Some(&soon()),
+    );
+    let made = made.expect("an image");
+    let id = root.create("orphan", json!({ "Image": "going", "Cmd": ["sh", "-c", "echo mine > /mark"] }));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    root.engine.image_remove(&made, RemoveImage { force: true, ..RemoveImage::default() }).expect("remove it");
+    let image = root.engine.container_commit(&id, &CommitContainer::default(), Some(&soon())).expect("commit");
+    root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+    assert_eq!(root.run(&["cat", "/mark"], json!({ "Image": image }), b"").ok(), "mine");
 }
 
 #[test]

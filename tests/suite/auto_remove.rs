@@ -99,7 +99,7 @@ fn a_start_that_fails_is_an_end() {
 }
 
 /// A program that starts the container `survivor` and is killed at once; nobody else follows the end of that.
-fn ended_alone(root: &Root) -> String {
+pub fn ended_alone(root: &Root) -> String {
     let id = root.create("survivor", going(&["sh", "-c", "sleep 0.3; exit 7"]));
     let mut starter = spawn_worker("start-and-vanish", root, 0);
     assert!(!starter.wait().expect("reap the starter").success(), "it was to be killed");

@@ -162,6 +162,23 @@ const STOP: Operation = Operation {
 
 const REMOVE: Operation = Operation { words: &["rm", "-f", "target"], prepare: running, finish: |_| {} };
 
+const FORCE_ALL: RemoveContainer = RemoveContainer { force: true, volumes: true, link: false };
+
+/// With a volume that nobody named.
+const REMOVE_ALL: Operation = Operation {
+    words: &["rm", "-f", "-v", "target"],
+    prepare: |root| {
+        let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        root.create("target", body(&["sh", "-c", script], json!({ "Volumes": { "/unnamed": {} } })));
+        root.start("target");
+    },
+    finish: |root| {
+        if root.engine.container_inspect("target", false).is_ok() {
+            root.engine.container_remove("target", FORCE_ALL, Some(&soon())).expect("remove again");
+        }
+    },
+};
+
 const UNTAG: Operation = Operation {
     words: &["rmi", IMAGE],
     prepare: |root| {
@@ -285,6 +302,30 @@ fn killed_while_it_removes() {
 }
 
 /// At the moments when layers move.
+/// The next open ends what the killed program began: the volume goes, and each end is told once.
+#[test]
+fn killed_while_it_removes_a_container_with_its_volume() {
+    let root = Root::new();
+    killed_on(&root, &REMOVE_ALL, 40, &|what| {
+        let volumes = root.engine.volume_list(&ListVolumes::default()).expect("volumes").volumes;
+        assert_eq!(volumes, [], "{what}: volumes");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_nanos();
+        let until_ns = Some(i64::try_from(now).expect("a time"));
+        let query = EventQuery { since_ns: Some(0), until_ns, ..EventQuery::default() };
+        let mut events = root.engine.events(&query).expect("events");
+        let mut ends: BTreeMap<(String, String), usize> = BTreeMap::new();
+        while let Some((_, event)) = events.next(None, None).expect("an event") {
+            let key = (event.kind, event.actor.id);
+            match event.action.as_str() {
+                "create" if key.0 != "network" => drop(ends.insert(key, 0)),
+                "destroy" => *ends.entry(key).or_default() += 1,
+                _ => {}
+            }
+        }
+        assert!(ends.len() > 1 && ends.values().all(|count| *count == 1), "{what}: {ends:?}");
+    });
+}
+
 #[test]
 fn killed_while_it_repairs() {
     let root = Root::new();

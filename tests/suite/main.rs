@@ -14,6 +14,7 @@ mod cli;
 mod clients;
 mod config;
 mod crowd;
+mod damaged;
 mod docker_cli;
 mod docker_files;
 mod exchange;

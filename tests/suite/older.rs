@@ -297,3 +297,32 @@ fn policies_logs_and_a_killed_monitor() {
         assert!(now.container_inspect(&id, false).expect("inspect").state.error.contains("monitor was killed"));
     });
 }
+
+/// Makes the database of a root one of the schema 8, which had no index of the containers that go by themselves and no notes of
+/// removals.
+fn age_schema(root: &Root) {
+    let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
+    store.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
+    let back = "DROP INDEX containers_auto_removed; DROP TABLE removals; PRAGMA user_version = 8;";
+    store.execute_batch(back).expect("make it older");
+}
+
+#[test]
+fn a_database_of_an_older_schema_is_brought_up() {
+    let root = Root::new();
+    let text = json!({ "Labels": { "said": "\"AutoRemove\":true" } });
+    let stays = root.create("stays", body(&["true"], text));
+    root.start(&stays);
+    root.wait(&stays);
+    // One that goes, and ended while nobody followed.
+    let goes = super::auto_remove::ended_alone(&root);
+    age_schema(&root);
+    drop(root.reopen());
+    let dirs = std::fs::read_dir(root.dir.join("root/containers")).expect("the containers");
+    let left: Vec<String> = dirs.map(|dir| dir.expect("one").file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(left, [stays], "{goes} was to go with the open");
+    let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
+    let sql = "EXPLAIN QUERY PLAN SELECT id FROM containers WHERE instr(spec, '\"AutoRemove\":true') > 0";
+    let plan: String = store.query_row(sql, [], |row| row.get("detail")).expect("a plan");
+    assert!(plan.contains("USING INDEX containers_auto_removed"), "{plan}");
+}
