@@ -3,6 +3,7 @@
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
+# make test-versions the version before and this one on the same roots
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
@@ -19,7 +20,7 @@ PROFILE ?= release
 FILTER ?=
 WALLS ?=
 
-.PHONY: all demo test torture test-vm test-clients test-oci attacks bench lint install install-cli clean
+.PHONY: all demo test torture test-vm test-clients test-versions test-oci attacks bench lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -44,6 +45,10 @@ test-vm:
 test-clients:
 	tools/setup test
 	tests/clients/run
+
+test-versions:
+	tools/setup test
+	tests/versions
 
 test-oci:
 	tools/setup oci

@@ -446,6 +446,29 @@ coracle_status coracle_leftovers(coracle *c,
 coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
 
 /**
+ * Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
+ * container runs.
+ *
+ * dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
+ * the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
+ * "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
+ * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
+ * coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
+ * directory that no open takes for a root.
+ *
+ * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
+ * ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
+ */
+coracle_status coracle_root_copy(coracle *c,
+                                 const char *dir,
+                                 const char *query_json,
+                                 coracle_op *op,
+                                 char **out_json,
+                                 coracle_error **err);
+
+/**
  * Versions of the library, the API, the kernel.
  *
  * *out_json: the document of GET /version; free it with coracle_free.

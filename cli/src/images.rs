@@ -131,7 +131,7 @@ fn load(globals: &Globals, parsed: &Parsed) -> Outcome {
     Ok(0)
 }
 
-fn print_stream(text: &str) -> coracle::Result<()> {
+pub fn print_stream(text: &str) -> coracle::Result<()> {
     let mut out = std::io::stdout().lock();
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }

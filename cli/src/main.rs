@@ -22,6 +22,7 @@ mod networks;
 mod ports;
 mod registry;
 mod resources;
+mod roots;
 mod serve;
 mod session;
 mod system;
@@ -94,6 +95,7 @@ fn entries() -> Vec<&'static Entry> {
         networks::ENTRIES,
         volumes::ENTRIES,
         registry::ENTRIES,
+        roots::ENTRIES,
         system::ENTRIES,
         serve::ENTRIES,
     ]

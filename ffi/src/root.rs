@@ -3,6 +3,7 @@
 use crate::arg::{self, Out};
 use crate::entry::{Failure, Outcome, catch, enter};
 use crate::handle::{self, Object, Ref};
+use crate::op::Using;
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, Proxies, StringMap};
@@ -178,6 +179,41 @@ pub unsafe extern "C" fn coracle_sweep(
     with_root(c, Access::Change, err, |root| {
         let out = Out::null(out_json, "out_json")?;
         out.give_json(&root.engine().sweep()?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
+/// Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
+/// container runs.
+///
+/// dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
+/// the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
+/// "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
+/// {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
+/// coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
+/// directory that no open takes for a root.
+///
+/// Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
+/// ECANCELLED, ETIMEOUT, EIO (disk full).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_root_copy(
+    c: *mut coracle,
+    dir: *const c_char,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let dir = arg::optional_path(dir).filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.ok_or_else(|| Failure::invalid("dir is NULL or empty"))?;
+        let how = arg::json_or_default(query_json, "query_json")?;
+        let using = Using::new(op)?;
+        let result = root.engine().snapshot_root(dir, how, &mut |record| using.progress(&record), using.op());
+        out.give_json(&using.done(result)?)?;
         Ok(CORACLE_OK)
     })
 }

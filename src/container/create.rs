@@ -264,7 +264,7 @@ impl Containers {
 
 /// A project for a container's files: a number of its id, in the upper half, where no administrator counts, that nobody else
 /// on the file system has, be it another root's.
-fn free_project(dir: &Path, id: &str) -> Result<u32> {
+pub(super) fn free_project(dir: &Path, id: &str) -> Result<u32> {
     for part in 0..8 {
         let digits = id.get(part * 8..part * 8 + 8).unwrap_or_default();
         let project = u32::from_str_radix(digits, 16).unwrap_or_default() | 1 << 31;

@@ -8,6 +8,7 @@ mod archive;
 mod attach;
 mod auto_remove;
 mod build;
+mod copy;
 mod create;
 mod dirs;
 mod exec;
@@ -40,7 +41,9 @@ pub(crate) use archive::walk::Wanted;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
+pub(crate) use copy::{CopiedFiles, copy_place};
 pub(crate) use exec::RunningExec;
+pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;

@@ -190,7 +190,7 @@ fn goes_by_itself(found: &Found) -> bool {
 }
 
 /// Takes all that the database has of a container out of it.
-pub(super) fn forget_row(tx: &rusqlite::Transaction<'_>, id: &str) -> Result<()> {
+pub(crate) fn forget_row(tx: &rusqlite::Transaction<'_>, id: &str) -> Result<()> {
     table::delete(tx, id)?;
     crate::store::links::forget(tx, id)?;
     crate::network::leave(tx, id)

@@ -7,6 +7,7 @@ use crate::network::Networks;
 use crate::store::Db;
 use crate::store::identity::{self, Ask, Claim};
 use crate::store::states::boot_id;
+use crate::store::unfinished;
 use crate::walls::Wall;
 use sha2::{Digest, Sha256};
 use std::fs::{OpenOptions, Permissions};
@@ -26,6 +27,7 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
         return Err(none());
     }
     let root = identity::made(&options.root)?;
+    unfinished::refusal(&root).map_or(Ok(()), Err)?;
     let failed = |e: &std::io::Error| Error::io(format_args!("read directory {}", root.display()), e);
     let mut strange = None;
     for entry in std::fs::read_dir(&root).map_err(|e| failed(&e))? {
@@ -69,7 +71,7 @@ fn name_of(root: &Path) -> String {
 
 /// Takes from others what they may do, beyond `widest`, with a directory that was made by somebody else (a package,
 /// systemd's `StateDirectory=`).
-fn narrow(path: &Path, widest: u32) -> Result<()> {
+pub(super) fn narrow(path: &Path, widest: u32) -> Result<()> {
     if !Wall::RootModes.stands() {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 mod archive;
 mod containers;
+mod copy;
 mod dirs;
 mod events;
 mod exec;

@@ -9,6 +9,7 @@ mod building;
 mod changes;
 mod commit;
 mod config;
+mod copy;
 mod decompress;
 mod digest;
 mod document;

@@ -1,6 +1,8 @@
 //! The only door to the kernel, and the only place of the library with `unsafe` code.
 
 #[allow(unsafe_code)]
+pub(crate) mod copy;
+#[allow(unsafe_code)]
 pub(crate) mod fd;
 pub(crate) mod file;
 #[allow(unsafe_code)]

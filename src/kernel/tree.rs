@@ -187,6 +187,24 @@ fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, flags: i32) -> Result<Stat> {
     })
 }
 
+/// When what a name means was made, in seconds and nanoseconds; `None` where the file system keeps no such time, or it is
+/// gone.
+pub(crate) fn born_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Option<(i64, u32)>> {
+    let name = single(name)?;
+    // SAFETY: statx is plain data for which all zeroes is valid.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    let (flags, mask) = (libc::AT_SYMLINK_NOFOLLOW, libc::STATX_BTIME);
+    // SAFETY: name and stat live over the call.
+    if unsafe { libc::statx(dir.as_raw_fd(), name.as_ptr(), flags, mask, &raw mut stat) } < 0 {
+        return match errno() {
+            libc::ENOENT => Ok(None),
+            other => Err(Error::os(format_args!("stat {}", name.to_string_lossy()), other)),
+        };
+    }
+    let born = (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec);
+    Ok((stat.stx_mask & libc::STATX_BTIME != 0).then_some(born))
+}
+
 /// lchown of a name.
 pub(crate) fn chown_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, uid: u32, gid: u32) -> Result<()> {
     let name = single(name)?;
@@ -257,27 +275,43 @@ pub(crate) fn remove_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<()> {
 
 /// setxattr on a single name, not following a link: for links, devices and fifos, which cannot be opened.
 pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str, value: &[u8]) -> Result<()> {
-    let (name, key) = (single(name)?, cstr(key)?);
-    // The directory is named by its descriptor; what follows is one component and is not followed.
-    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
-    path.extend_from_slice(name.as_bytes());
-    let path = cstr(path)?;
+    let (path, key) = (path_at(dir, name)?, cstr(key)?);
     // SAFETY: path, key and value live over the call.
     let got = unsafe { libc::lsetxattr(path.as_ptr(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     done(got, "set the attribute", &key)
+}
+
+/// A path of the single name `name` of `dir`, for calls that know no descriptors of directories: the directory is named by
+/// its descriptor; what follows is one component, which the caller does not follow.
+fn path_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<CString> {
+    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+    path.extend_from_slice(single(name)?.as_bytes());
+    cstr(path)
 }
 
 /// fgetxattr(2) on a descriptor that is not `O_PATH`; `None` where there is no such attribute (or the file system has
 /// none).
 pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
     let key = cstr(key)?;
+    get_xattr(&mut |value| {
+        // SAFETY: key and value live over the call, and the length is that of value.
+        unsafe { libc::fgetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) }
+    })
+}
+
+/// The same of a single name, not following a link.
+pub(crate) fn get_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str) -> Result<Option<Vec<u8>>> {
+    let (path, key) = (path_at(dir, name)?, cstr(key)?);
+    get_xattr(&mut |value| {
+        // SAFETY: path, key and value live over the call, and the length is that of value.
+        unsafe { libc::lgetxattr(path.as_ptr(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) }
+    })
+}
+
+fn get_xattr(call: &mut dyn FnMut(&mut [u8]) -> isize) -> Result<Option<Vec<u8>>> {
     // Nearly all are short; the kernel's bound is 64 KiB.
     let mut short = [0u8; 256];
-    let get = |value: &mut [u8]| {
-        // SAFETY: key and value live over the call, and the length is that of value.
-        let got = unsafe { libc::fgetxattr(fd.as_raw_fd(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
-        if got < 0 { Err(errno()) } else { Ok(got as usize) }
-    };
+    let mut get = |value: &mut [u8]| usize::try_from(call(value)).map_err(|_| errno());
     let got = match get(&mut short) {
         Ok(length) => return Ok(Some(short[..length].to_vec())),
         Err(libc::ERANGE) => {
@@ -291,20 +325,36 @@ pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u
     };
     match got {
         Ok(value) => Ok(Some(value)),
-        Err(libc::ENODATA | libc::EOPNOTSUPP) => Ok(None),
+        Err(libc::ENODATA | libc::EOPNOTSUPP | libc::ENOENT) => Ok(None),
         Err(other) => Err(Error::os("get an attribute", other)),
     }
 }
 
 /// The names of the extended attributes of a descriptor that is not `O_PATH`; those that are not UTF-8 are left out.
 pub(crate) fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<String>> {
+    xattrs(&mut |buffer| {
+        // SAFETY: the buffer lives over the call, and the length is its own.
+        unsafe { libc::flistxattr(fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) }
+    })
+}
+
+/// The same of a single name, not following a link; none where it is not there any more.
+pub(crate) fn xattrs_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Vec<String>> {
+    let path = path_at(dir, name)?;
+    let all = xattrs(&mut |buffer| {
+        // SAFETY: path and buffer live over the call, and the length is the buffer's.
+        unsafe { libc::llistxattr(path.as_ptr(), buffer.as_mut_ptr(), buffer.len()) }
+    });
+    match all {
+        Err(error) if is_elsewhere(&error) => Ok(Vec::new()),
+        all => all,
+    }
+}
+
+fn xattrs(call: &mut dyn FnMut(&mut [libc::c_char]) -> isize) -> Result<Vec<String>> {
     let mut short = [0 as libc::c_char; 512];
     let mut long;
-    let list = |buffer: &mut [libc::c_char]| {
-        // SAFETY: the buffer lives over the call, and the length is its own.
-        let got = unsafe { libc::flistxattr(fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) };
-        if got < 0 { Err(errno()) } else { Ok(got as usize) }
-    };
+    let mut list = |buffer: &mut [libc::c_char]| usize::try_from(call(buffer)).map_err(|_| errno());
     let bytes = match list(&mut short) {
         Ok(length) => &short[..length],
         Err(libc::EOPNOTSUPP) => return Ok(Vec::new()),

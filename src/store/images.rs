@@ -327,6 +327,12 @@ pub(crate) fn lease(tx: &Transaction<'_>, builder: &str, id: &str) -> Result<()>
     tx.execute(sql, [builder, id]).map(drop).map_err(failed)
 }
 
+/// Lets one stand on all images, hidden ones too.
+pub(crate) fn lease_all(tx: &Transaction<'_>, builder: &str) -> Result<()> {
+    let sql = "INSERT OR IGNORE INTO build_images (builder, image_id) SELECT ?1, id FROM images";
+    tx.execute(sql, [builder]).map(drop).map_err(failed)
+}
+
 /// Ends a build's leases.
 pub(crate) fn end_leases(tx: &Transaction<'_>, builder: &str) -> Result<()> {
     tx.execute("DELETE FROM build_images WHERE builder = ?1", [builder]).map(drop).map_err(failed)

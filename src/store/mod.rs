@@ -7,6 +7,7 @@
 pub(crate) mod blobs;
 mod claim;
 pub(crate) mod containers;
+pub(crate) mod copy;
 mod flush;
 pub(crate) mod identity;
 pub(crate) mod images;
@@ -16,6 +17,7 @@ pub(crate) mod links;
 pub(crate) mod networks;
 pub(crate) mod removals;
 pub(crate) mod states;
+pub(crate) mod unfinished;
 pub(crate) mod volumes;
 
 pub(crate) use kept::Kept;

@@ -54,6 +54,21 @@ impl Now {
     }
 }
 
+impl Now {
+    /// The record of a container that does not run: of one that does, as if the machine had gone down `now` (nanoseconds since
+    /// 1970).
+    pub(crate) fn at_rest(self, now: i64) -> State {
+        let mut state = State { monitor_pid: 0, pid_start: 0, ..self.state };
+        if self.is_live() {
+            ended(&mut state, REBOOT_CODE);
+            state.finished_ns = now.max(state.started_ns);
+            state.health = HEALTH_NONE;
+            state.failing_streak = 0;
+        }
+        state
+    }
+}
+
 /// Records as they were a moment ago.
 pub(crate) struct Glance(Vec<u8>);
 
@@ -319,6 +334,18 @@ pub(crate) fn forget_boot(root: &Path) -> Result<()> {
         file.write_all_at(&state.to_bytes(), offset(slot)).map_err(failed)?;
     }
     file.sync_all().map_err(failed)
+}
+
+/// Writes the records of a copied root, of no boot. Nobody else knows of it yet.
+pub(crate) fn write_copy(root: &Path, all: &[(u32, State)]) -> Result<()> {
+    let path = root.join(NAME);
+    let file = open(&path)?;
+    for (slot, state) in all {
+        let bytes = State { boot: [0; 16], ..*state }.to_bytes();
+        let written = file.write_all_at(&bytes, offset(*slot));
+        written.map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
+    }
+    Ok(())
 }
 
 /// Whether a root's records tell of containers that run since `boot`, and those of this run directory do not.

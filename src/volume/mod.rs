@@ -7,8 +7,10 @@
 
 mod copy;
 mod options;
+mod root_copy;
 
 pub(crate) use options::{Source, check as check_options};
+pub(crate) use root_copy::{copy_place, lies_elsewhere};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;

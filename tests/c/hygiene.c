@@ -754,7 +754,7 @@ static void own_children(void) {
 /* From the opening of an engine to its end. */
 static void every_function(char **argv) {
     coracle *engine = NULL, *again = NULL;
-    char *image = NULL, *json = NULL;
+    char *image = NULL, *json = NULL, copy[4096];
     library();
     begin();
     engine = open_root(argv);
@@ -768,6 +768,9 @@ static void every_function(char **argv) {
     LEAVES(OK(coracle_leftovers(engine, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_sweep(engine, &json, &err)));
+    FREE(json);
+    snprintf(copy, sizeof copy, "%s-copy", argv[1]);
+    LEAVES(OK(coracle_root_copy(engine, copy, NULL, NULL, &json, &err)));
     FREE(json);
     errors(engine);
     images(engine, argv[3], &image);

@@ -35,6 +35,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_engine_version(c, &s, &err));
     STATUS(code, coracle_leftovers(c, &s, &err));
     STATUS(code, coracle_sweep(c, &s, &err));
+    STATUS(code, coracle_root_copy(c, "/nowhere/x", NULL, NULL, &s, &err));
     STATUS(code, coracle_container_list(c, NULL, &s, &err));
     STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, &err));
     STATUS(code, coracle_container_inspect(c, "x", 0, &s, &err));
@@ -264,6 +265,8 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_containers_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_verify(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_root_copy(c, "/nowhere/x", bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_root_copy(c, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, "x", "/", bad, read_file, &number, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", NULL, bad, NULL, &s, &err));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from ctypes import byref, c_int32, c_void_p, sizeof
@@ -10,7 +11,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._library import Handle, Op, OpenOptions, call, call_json, document, text
 from .containers import Containers
-from .images import Images
+from .images import Images, Progress
 from .streams import Body, Events
 from .volumes import Volumes
 
@@ -48,6 +49,22 @@ class Engine:
     def sweep(self) -> list[dict[str, Any]]:
         """Tries again to remove what removals left; what stays, as of leftovers()."""
         return call_json("sweep", self.pointer)  # type: ignore[no-any-return]
+
+    def copy_root(
+        self,
+        directory: Union[str, bytes, "os.PathLike[str]"],
+        pause: bool = False,
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+    ) -> dict[str, Any]:
+        """Copies the whole root, while containers run, into a directory that is not there or empty.
+
+        pause: each container is frozen while what it writes is copied. The answer's "Left" has what the copy does not have.
+        """
+        with Op(timeout, progress) as op:
+            arguments = (self.pointer, os.fsencode(directory), document({"pause": pause}), op.handle)
+            answer: dict[str, Any] = json.loads(op.aside(lambda: op.call_text("root_copy", *arguments)))
+            return answer
 
     def network_repair(self) -> None:
         """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""

@@ -352,6 +352,15 @@ class Files(Case):
         self.engine.volumes.remove("kept")
         self.assertEqual(self.engine.volumes.list(), [])
 
+    def test_a_root_is_copied(self) -> None:
+        told: "list[str]" = []
+        answer = self.engine.copy_root(self.dir / "copied", progress=lambda record: told.append(record["status"]))
+        self.assertEqual((answer["Left"], set(told)), ([], {"copied"}))
+        with coracle.open(self.dir / "copied", run_dir=self.dir / "copied-run", create=False) as copy:
+            self.assertEqual(len(copy.images.list()), len(self.engine.images.list()))
+        with self.assertRaises(coracle.Conflict):
+            self.engine.copy_root(self.dir / "copied")
+
     def test_networks_are_repaired_and_released(self) -> None:
         # Nothing runs on one: each call succeeds, and leaves no bridge.
         self.engine.network_repair()

@@ -1,0 +1,150 @@
+//! A container's part in a copy of the root: its files, and the record of what it does, which in the copy is nothing.
+
+use super::create::id_head;
+use super::{Containers, dirs, spec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::copy::TreeCopy;
+use crate::kernel::{quota, tree};
+use crate::launch::monitor::Control;
+use crate::store::Db;
+use coracle_monitor::wire::State;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// How often the logs of a container are copied anew that are rotated meanwhile.
+const AGAIN: u32 = 8;
+/// The writable layer, and overlayfs's own directory beside it, in which nothing is kept.
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+
+/// How a container's files were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopiedFiles {
+    Whole,
+    /// All are there, but the copy's file system cannot bound what the container may store.
+    Unbounded,
+    /// The container was removed before.
+    Gone,
+}
+
+impl Containers {
+    /// The engine root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Its database.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// What the copy's record of a container says, and whether the container runs: what runs here has ended there, `now`
+    /// (nanoseconds since 1970), as by the machine's end.
+    pub(crate) fn state_for_copy(&self, slot: u32, id: &str, now: i64) -> Result<(State, bool)> {
+        let found = self.states.now(slot, id)?;
+        let ran = found.is_live();
+        Ok((State { id: id_head(id), ..found.at_rest(now) }, ran))
+    }
+
+    /// Copies the files of a container into the directory `to`, whose path is `path`.
+    pub(crate) fn copy_files(
+        &self,
+        id: &str,
+        spec: &str,
+        (to, path): (BorrowedFd<'_>, &Path),
+        copy: &mut TreeCopy<'_>,
+    ) -> Result<CopiedFiles> {
+        let from = match tree::open_dir(&self.dir(id)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(CopiedFiles::Gone),
+            from => from?,
+        };
+        tree::mkdir_at(to, id, 0o700)?;
+        let made = tree::open_dir_at(to, id)?;
+        let mut copied = CopiedFiles::Whole;
+        for (name, is_dir) in tree::entries(from.as_fd())? {
+            if !is_dir {
+                continue;
+            }
+            tree::mkdir_at(made.as_fd(), &name, 0o700)?;
+            if name == UPPER.as_bytes() && !self.bound_copy(id, spec, &path.join(id))? {
+                copied = CopiedFiles::Unbounded;
+            }
+            if name != WORK.as_bytes() {
+                let source = tree::open_dir_at(from.as_fd(), &name)?;
+                copy.all(source.as_fd(), tree::open_dir_at(made.as_fd(), &name)?.as_fd())?;
+            }
+        }
+        copy_own(&from, &made, copy)?;
+        Ok(copied)
+    }
+
+    /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of the
+    /// copy cannot. To be called before there is anything to count.
+    fn bound_copy(&self, id: &str, spec: &str, dir: &Path) -> Result<bool> {
+        let spec = self.specs.of(id, spec)?;
+        let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(true) };
+        if !quota::has_projects(dir)? {
+            return Ok(false);
+        }
+        let project = super::create::free_project(dir, id)?;
+        quota::set_limit(dir, project, size)?;
+        quota::set_project(&dir.join(UPPER), project)?;
+        Ok(true)
+    }
+
+    /// Runs `work` while these containers are frozen, of those that run and are not frozen by somebody else. They go on also where
+    /// this program is killed.
+    pub(crate) fn while_still<T>(&self, ids: &[String], work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut held: Vec<(&String, Control)> = Vec::new();
+        let frozen = ids.iter().try_for_each(|id| match self.hold_still(id) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            still => still.map(|control| held.extend(control.map(|control| (id, control)))),
+        });
+        let done = frozen.and_then(|()| work());
+        let mut freed = Ok(());
+        for (id, control) in held {
+            freed = freed.and(self.let_go_on(id, &control));
+        }
+        done.and_then(|done| freed.map(|()| done))
+    }
+}
+
+/// Copies the files that the engine and the monitor keep of a container. A rotation renames logs: a copy over which one went
+/// could have lines twice, and is made anew.
+fn copy_own(from: &OwnedFd, to: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
+    let own = || -> Result<Vec<(Vec<u8>, tree::Stat)>> {
+        let mut all = Vec::new();
+        for (name, is_dir) in tree::entries(from.as_fd())? {
+            if !is_dir && let Some(stat) = tree::stat_at(from.as_fd(), &name)? {
+                all.push((name, stat));
+            }
+        }
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    };
+    let same = |a: &[(Vec<u8>, tree::Stat)], b: &[(Vec<u8>, tree::Stat)]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.ino == b.1.ino)
+    };
+    let mut before = own()?;
+    for left in (0..AGAIN).rev() {
+        for (name, stat) in &before {
+            copy.one(from.as_fd(), to.as_fd(), name, stat)?;
+        }
+        let after = own()?;
+        if same(&before, &after) || left == 0 {
+            break;
+        }
+        for (name, _) in &before {
+            crate::kernel::remove::remove_tree(to.as_fd(), name)?;
+        }
+        before = after;
+    }
+    Ok(())
+}
+
+/// Makes the directory for the containers of a copy.
+pub(crate) fn copy_place(root: &Path) -> Result<OwnedFd> {
+    let path = root.join("containers");
+    dirs::make(&path)?;
+    tree::open_dir(&path).map_err(|error: Error| error.in_area("root"))
+}

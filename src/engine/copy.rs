@@ -1,0 +1,209 @@
+//! A copy of the whole root, while containers run and programs use it.
+//!
+//! The database is copied as it is at one moment; from that moment on no image goes, so all layers are there to be copied.
+//! A container or a volume that is removed before its files are copied is not in the copy, as if the copy had been begun
+//! later. Files that somebody writes are as they come, one by one: as after a power cut, or whole and of one moment where
+//! the container is frozen ([`CopyRoot::pause`]).
+
+mod target;
+
+use super::Engine;
+use super::images::OnProgress;
+use crate::container::{self, CopiedFiles};
+use crate::error::Result;
+use crate::kernel::copy::{Attributes, TreeCopy};
+use crate::kernel::remove::remove_tree;
+use crate::model::{CopiedContainer, CopyRoot, NotTaken, Progress, RootCopy};
+use crate::op::Op;
+use crate::store::containers::{self as container_rows, ContainerRow};
+use crate::store::copy::DbCopy;
+use crate::store::volumes::{self as volume_rows, VolumeRow};
+use crate::store::{Durability, images as image_rows, states};
+use crate::time::now_ns;
+use crate::volume;
+use std::os::fd::AsFd;
+use std::path::Path;
+use target::Target;
+
+/// What `State.Error` says of a container of a copy that ran when it was copied.
+const ENDED: &str = "the container ran when its engine root was copied: this is the copy";
+
+/// What stands in the copied database.
+struct Content {
+    layers: Vec<String>,
+    images: u64,
+    volumes: Vec<VolumeRow>,
+    containers: Vec<(ContainerRow, String)>,
+}
+
+impl Content {
+    fn of(db: &mut DbCopy) -> Result<Content> {
+        db.change(|tx| {
+            Ok(Content {
+                layers: image_rows::all_layers(tx)?,
+                images: image_rows::all(tx)?.len() as u64,
+                volumes: volume_rows::all(tx)?.into_iter().map(|(row, _)| row).collect(),
+                containers: container_rows::each(tx, |row, spec| Ok((row, spec.to_owned())))?,
+            })
+        })
+    }
+}
+
+/// A copy on its way.
+struct Copying<'a> {
+    engine: &'a Engine,
+    how: CopyRoot,
+    files: TreeCopy<'a>,
+    progress: OnProgress<'a>,
+    report: RootCopy,
+    /// Where each container's record stands, and what it says.
+    states: Vec<(u32, coracle_monitor::wire::State)>,
+    gone: Gone,
+}
+
+/// What was removed while the copy was made.
+#[derive(Default)]
+struct Gone {
+    containers: Vec<String>,
+    volumes: Vec<String>,
+}
+
+impl Engine {
+    /// Copies the whole root into the directory `dir`, which must not exist or be empty, while containers run: a root of its own,
+    /// in which no container runs. A copy that fails leaves nothing; what a killed program leaves, no open takes for a root.
+    ///
+    /// Each file is copied as it is when it comes to it. Programs that write meanwhile find in the copy what a power cut would
+    /// have left them, but for the order among files; with [`CopyRoot::pause`] each container is frozen while what it
+    /// writes is copied. A file system that shares content between files (btrfs, xfs) shares it between root and copy.
+    ///
+    /// Errors: the directory holds something ([`crate::ErrorKind::Conflict`]) or lies in the root; the disk is full; its file
+    /// system takes no such attribute, device or link; `op` ended.
+    pub fn snapshot_root(
+        &self,
+        dir: impl AsRef<Path>,
+        how: CopyRoot,
+        progress: OnProgress<'_>,
+        op: Option<&Op>,
+    ) -> Result<RootCopy> {
+        let root = self.0.containers.root();
+        let target = Target::begin(dir.as_ref(), root)?;
+        let files = TreeCopy::new(Attributes::All, op);
+        let (report, states, gone) = (RootCopy::default(), Vec::new(), Gone::default());
+        let copying = Copying { engine: self, how, files, progress, report, states, gone };
+        copying.all(target, root, op)
+    }
+}
+
+impl Copying<'_> {
+    fn all(mut self, target: Target, root: &Path, op: Option<&Op>) -> Result<RootCopy> {
+        let inner = &self.engine.0;
+        let images = inner.images.copying()?;
+        let mut db = inner.containers.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
+        // The containers of builds go with their builds, which are not in the copy.
+        db.change(|tx| container_rows::of_builds(tx)?.iter().try_for_each(|(id, _)| container::forget_row(tx, id)))?;
+        db.forget_work()?;
+        let content = Content::of(&mut db)?;
+        let layers = target.make("layers")?;
+        for layer in &content.layers {
+            images.layer(layer, layers.as_fd(), &mut self.files)?;
+            self.said("layer", layer)?;
+        }
+        drop(images);
+        self.volumes(&target, &content)?;
+        self.containers(&target, &content)?;
+        self.settle(&mut db, &content)?;
+        states::write_copy(target.path(), &self.states)?;
+        for name in &self.gone.containers {
+            remove_tree(target.make("containers")?.as_fd(), name)?;
+        }
+        for name in &self.gone.volumes {
+            remove_tree(target.make("volumes")?.as_fd(), name)?;
+        }
+        db.finish()?;
+        op.map_or(Ok(()), Op::check)?;
+        target.finish(root, inner.options.durability != Durability::Off)?;
+        let copied = self.files.copied;
+        (self.report.files, self.report.bytes, self.report.shared) = (copied.names, copied.bytes, copied.shared);
+        (self.report.images, self.report.layers) = (content.images, content.layers.len() as u64);
+        Ok(self.report)
+    }
+
+    fn volumes(&mut self, target: &Target, content: &Content) -> Result<()> {
+        let to = volume::copy_place(target.path())?;
+        let inner = &self.engine.0;
+        for row in &content.volumes {
+            let users = match self.how.pause {
+                true => inner.containers.db().read(|tx| volume_rows::users(tx, &row.name))?,
+                false => Vec::new(),
+            };
+            let files = &mut self.files;
+            let copy = || inner.volumes.copy_to(&row.name, to.as_fd(), files);
+            if inner.containers.while_still(&users, copy)? && volume::lies_elsewhere(row)? {
+                let reason = "its data lie where its options say, outside of the root: only its name was copied";
+                self.left("volume", &row.name, reason);
+            }
+            self.said("volume", &row.name)?;
+        }
+        Ok(())
+    }
+
+    fn containers(&mut self, target: &Target, content: &Content) -> Result<()> {
+        let to = container::copy_place(target.path())?;
+        let path = target.path().join("containers");
+        let all = &self.engine.0.containers;
+        for (row, spec) in &content.containers {
+            let frozen = if self.how.pause { std::slice::from_ref(&row.id) } else { &[] };
+            let files = &mut self.files;
+            let copied = all
+                .while_still(frozen, || all.copy_files(&row.id, spec, (to.as_fd(), &path), files))
+                .map_err(|error| error.context(format_args!("container {}", row.name)))?;
+            if copied == CopiedFiles::Unbounded {
+                let reason =
+                    "the file system of the copy has no project quotas: what it may store is not bounded there";
+                self.left("container", &row.name, reason);
+            }
+            let (state, ran) = all.state_for_copy(row.slot, &row.id, now_ns())?;
+            self.states.push((row.slot, state));
+            self.report.containers.push(CopiedContainer { id: row.id.clone(), name: row.name.clone(), ran });
+            self.said("container", &row.name)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out of the copy what was removed meanwhile, and says of what ran that it has ended.
+    fn settle(&mut self, db: &mut DbCopy, content: &Content) -> Result<()> {
+        self.gone = self.engine.0.containers.db().read(|tx| {
+            let mut gone = Gone::default();
+            for (row, _) in &content.containers {
+                if container_rows::by_id(tx, &row.id)?.is_none() {
+                    gone.containers.push(row.id.clone());
+                }
+            }
+            for row in &content.volumes {
+                if volume_rows::get(tx, &row.name)?.is_none_or(|now| now.created_ns != row.created_ns) {
+                    gone.volumes.push(row.name.clone());
+                }
+            }
+            Ok(gone)
+        })?;
+        let (gone, report) = (&self.gone, &mut self.report);
+        report.containers.retain(|container| !gone.containers.contains(&container.id));
+        let volumes = content.volumes.iter().map(|row| row.name.clone());
+        report.volumes = volumes.filter(|name| !gone.volumes.contains(name)).collect();
+        db.change(|tx| {
+            gone.containers.iter().try_for_each(|id| container::forget_row(tx, id))?;
+            gone.volumes.iter().try_for_each(|name| volume_rows::delete(tx, name))?;
+            let ran = report.containers.iter().filter(|container| container.ran);
+            ran.map(|container| &container.id).try_for_each(|id| container_rows::set_error(tx, id, ENDED))
+        })
+    }
+
+    fn said(&mut self, kind: &str, name: &str) -> Result<()> {
+        let (id, status) = (format!("{kind} {name}"), "copied".to_owned());
+        (self.progress)(Progress { id, status, ..Progress::default() })
+    }
+
+    fn left(&mut self, kind: &str, name: &str, reason: &str) {
+        self.report.left.push(NotTaken { kind: kind.into(), name: name.into(), reason: reason.into() });
+    }
+}

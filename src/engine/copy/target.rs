@@ -1,0 +1,133 @@
+//! The directory that a root is copied into: marked from its first moment to its last, and taken back when the copy fails.
+
+use crate::error::{Error, Result};
+use crate::kernel::remove::remove_tree;
+use crate::kernel::tree;
+use crate::store::unfinished::{self, MARKER, Marker};
+use crate::store::{Db, identity, states};
+use std::fs::DirBuilder;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// What the database is called until the rest is on the disk.
+const DATABASE: &str = "unfinished-copy.db";
+
+/// All that a copy makes, in the order in which it is taken back.
+const MADE: [&str; 9] =
+    [Db::NAME, identity::NAME, DATABASE, identity::SHOWN_ID, states::NAME, "containers", "volumes", "layers", MARKER];
+
+/// The directory. Dropped before its end, it is as it was.
+pub(super) struct Target {
+    path: PathBuf,
+    dir: OwnedFd,
+    /// It was not there.
+    is_new: bool,
+    /// `None`: the copy is whole.
+    marker: Option<Marker>,
+}
+
+impl Target {
+    /// Takes the directory `dir` for a copy of `root`. Errors: something is in it, or it lies in the root.
+    pub(super) fn begin(dir: &Path, root: &Path) -> Result<Target> {
+        let failed = |e: &std::io::Error| Error::io(format_args!("make directory {}", dir.display()), e);
+        let is_new = match DirBuilder::new().mode(0o700).create(dir) {
+            Ok(()) => true,
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(failed(&e)),
+        };
+        let begun = dir.canonicalize().map_err(|e| failed(&e)).and_then(|path| Target::mark(path, is_new, root));
+        if begun.is_err() && is_new {
+            // Nothing is in it.
+            let _ = std::fs::remove_dir(dir);
+        }
+        begun
+    }
+
+    fn mark(path: PathBuf, is_new: bool, root: &Path) -> Result<Target> {
+        if path.starts_with(root) {
+            let text = format!("{} lies in the engine root {}, which is to be copied", path.display(), root.display());
+            return Err(Error::invalid(text).in_area("root"));
+        }
+        unfinished::refusal(&path).map_or(Ok(()), Err)?;
+        let dir = tree::open_dir(&path)?;
+        is_empty(&path, &dir)?;
+        super::super::dirs::narrow(&path, 0o700)?;
+        let marker = Marker::set(&path, root)?;
+        // Whoever opened the directory as a new root, in between, has it.
+        if let Err(error) = is_empty(&path, &dir) {
+            marker.take()?;
+            return Err(error);
+        }
+        Ok(Target { path, dir, is_new, marker: Some(marker) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the database is written.
+    pub(super) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    /// Opens a directory in it, which is made where it is missing.
+    pub(super) fn make(&self, name: &str) -> Result<OwnedFd> {
+        match tree::mkdir_at(self.dir.as_fd(), name, 0o700) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            made => made?,
+        }
+        tree::open_dir_at(self.dir.as_fd(), name)
+    }
+
+    /// Makes the copy one of the root `of`: all is in it. By its identity the first open knows that it is a copy.
+    pub(super) fn finish(mut self, of: &Path, flush: bool) -> Result<()> {
+        for name in [identity::SHOWN_ID, identity::NAME] {
+            if name == identity::NAME {
+                if flush {
+                    tree::sync_fs(self.dir.as_fd())?;
+                }
+                tree::rename_at(self.dir.as_fd(), DATABASE, self.dir.as_fd(), Db::NAME)?;
+            }
+            self.take_file(of, name)?;
+        }
+        if flush {
+            tree::sync_fs(self.dir.as_fd())?;
+        }
+        self.marker.take().map_or(Ok(()), Marker::take)?;
+        if flush { tree::sync_fd(self.dir.as_fd()) } else { Ok(()) }
+    }
+
+    /// Copies a small file of the root, where it is there.
+    fn take_file(&self, of: &Path, name: &str) -> Result<()> {
+        match std::fs::read(of.join(name)) {
+            Ok(bytes) => crate::kernel::file::make_once(&self.path.join(name), &bytes, false),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(Error::io(format_args!("read {}", of.join(name).display()), &e)),
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.marker.is_none() {
+            return;
+        }
+        // What stays is marked, as long as anything does.
+        let removed = MADE.iter().try_for_each(|name| remove_tree(self.dir.as_fd(), name));
+        if removed.is_ok() && self.is_new {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Errors: something is in it beside a marker of ours and what an empty file system may hold.
+fn is_empty(path: &Path, dir: &OwnedFd) -> Result<()> {
+    let names = tree::names(dir.as_fd())?;
+    let strange = names.iter().find(|name| !matches!(name.as_slice(), b"lost+found") && *name != MARKER.as_bytes());
+    strange.map_or(Ok(()), |name| {
+        let name = String::from_utf8_lossy(name);
+        let text = format!("{} is not empty (it holds {name}): name an empty directory, or none", path.display());
+        Err(Error::conflict(text).in_area("root"))
+    })
+}

@@ -1,0 +1,54 @@
+//! A root as a whole: copying it.
+
+// The fields say what they are.
+#![allow(missing_docs)]
+
+use serde::{Deserialize, Serialize};
+
+/// How a root is copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CopyRoot {
+    /// Freeze each running container while its writable layer, or a volume that it uses, is copied.
+    pub pause: bool,
+}
+
+/// What a copy of a root has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RootCopy {
+    /// Images and layers: how many.
+    pub images: u64,
+    pub layers: u64,
+    /// The names of the volumes.
+    pub volumes: Vec<String>,
+    pub containers: Vec<CopiedContainer>,
+    /// Names that were made: of files, directories, links, devices.
+    pub files: u64,
+    /// Bytes of content that were copied.
+    pub bytes: u64,
+    /// Bytes of content that original and copy share, where the file system can do that.
+    pub shared: u64,
+    /// What the copy does not have of what is in the root, or has otherwise.
+    pub left: Vec<NotTaken>,
+}
+
+/// A container in a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CopiedContainer {
+    pub id: String,
+    pub name: String,
+    /// It ran while its files were copied: in the copy it has ended.
+    pub ran: bool,
+}
+
+/// An object that was not taken, wholly or in a part, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NotTaken {
+    /// `image`, `container`, `volume`.
+    pub kind: String,
+    pub name: String,
+    pub reason: String,
+}
