@@ -112,7 +112,7 @@ fn a_root_is_copied_while_three_containers_write() {
 #[test]
 fn a_copy_that_is_killed_is_no_root() {
     let root = Root::new();
-    for name in ["a", "b"] {
+    for name in ["first", "second"] {
         let id =
             root.create(name, body(&["sh", "-c", "echo x > /x"], host(json!({ "Binds": [format!("{name}:/v")] }))));
         root.start(&id);
@@ -156,7 +156,7 @@ fn a_copy_that_is_killed_is_no_root() {
     }
     // What the copies held is free again.
     drop(root.reopen());
-    for name in ["a", "b"] {
+    for name in ["first", "second"] {
         root.engine.container_remove(name, RemoveContainer::default(), None).expect("remove");
     }
     root.engine.image_remove(IMAGE, RemoveImage::default()).expect("remove the image");
