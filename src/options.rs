@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::probe::on_tmpfs;
+use crate::kernel::switches::Switches;
 use crate::model::{RegistryOptions, StringMap};
 use crate::store::Durability;
 use std::net::IpAddr;
@@ -57,6 +58,10 @@ pub struct Options {
     pub large_windows: bool,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
+    /// For tests alone: seconds that a process may take from its appearance in a container to its program; default 10.
+    #[cfg(feature = "attacks")]
+    #[doc(hidden)]
+    pub entry_limit_s: Option<u32>,
 }
 
 impl Options {
@@ -83,6 +88,17 @@ impl Options {
             small_memory: false,
             large_windows: false,
             restart_containers: false,
+            #[cfg(feature = "attacks")]
+            entry_limit_s: None,
+        }
+    }
+
+    /// What monitors of a test build are told.
+    #[cfg_attr(not(feature = "attacks"), allow(clippy::unused_self))]
+    pub(crate) fn switches(&self) -> Switches {
+        Switches {
+            #[cfg(feature = "attacks")]
+            entry_limit_s: self.entry_limit_s,
         }
     }
 }

@@ -123,7 +123,7 @@ pub extern "C" fn main() -> ! {
     };
     reset_process();
     #[cfg(feature = "attacks")]
-    switch_walls_off();
+    take_switches();
     crate::rights::keep_used();
     if let Err(failure) = monitor.boot() {
         answer_boot(failure);
@@ -132,13 +132,19 @@ pub extern "C" fn main() -> ! {
     life::run(monitor)
 }
 
-/// The second word of the command line is the library's list of walls that are off.
+/// The second word of the command line is the library's list of walls that are off, the third one the seconds of [`entry`].
+///
+/// [`entry`]: crate::entry
 #[cfg(feature = "attacks")]
-fn switch_walls_off() {
-    let mut words = [0u8; 4096];
-    let length = sys::read_file(b"/proc/self/cmdline\0", &mut words).unwrap_or(0);
-    if let Some(list) = words[..length].split(|&byte| byte == 0).nth(1) {
+fn take_switches() {
+    let mut text = [0u8; 4096];
+    let length = sys::read_file(b"/proc/self/cmdline\0", &mut text).unwrap_or(0);
+    let mut words = text[..length].split(|&byte| byte == 0).skip(1);
+    if let Some(list) = words.next() {
         crate::walls::Wall::switch_off(list);
+    }
+    if let Some(seconds) = words.next() {
+        crate::entry::set(seconds);
     }
 }
 

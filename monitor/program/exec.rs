@@ -2,6 +2,7 @@
 
 use crate::boot::{MAX_EXECS, Monitor};
 use crate::child::{self, Launch};
+use crate::entry;
 use crate::health::CHECK;
 use crate::life::{REPORT, failure_of, replace, token, word};
 use crate::record::Value;
@@ -133,7 +134,7 @@ impl Monitor {
     fn watch_exec(&mut self, index: usize, forked: Forked) -> Result<()> {
         let exec = &mut self.execs[index];
         (exec.used, exec.helper, exec.pid, exec.report) = (true, forked.helper, forked.pid, forked.report);
-        let limit = if forked.pid > 0 { APPEARANCE_LIMIT_S } else { STEP_LIMIT_S };
+        let limit = if forked.pid > 0 { entry::limit() } else { STEP_LIMIT_S };
         exec.deadline = sys::monotonic() + limit * 1_000_000_000;
         sys::epoll_ctl(self.epoll, ADD, forked.report, EPOLLIN, token(REPORT, index as u32))
     }
@@ -352,7 +353,7 @@ impl Monitor {
                     // Killed in the container, and reaped, before anybody had heard of it.
                     exec.code = Some(128 + SIGKILL as i32);
                 }
-                exec.deadline = sys::monotonic() + APPEARANCE_LIMIT_S * 1_000_000_000;
+                exec.deadline = sys::monotonic() + entry::limit() * 1_000_000_000;
             }
             (child::REPORT_READY, _) => {
                 exec.ready = true;

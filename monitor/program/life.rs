@@ -279,7 +279,7 @@ impl Monitor {
                 child::REPORT_APPEARED => {
                     *appeared = word(&message, 1) as i32;
                     if Wall::EntryLimit.stands() {
-                        sys::limit_receives(report, APPEARANCE_LIMIT_S);
+                        sys::limit_receives(report, crate::entry::limit());
                     }
                 }
                 child::REPORT_ROOT => replace(&mut self.root, fds[0]),

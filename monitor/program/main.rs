@@ -26,6 +26,7 @@ mod child;
 mod confine;
 mod control;
 mod dns;
+mod entry;
 mod exec;
 mod gzip;
 mod health;

@@ -149,7 +149,7 @@ impl Containers {
         let networks = Arc::new(Networks::open(shared, &root, &claim, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
-        let program = MonitorProgram::default();
+        let program = MonitorProgram::with_switches(options.switches());
         let filters = DefaultFilters::default();
         let all = Containers {
             root,

@@ -24,6 +24,7 @@ pub(crate) mod shared_watch;
 pub(crate) mod signal;
 #[allow(unsafe_code)]
 pub(crate) mod socket;
+pub(crate) mod switches;
 #[allow(unsafe_code)]
 pub(crate) mod thread;
 #[allow(unsafe_code)]

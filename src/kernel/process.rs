@@ -3,6 +3,7 @@
 use super::fd::{cstr, errno};
 use super::file::{read_again, read_bytes};
 use super::mount;
+use super::switches::Switches;
 use crate::error::{Error, Result};
 use crate::walls::Wall;
 use nix::fcntl::{OFlag, openat};
@@ -106,8 +107,8 @@ struct Start {
     program: RawFd,
     boot: RawFd,
     stack: *mut u8,
-    /// The second word of its command line, or null: walls that are off, in a test build.
-    walls_off: *const libc::c_char,
+    /// Its command line, to the null.
+    argv: *const *const libc::c_char,
     error: i32,
 }
 
@@ -122,18 +123,17 @@ const BOOT: RawFd = 3;
 /// seen changing): the first ends without executing anything and is reaped here; it makes the second, which executes the
 /// program. The host program gets no SIGCHLD and sees no child. All signals are blocked meanwhile: a handler of the
 /// host must not run in a child that shares its memory.
-pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>) -> Result<()> {
+pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, switches: Switches) -> Result<()> {
     let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
-    #[cfg(feature = "attacks")]
-    let walls_off = std::env::var("CORACLE_WALLS_OFF").ok().and_then(|list| std::ffi::CString::new(list).ok());
+    let switches = switches.words();
+    let name = [c"coracle-monitor".as_ptr()];
+    let words = name.into_iter().chain(switches.iter().map(|word| word.as_ptr()));
+    let argv: Vec<*const libc::c_char> = words.chain([std::ptr::null()]).collect();
     let mut start = Start {
         program: program.as_raw_fd(),
         boot: boot.as_raw_fd(),
         stack: std::ptr::null_mut(),
-        #[cfg(feature = "attacks")]
-        walls_off: walls_off.as_ref().map_or(std::ptr::null(), |list| list.as_ptr()),
-        #[cfg(not(feature = "attacks"))]
-        walls_off: std::ptr::null(),
+        argv: argv.as_ptr(),
         error: 0,
     };
     // SAFETY: both stacks lie in the array, which outlives the children (the caller is suspended until they are done
@@ -216,10 +216,9 @@ extern "C" fn second_child(start: *mut c_void) -> i32 {
             libc::syscall(libc::SYS_dup3, (*shared).boot, BOOT, 0)
         };
         if program >= 0 && moved >= 0 {
-            let argv = [c"coracle-monitor".as_ptr(), (*shared).walls_off, std::ptr::null()];
             let envp = [std::ptr::null::<libc::c_char>()];
             let empty = c"".as_ptr();
-            libc::syscall(libc::SYS_execveat, program, empty, argv.as_ptr(), envp.as_ptr(), libc::AT_EMPTY_PATH);
+            libc::syscall(libc::SYS_execveat, program, empty, (*shared).argv, envp.as_ptr(), libc::AT_EMPTY_PATH);
         }
         (&raw mut (*shared).error).write_volatile(*libc::__errno_location());
         libc::syscall(libc::SYS_exit_group, 1);

@@ -4,6 +4,7 @@ use super::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::kernel::socket;
+use crate::kernel::switches::Switches;
 use crate::op::{Op, Ready, wait_fd};
 use coracle_monitor::PROGRAM;
 use coracle_monitor::wire::*;
@@ -13,11 +14,19 @@ use std::time::{Duration, Instant};
 
 /// The monitor program as a sealed memfd, made at the first start of an engine.
 #[derive(Default)]
-pub(crate) struct MonitorProgram(Mutex<Option<OwnedFd>>);
+pub(crate) struct MonitorProgram {
+    memfd: Mutex<Option<OwnedFd>>,
+    switches: Switches,
+}
 
 impl MonitorProgram {
+    /// One whose monitors have the switches of a test build.
+    pub(crate) fn with_switches(switches: Switches) -> MonitorProgram {
+        MonitorProgram { memfd: Mutex::default(), switches }
+    }
+
     fn with<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
-        let mut program = self.0.lock();
+        let mut program = self.memfd.lock();
         let memfd = match program.take() {
             Some(memfd) => memfd,
             None => process::sealed_memfd("coracle-monitor", PROGRAM, process::Sealed::Program)?,
@@ -91,7 +100,7 @@ pub(crate) struct Waiting(OwnedFd);
 /// Starts a monitor: it gets ready while the plan is made.
 pub(crate) fn spawn(program: &MonitorProgram) -> Result<Waiting> {
     let (ours, theirs) = socket::packet_pair()?;
-    program.with(|memfd| process::start_detached(memfd, theirs.as_fd()))?;
+    program.with(|memfd| process::start_detached(memfd, theirs.as_fd(), program.switches))?;
     Ok(Waiting(ours))
 }
 

@@ -26,6 +26,7 @@ mod images;
 mod kernel;
 mod monitor;
 mod network;
+mod newcomers;
 mod page;
 mod programs;
 mod races;

@@ -1,5 +1,6 @@
-// Stops each process that comes into the PID namespace, as soon as it is there: `stopped PID` for each, and what opening its
-// root directory gave. Goes on with the next one when the last runs again or is gone.
+// Stops each process that comes into the PID namespace, as soon as it is there. Says `ready PLACE`, the place (device:inode) of
+// its own root directory, and for each process `stopped PID opened PLACE` or `stopped PID refused ERROR`, as opening the
+// other's root directory went. Goes on with the next one when the last runs again or is gone.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,11 +34,20 @@ static int newest(void) {
   return pid;
 }
 
+// Says the place of a directory, and closes it.
+static void say_place(int directory) {
+  struct stat facts;
+  if (fstat(directory, &facts) < 0) exit(1);
+  printf("%llu:%llu\n", (unsigned long long)facts.st_dev, (unsigned long long)facts.st_ino);
+  close(directory);
+}
+
 int main(int count, char **words) {
   int left = count > 1 ? atoi(words[1]) : 1;
   int last = newest();
   setvbuf(stdout, 0, _IOLBF, 0);
-  printf("ready\n");
+  printf("ready ");
+  say_place(open("/", O_PATH | O_DIRECTORY));
   for (long tries = 1;; tries++) {
     int pid = 0;
     // Some come and go unseen.
@@ -52,8 +63,12 @@ int main(int count, char **words) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/root/.", pid);
     int root = open(path, O_PATH | O_DIRECTORY);
-    printf("stopped %d root %s\n", pid, root < 0 ? strerror(errno) : "opened");
-    if (root >= 0) close(root);
+    if (root < 0) {
+      printf("stopped %d refused %s\n", pid, strerror(errno));
+    } else {
+      printf("stopped %d opened ", pid);
+      say_place(root);
+    }
     while (state_of(pid) == 'T') usleep(1000);
   }
 }

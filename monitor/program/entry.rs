@@ -1,0 +1,39 @@
+//! How many seconds a process may take from its appearance among others to its program: [`APPEARANCE_LIMIT_S`].
+//!
+//! A test build (feature `attacks`) can be told another number, for tests that look at such processes and are not about the
+//! limit: on a slow machine a look alone takes longer. In every other build the number is a constant.
+
+#[cfg(not(feature = "attacks"))]
+pub use fixed::limit;
+#[cfg(feature = "attacks")]
+pub use told::{limit, set};
+
+#[cfg(not(feature = "attacks"))]
+mod fixed {
+    use crate::wire::APPEARANCE_LIMIT_S;
+
+    /// The seconds.
+    pub const fn limit() -> i64 {
+        APPEARANCE_LIMIT_S
+    }
+}
+
+#[cfg(feature = "attacks")]
+mod told {
+    use crate::wire::APPEARANCE_LIMIT_S;
+    use core::sync::atomic::{AtomicI64, Ordering};
+
+    static LIMIT_S: AtomicI64 = AtomicI64::new(APPEARANCE_LIMIT_S);
+
+    /// The seconds.
+    pub fn limit() -> i64 {
+        LIMIT_S.load(Ordering::Relaxed)
+    }
+
+    /// Takes the seconds as a decimal number; another text changes nothing.
+    pub fn set(text: &[u8]) {
+        if let Some(seconds) = core::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
+            LIMIT_S.store(seconds, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What a test build (feature `attacks`) tells each monitor in its command line. In every other build it is nothing.
+
+use std::ffi::CString;
+
+/// The switches of one engine, beside those of the environment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Switches {
+    /// Seconds that a process may take from its appearance in a container to its program.
+    #[cfg(feature = "attacks")]
+    pub entry_limit_s: Option<u32>,
+}
+
+impl Switches {
+    /// The words behind the program's name: walls that are off, the seconds.
+    #[cfg(feature = "attacks")]
+    pub(super) fn words(self) -> Vec<CString> {
+        let walls_off = std::env::var("CORACLE_WALLS_OFF").unwrap_or_default();
+        let seconds = self.entry_limit_s.map(|seconds| seconds.to_string());
+        [walls_off, seconds.unwrap_or_default()].into_iter().filter_map(|word| CString::new(word).ok()).collect()
+    }
+
+    /// The words behind the program's name.
+    #[cfg(not(feature = "attacks"))]
+    #[allow(clippy::unused_self)]
+    pub(super) fn words(self) -> Vec<CString> {
+        Vec::new()
+    }
+}
