@@ -1,7 +1,7 @@
 //! The stock docker command line, at API 1.24, against `coracle serve`.
 
 use crate::support::*;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -44,8 +44,13 @@ impl Served {
 
     /// The docker command with these words; it fails the test rather than hang.
     fn command(&self, words: &[&str]) -> Command {
+        self.command_within(60, words)
+    }
+
+    /// The same with another number of seconds until it is ended.
+    fn command_within(&self, seconds: u32, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "60", "docker"]).args(words).stdin(Stdio::null());
+        command.args(["-s", "KILL", &seconds.to_string(), "docker"]).args(words).stdin(Stdio::null());
         command.env("DOCKER_HOST", format!("unix://{}", self.socket.display()));
         command.env("DOCKER_API_VERSION", "1.24").env("DOCKER_CONFIG", self.root.dir.join("config"));
         command
@@ -131,11 +136,10 @@ const LOOP: &str = "trap 'exit 7' TERM; i=0; while :; do i=$((i+1)); echo line $
 #[test]
 fn main_job() {
     let served = Served::empty();
-    let mut follower = served.command(&["events", "--format", "{{.Type}} {{.Action}} {{.Actor.Attributes.name}}"]);
+    // Nothing tells when it listens: so it asks for what was before, too. It stays as long as all the others take.
+    let format = "{{.Type}} {{.Action}} {{.Actor.Attributes.name}}";
+    let mut follower = served.command_within(1200, &["events", "--since", "1", "--format", format]);
     let follower = follower.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run docker events");
-    // Nothing tells when it listens.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-
     let archive = busybox_archive().display().to_string();
     assert_eq!(served.ok(&["load", "-i", &archive]), "Loaded image: busybox:latest");
     let script = "while read line; do echo \"out $line\"; echo \"err $line\" >&2; done; exit 3";
@@ -345,13 +349,16 @@ fn attached_to_what_runs() {
     let served = Served::new();
     served.ok(&["run", "-d", "--name", "clock", "--network", "none", "busybox", "sh", "-c", LOOP]);
     let mut attach = served.command(&["attach", "--no-stdin", "clock"]);
-    let attached = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run docker attach");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    let mut attached = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run docker attach");
+    let mut lines = BufReader::new(attached.stdout.take().expect("stdout")).lines();
+    for _ in 0..3 {
+        let line = lines.next().expect("a line while it runs").expect("read it");
+        assert!(line.starts_with("line "), "{line}");
+    }
     served.ok(&["stop", "clock"]);
+    lines.for_each(|line| assert!(line.expect("read it").starts_with("line ")));
     let attached = output(attached);
     assert_eq!(attached.code, 7, "{}", attached.err());
-    let first = attached.out().lines().next().unwrap_or_default().to_owned();
-    assert!(attached.out().lines().count() > 2 && first.starts_with("line "), "{}", attached.out());
     served.fails(&["attach", "clock"], 1, "You cannot attach to a stopped container, start it first");
 }
 
@@ -408,9 +415,8 @@ fn version_and_info() {
 
 /// The lines of a command's standard output until one begins so; then the command is ended.
 fn lines_until(mut child: Child, last: &str) -> Vec<String> {
-    use std::io::BufRead;
     let mut lines = Vec::new();
-    for line in std::io::BufReader::new(child.stdout.take().expect("stdout")).lines() {
+    for line in BufReader::new(child.stdout.take().expect("stdout")).lines() {
         lines.push(line.expect("a line"));
         if lines.last().is_some_and(|line| line.starts_with(last)) {
             break;
