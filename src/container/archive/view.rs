@@ -100,7 +100,13 @@ impl Containers {
         let (busy, found) = self.take(reference, op)?;
         if is_running(&found) {
             drop(busy);
-            return self.running_view(&found, access).map(|view| (found, view));
+            return match self.running_view(&found, access) {
+                // It was started again, and has ended again.
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    Err(Error::os("look at the container", libc::ESRCH))
+                }
+                other => other.map(|view| (found, view)),
+            };
         }
         let held = self.take_root(&found)?;
         // Places of binds and volumes that the image does not have are made, as a start would.
