@@ -239,11 +239,12 @@ def rss(pid):
 
 
 def monitors_of(work):
-    """The monitors of the root that is measured: each stands in its run directory."""
+    """Both processes of each monitor of the root that is measured: they stand in its run directory."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if (entry / "comm").read_text() == "coracle-monitor\n" and os.readlink(entry / "cwd").startswith(str(work)):
+            ours = (entry / "comm").read_text().strip() in ("coracle-monitor", "coracle-worker")
+            if ours and os.readlink(entry / "cwd").startswith(str(work)):
                 found.append(int(entry.name))
         except OSError:
             pass

@@ -202,10 +202,9 @@ fn reset_limits() {
     const COUNT: usize = 16;
     for resource in 0..COUNT {
         let mut limits = [0u64; 2];
-        let place = limits.as_mut_ptr() as usize;
         // SAFETY: the array lives over both calls.
         unsafe {
-            if sys::call(nr::PRLIMIT64, &[0, resource, 0, place]).is_err() {
+            if sys::call(nr::PRLIMIT64, &[0, resource, 0, limits.as_mut_ptr() as usize]).is_err() {
                 continue;
             }
             limits[0] = match resource {
@@ -215,7 +214,7 @@ fn reset_limits() {
                 NOFILE => limits[1].min(1 << 20),
                 _ => limits[1],
             };
-            let _ = sys::call(nr::PRLIMIT64, &[0, resource, place, 0]);
+            let _ = sys::call(nr::PRLIMIT64, &[0, resource, limits.as_ptr() as usize, 0]);
         }
     }
 }

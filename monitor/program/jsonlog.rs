@@ -4,10 +4,11 @@
 //! output. Before a record, a file that has reached its bound gives way to the next one (`rotate`): so a file is at most
 //! one record longer than its bound.
 
-use crate::logfile::{LogFile, newlines};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::logfile::LogFile;
 use crate::sys::{self, *};
-use crate::text::{self, Writer};
+use crate::text;
+use core::sync::atomic::{AtomicU64, Ordering};
+use lines::{Around, find_newline, newlines};
 
 const LINE: usize = 16 * 1024;
 /// Six times the longest line, and room for what stands around it; attributes come on top.
@@ -140,20 +141,13 @@ impl Log {
                 self.file.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
             }
         }
-        let room = 6 * line.len() + self.attrs.len() + 128;
+        let room = lines::room(line.len(), self.attrs.len());
         if self.used + room > OUT + self.attrs.len() {
             self.flush();
         }
         let attrs = self.attrs;
         let Some(out) = self.out.as_mut() else { return };
-        let out = &mut out[self.used..];
-        out[..8].copy_from_slice(b"{\"log\":\"");
-        let at = 8 + text::escape(&mut out[8..], line);
-        let mut tail = Writer::new(&mut out[at..]);
-        tail.bytes(if whole { b"\\n" } else { b"" });
-        tail.bytes(if stream == 0 { b"\",\"stream\":\"stdout\"," } else { b"\",\"stream\":\"stderr\"," });
-        tail.bytes(attrs).bytes(b"\"time\":\"").bytes(time).bytes(b"\"}\n");
-        self.used += at + tail.written();
+        self.used += lines::record(&mut out[self.used..], line, whole, Around { stderr: stream != 0, attrs, time });
     }
 
     /// Writes what is gathered. A disk that is full loses records, not the container; they are counted.
@@ -163,22 +157,4 @@ impl Log {
             self.lost += self.file.append(&out[..used]);
         }
     }
-}
-
-/// Position of the first newline: pieces without one are skipped as vectors, then eight bytes at a time.
-#[inline(always)]
-fn find_newline(data: &[u8]) -> Option<usize> {
-    const PIECE: usize = 32;
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let without = |piece: &&[u8]| !piece.iter().fold(false, |any, &byte| any | (byte == b'\n'));
-    let mut at = PIECE * data.chunks_exact(PIECE).take_while(without).count();
-    for word in data[at..].as_chunks::<8>().0 {
-        let bits = u64::from_le_bytes(*word) ^ (ONES * b'\n' as u64);
-        let zero = bits.wrapping_sub(ONES) & !bits & (ONES << 7);
-        if zero != 0 {
-            return Some(at + zero.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    data[at..].iter().position(|&b| b == b'\n').map(|tail| at + tail)
 }

@@ -3,6 +3,7 @@
 
 use crate::orders::{self, ROTATE, Word};
 use crate::sys::{self, *};
+use lines::newlines;
 
 pub struct LogFile {
     pub fd: i32,
@@ -59,12 +60,6 @@ impl LogFile {
             (self.size, self.records) = (0, Some(0));
         }
     }
-}
-
-#[inline(never)]
-pub fn newlines(data: &[u8]) -> u64 {
-    // Sums of bytes over short pieces, which the compiler makes vectors of.
-    data.chunks(192).map(|piece| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>())).sum()
 }
 
 /// How many records a file holds.

@@ -9,7 +9,8 @@
 //! of it without rights (`confine`) and is led by `orders`.
 //!
 //! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`),
+//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`,
+//! and the library `lines`),
 //! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay` (`passage`), `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
 //! `child` (the plan, between clone and exec), `permits` (asks a seccomp filter), `others_proc` (a procfs of others' PID
 //! namespace), `overlay`, `user` (passwd and group; `users`), `answers` (of the kernel), `userns`, `text`, `sys` (the kernel).

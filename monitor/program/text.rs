@@ -1,4 +1,4 @@
-//! Numbers, times and JSON strings as text, into fixed buffers.
+//! Numbers and times as text, into fixed buffers (JSON strings: `lines`).
 
 /// A decimal number; the buffer must hold 20 bytes, or what the value needs.
 pub fn decimal(buffer: &mut [u8], value: i64) -> &[u8] {
@@ -85,106 +85,11 @@ impl<'a> Writer<'a> {
         let text = decimal(&mut digits, value);
         self.bytes(text)
     }
-    pub fn written(&self) -> usize {
-        self.length
-    }
     pub fn done(self) -> &'a [u8] {
         &self.buffer[..self.length]
     }
     /// All of it; nothing where something did not fit.
     pub fn filled(self) -> Option<&'a mut [u8]> {
         if self.full { None } else { self.buffer.get_mut(..self.length) }
-    }
-}
-
-/// Appends `text` as the inside of a JSON string, escaped as Go's encoder does (`<`, `>`, `&` too); bytes that are not
-/// UTF-8 become U+FFFD, one each. Answers how many bytes it made; the buffer must hold six times the text.
-pub fn escape(out: &mut [u8], text: &[u8]) -> usize {
-    let mut at = 0;
-    let mut from = 0;
-    while from < text.len() {
-        let plain = plain_pieces(&mut out[at..], &text[from..]);
-        (at, from) = (at + plain, from + plain);
-        let Some(&byte) = text.get(from) else { break };
-        if is_plain(byte) {
-            out[at] = byte;
-            at += 1;
-            from += 1;
-            continue;
-        }
-        if byte < 0x80 {
-            at += escape_ascii(&mut out[at..], byte);
-            from += 1;
-            continue;
-        }
-        let length = sequence(&text[from..]);
-        if length == 0 {
-            out[at..at + 6].copy_from_slice(b"\\ufffd");
-            at += 6;
-            from += 1;
-        } else if text[from..].starts_with(b"\xe2\x80\xa8") || text[from..].starts_with(b"\xe2\x80\xa9") {
-            // The two line separators that JavaScript does not take in a string.
-            out[at..at + 5].copy_from_slice(b"\\u202");
-            out[at + 5] = b'8' + (text[from + 2] - 0xa8);
-            at += 6;
-            from += 3;
-        } else {
-            out[at..at + length].copy_from_slice(&text[from..from + length]);
-            at += length;
-            from += length;
-        }
-    }
-    at
-}
-
-#[inline(always)]
-fn is_plain(byte: u8) -> bool {
-    (0x20..0x80).contains(&byte) & (byte != b'"') & (byte != b'\\') & (byte != b'<') & (byte != b'>') & (byte != b'&')
-}
-
-/// Copies what needs no escape, in pieces that the compiler makes vectors of; answers how many bytes.
-#[inline(always)]
-fn plain_pieces(out: &mut [u8], text: &[u8]) -> usize {
-    const PIECE: usize = 16;
-    let mut done = 0;
-    for (to, from) in out.chunks_exact_mut(PIECE).zip(text.chunks_exact(PIECE)) {
-        if !from.iter().fold(true, |all, &byte| all & is_plain(byte)) {
-            break;
-        }
-        to.copy_from_slice(from);
-        done += PIECE;
-    }
-    done
-}
-
-#[inline(always)]
-fn escape_ascii(out: &mut [u8], byte: u8) -> usize {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let short = match byte {
-        b'"' | b'\\' => byte,
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        _ => {
-            out[..4].copy_from_slice(b"\\u00");
-            out[4] = HEX[usize::from(byte >> 4)];
-            out[5] = HEX[usize::from(byte & 15)];
-            return 6;
-        }
-    };
-    out[..2].copy_from_slice(&[b'\\', short]);
-    2
-}
-
-/// Length of the UTF-8 sequence at the beginning; 0 when there is none.
-fn sequence(text: &[u8]) -> usize {
-    let window = &text[..text.len().min(4)];
-    match core::str::from_utf8(window) {
-        Ok(valid) => valid.chars().next().map_or(0, char::len_utf8),
-        Err(error) if error.valid_up_to() > 0 => {
-            let valid = core::str::from_utf8(&window[..error.valid_up_to()]).unwrap_or("");
-            valid.chars().next().map_or(0, char::len_utf8)
-        }
-        Err(_) => 0,
     }
 }

@@ -28,3 +28,32 @@ pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-mo
 
 /// The static program that is the first process of containers that ask for an init, an ELF executable.
 pub static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-init"));
+
+#[cfg(test)]
+mod tests {
+    use super::{INIT, PROGRAM};
+
+    /// A ratchet: each running container has two processes of it, whose pages are touched when they start.
+    #[test]
+    fn both_programs_are_small() {
+        let size = PROGRAM.len() + INIT.len();
+        assert!(size <= 165_000, "monitor and init have {size} bytes");
+    }
+
+    #[test]
+    fn no_part_of_a_program_is_writable_and_executable() {
+        const LOAD: u32 = 1;
+        const STACK: u32 = 0x6474_e551;
+        for program in [PROGRAM, INIT] {
+            let number = |at: usize| u32::from_le_bytes(program[at..at + 4].try_into().expect("four bytes"));
+            let (from, count) = (number(32) as usize, (number(56) & 0xffff) as usize);
+            let segments: Vec<_> = (0..count).map(|i| from + 56 * i).map(|at| (number(at), number(at + 4))).collect();
+            assert!(segments.contains(&(LOAD, 5)), "{segments:?}");
+            assert!(
+                segments.iter().all(|(kind, flags)| ![LOAD, STACK].contains(kind) || flags & 3 != 3),
+                "{segments:?}"
+            );
+            assert!(segments.iter().any(|segment| segment.0 == STACK), "{segments:?}");
+        }
+    }
+}
