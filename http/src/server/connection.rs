@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) trait Door {
     /// Notes that the connection now answers (or waits for) a request; false: it must close.
     fn busy(&self, busy: bool) -> bool;
+    /// Notes that the answer is whole and is being sent, after which the connection waits for a request.
+    fn ends_answer(&self) {}
     /// Notes what is asked.
     fn asked(&self, method: &str, target: &str);
     /// Why requests with these fields are not served here, if they are not.
@@ -151,6 +153,9 @@ impl<'a> Connection<'a> {
         // A body that is still to come is read away before the answer, which may promise to go on or may close.
         let keep = self.drain() && manner.keep_alive && !closing;
         let manner = Manner { keep_alive: keep, ..manner };
+        if keep {
+            self.door.ends_answer();
+        }
         match outbound::whole(&self.socket, status, headers, body, manner, self.deadline()) {
             Ok(()) if keep => Next::Again,
             Ok(()) => Next::Close,

@@ -109,6 +109,7 @@ struct Shared {
     options: ServerOptions,
     wake: EventFd,
     open: Mutex<Open>,
+    /// Told when there is a connection less, and when an answer is over.
     fewer: Condvar,
 }
 
@@ -124,8 +125,41 @@ struct Open {
 /// An open connection as the server sees it.
 struct Seen {
     socket: Arc<Socket>,
-    /// Since when it waits for a request; absent: it answers one.
-    idle_since: Option<Instant>,
+    doing: Doing,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// It waits for a request, since then.
+    Waits(Instant),
+    Answers,
+    /// The answer is whole and goes to the client: it waits for the next request in a moment. A client may have read the
+    /// answer before the server notes that it was sent.
+    EndsAnswer,
+}
+
+impl Seen {
+    fn idle_since(&self) -> Option<Instant> {
+        match self.doing {
+            Doing::Waits(since) => Some(since),
+            Doing::Answers | Doing::EndsAnswer => None,
+        }
+    }
+}
+
+impl Open {
+    /// The connection that waits for a request the longest.
+    fn idlest(&self) -> Option<u64> {
+        let idle = self.connections.iter().filter_map(|(key, seen)| Some((seen.idle_since()?, *key)));
+        idle.min().map(|(_, key)| key)
+    }
+
+    /// Whether none waits for a request, and one is about to.
+    fn is_about_to_have_room(&self, most: usize) -> bool {
+        let ends = |seen: &Seen| seen.doing == Doing::EndsAnswer;
+        self.connections.len() >= most && self.idlest().is_none() && self.connections.values().any(ends)
+    }
 }
 
 impl Server {
@@ -205,6 +239,8 @@ fn exhausted(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
 }
 
+/// How long a new connection waits, where there is no room, for answers that are whole and on their way.
+const LAST_BYTES: Duration = Duration::from_secs(1);
 /// How long the server rests when the system has nothing left to accept with.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -237,14 +273,16 @@ impl Shared {
 
     /// Enters a connection, closing the longest idle one where the room is full.
     fn admit(&self, socket: &Arc<Socket>) -> Option<u64> {
-        let mut open = lock(&self.open);
-        if open.connections.len() >= self.options.limits.connections {
-            let idlest = open.connections.iter().filter_map(|(k, c)| c.idle_since.map(|since| (since, *k))).min()?;
-            open.connections.remove(&idlest.1)?.socket.cut();
+        let most = self.options.limits.connections;
+        let soon = self.fewer.wait_timeout_while(lock(&self.open), LAST_BYTES, |open| open.is_about_to_have_room(most));
+        let mut open = soon.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        if open.connections.len() >= most {
+            let idlest = open.idlest()?;
+            open.connections.remove(&idlest)?.socket.cut();
         }
         open.next += 1;
         let key = open.next;
-        open.connections.insert(key, Seen { socket: socket.clone(), idle_since: Some(Instant::now()) });
+        open.connections.insert(key, Seen { socket: socket.clone(), doing: Doing::Waits(Instant::now()) });
         Some(key)
     }
 
@@ -317,10 +355,19 @@ impl Door for ServerDoor {
             return false;
         }
         match open.connections.get_mut(&self.key) {
-            Some(seen) => seen.idle_since = (!busy).then(Instant::now),
+            Some(seen) => seen.doing = if busy { Doing::Answers } else { Doing::Waits(Instant::now()) },
             None => return false,
         }
+        drop(open);
+        if !busy {
+            self.shared.fewer.notify_all();
+        }
         true
+    }
+    fn ends_answer(&self) {
+        if let Some(seen) = lock(&self.shared.open).connections.get_mut(&self.key) {
+            seen.doing = Doing::EndsAnswer;
+        }
     }
     fn asked(&self, method: &str, target: &str) {
         if let Some(log) = &self.shared.options.log {
@@ -381,7 +428,7 @@ impl ServerHandle {
         let mut open = lock(&self.0.open);
         open.over = true;
         let _ = self.0.wake.write(1);
-        for seen in open.connections.values().filter(|c| c.idle_since.is_some()) {
+        for seen in open.connections.values().filter(|c| c.idle_since().is_some()) {
             seen.socket.cut();
         }
         for (limit, cut) in [(grace, true), (CUT_GRACE, false)] {
