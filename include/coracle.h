@@ -5,8 +5,8 @@
  * remark) or a number that is below 0 for an error. Its last argument takes an error object: it may be NULL; else it is
  * always written, with NULL on success. Every other "out" argument is written too: NULL, 0 or -1 on failure.
  *
- * Handles. coracle, coracle_op, coracle_session, coracle_stream, coracle_events and coracle_error end with their free or
- * close function, in any order; NULL is fine there. A handle that has ended, is of another type or garbage is
+ * Handles. coracle, coracle_op, coracle_session, coracle_stream, coracle_events, coracle_http_server and coracle_error end with
+ * their free or close function, in any order; NULL is fine there. A handle that has ended, is of another type or garbage is
  * CORACLE_EMISUSE, not a crash. NULL where something must be is CORACLE_EINVALID.
  *
  * Text. Strings that come in are NUL-terminated UTF-8 (paths: any bytes) and are not kept. Strings that go out as
@@ -106,6 +106,9 @@ typedef struct coracle_error coracle_error;
 
 /** Events of a root. */
 typedef struct coracle_events coracle_events;
+
+/** A server of the HTTP API. */
+typedef struct coracle_http_server coracle_http_server;
 
 /** Cancels, bounds and watches calls that may block. */
 typedef struct coracle_op coracle_op;
@@ -425,6 +428,21 @@ void coracle_close(coracle *c);
 coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 
 /**
+ * Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
+ * "daemon", "reload", with the labels, and the other settings that the host has read.
+ *
+ * labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
+ *
+ * Errors: EINVALID (a document), EIO (the journal cannot be written).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_reload(coracle *c,
+                              const char *labels_json,
+                              const char *settings_json,
+                              coracle_error **err);
+
+/**
  * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
  *
  * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
@@ -535,6 +553,55 @@ coracle_status coracle_submit(coracle *c,
  * Threads: any. Blocks: no. Since: 0.1.
  */
 coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error **err);
+
+/**
+ * Serves the HTTP API to others, on a thread of the library.
+ *
+ * options_json: NULL, or an object with any of "Addresses" (texts: "unix:///path", made with mode 0660, or
+ * "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: whoever reaches the port is root here) and "HostNames" (names
+ * that requests over TCP may give as Host, besides addresses and localhost). fds, fd_count: sockets that listen already,
+ * Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
+ * with coracle_http_server_free. The engine stays open as long as the server serves.
+ *
+ * Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT (a
+ * server listens there already), EIO.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_serve(coracle *c,
+                                  const char *options_json,
+                                  const int32_t *fds,
+                                  size_t fd_count,
+                                  coracle_http_server **out,
+                                  coracle_error **err);
+
+/**
+ * Lists the addresses of a server, with the ports that were chosen.
+ *
+ * *out_json: an array of texts, the sockets that were handed over first; free it with coracle_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_json, coracle_error **err);
+
+/**
+ * Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
+ * their end, then what is left (streams, attached terminals) is cut. A second call finds it ended.
+ *
+ * Errors: EINVALID (grace_ms is below 0).
+ *
+ * Threads: any. Blocks: up to grace_ms and some seconds more. Since: 0.1.
+ */
+coracle_status coracle_http_server_shutdown(coracle_http_server *s,
+                                            int64_t grace_ms,
+                                            coracle_error **err);
+
+/**
+ * Ends a server and its handle, without grace. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: until its connections are closed. Since: 0.1.
+ */
+void coracle_http_server_free(coracle_http_server *s);
 
 /**
  * Makes an operation: not cancelled, with no deadline and no progress function.

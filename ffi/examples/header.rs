@@ -45,6 +45,7 @@ fn header(ffi: &Path) -> Result<String, Box<dyn Error>> {
         "error",
         "root",
         "http",
+        "server",
         "op",
         "container",
         "exec",

@@ -168,6 +168,20 @@ pub(crate) fn duplicate(fd: i32, name: &str) -> Outcome<Option<OwnedFd>> {
     }
 }
 
+/// Numbers, `count` of them; NULL for none.
+pub(crate) fn numbers<'a>(pointer: *const i32, count: usize, name: &str) -> Outcome<&'a [i32]> {
+    match (pointer.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::invalid(format!("{name} is NULL"))),
+        (_, MOST_NUMBERS..) => Err(Failure::invalid(format!("{name}: more than {MOST_NUMBERS}"))),
+        // SAFETY: by the header there are so many of them, and they stay over the call.
+        _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
+    }
+}
+
+/// More numbers than any caller means: a count that was a mistake reads no memory that is not there.
+const MOST_NUMBERS: usize = 1 << 20;
+
 /// A place for an answer; written to `empty` at once, so that it is defined whatever happens.
 pub(crate) struct Out<T>(*mut T);
 

@@ -36,6 +36,7 @@ mod op;
 mod query;
 mod registry;
 mod root;
+mod server;
 mod session;
 mod stream;
 mod thread;

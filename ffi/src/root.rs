@@ -146,6 +146,29 @@ pub unsafe extern "C" fn coracle_info(
     })
 }
 
+/// Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
+/// "daemon", "reload", with the labels, and the other settings that the host has read.
+///
+/// labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
+///
+/// Errors: EINVALID (a document), EIO (the journal cannot be written).
+///
+/// Threads: any. Blocks: no. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_reload(
+    c: *mut coracle,
+    labels_json: *const c_char,
+    settings_json: *const c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let labels: Vec<String> = arg::json(labels_json, "labels_json")?;
+        let settings: StringMap = arg::json_or_default(settings_json, "settings_json")?;
+        root.engine().reload(labels, &settings)?;
+        Ok(CORACLE_OK)
+    })
+}
+
 /// Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
 ///
 /// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,

@@ -14,6 +14,8 @@ pub struct coracle_session(());
 pub struct coracle_stream(());
 /// Events of a root.
 pub struct coracle_events(());
+/// A server of the HTTP API.
+pub struct coracle_http_server(());
 
 /// 0 is success, below 0 an error (CORACLE_E...), above 0 success with a remark (CORACLE_DONE, ...).
 pub type coracle_status = i32;

@@ -26,9 +26,11 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -632,6 +634,18 @@ static void http(coracle *engine) {
     begin();
     close(fd);
     end("the end of a private connection", 1);
+    coracle_http_server *server = NULL;
+    char *json = NULL;
+    int32_t listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un nameless = {.sun_family = AF_UNIX};
+    CHECK(bind(listening, (struct sockaddr *)&nameless, sizeof(sa_family_t)) == 0 && listen(listening, 1) == 0, "a socket");
+    HOLDS(OK(coracle_http_serve(engine, NULL, &listening, 1, &server, &err)));
+    LEAVES(OK(coracle_http_server_addresses(server, &json, &err)));
+    FREE(json);
+    HOLDS(OK(coracle_http_server_shutdown(server, 1000, &err)));
+    HOLDS(coracle_http_server_free(server));
+    close(listening);
+    LEAVES(OK(coracle_reload(engine, "[]", NULL, &err)));
 }
 
 /* The median of some starts, in microseconds. */

@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 /* Whether it is readable within the time; the host's own signals may interrupt. */
 static int readable(int fd, int ms) {
@@ -335,6 +337,59 @@ static void http(coracle *engine) {
     close(fd);
 }
 
+/* What a client gets that connects to a socket's address. */
+static void asks(const struct sockaddr_un *at, socklen_t length) {
+    static const char request[] = "GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    char text[1024];
+    size_t used = 0;
+    ssize_t count;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(fd, (const struct sockaddr *)at, length) == 0, "connect");
+    CHECK(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1, "");
+    while (used < sizeof text - 1 && ((count = read(fd, text + used, sizeof text - 1 - used)) > 0 || (count < 0 && errno == EINTR)))
+        used += count > 0 ? (size_t)count : 0;
+    text[used] = 0;
+    CHECK(has(text, "200 OK") && has(text, "\r\n\r\nOK"), text);
+    close(fd);
+}
+
+/* The API on a socket that was there before, and on one that the library makes; settings read again. */
+static void serves(coracle *engine, const char *run) {
+    coracle_http_server *server = NULL;
+    coracle_events *events = NULL;
+    const char *event = NULL;
+    char *json = NULL, text[1200];
+    struct sockaddr_un given = {.sun_family = AF_UNIX}, made = {.sun_family = AF_UNIX};
+    socklen_t length = sizeof given;
+    int32_t listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(listening, (struct sockaddr *)&given, sizeof(sa_family_t)) == 0 && listen(listening, 4) == 0, "a socket");
+    CHECK(getsockname(listening, (struct sockaddr *)&given, &length) == 0, "its name");
+    snprintf(made.sun_path, sizeof made.sun_path, "%s/api", run);
+    snprintf(text, sizeof text, "{\"Addresses\":[\"unix://%s/api\"]}", run);
+    OK(coracle_http_serve(engine, text, &listening, 1, &server, &err));
+    OK(coracle_http_server_addresses(server, &json, &err));
+    snprintf(text, sizeof text, "\"unix://%s/api\"]", run);
+    CHECK(has(json, text), json);
+    coracle_free(json);
+    asks(&given, length);
+    asks(&made, sizeof made);
+    OK(coracle_events_open(engine, "{\"filters\":{\"type\":[\"daemon\"]}}", &events, &err));
+    OK(coracle_reload(engine, "[\"a=b\"]", "{\"debug\":\"true\"}", &err));
+    OK(coracle_events_next(events, 5000, &event, &err));
+    CHECK(has(event, "reload") && has(event, "a=b") && has(event, "\"debug\":\"true\""), event);
+    coracle_events_free(events);
+    OK(coracle_info(engine, &json, &err));
+    CHECK(has(json, "\"Labels\":[\"a=b\"]"), json);
+    coracle_free(json);
+    OK(coracle_reload(engine, "[]", NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_http_server_shutdown(server, -1, &err));
+    OK(coracle_http_server_shutdown(server, 1000, &err));
+    OK(coracle_http_server_shutdown(server, 1000, &err));
+    CHECK(access(made.sun_path, F_OK) != 0, "its socket is gone");
+    coracle_http_server_free(server);
+    close(listening);
+}
+
 int main(int argc, char **argv) {
     static const char script[] = "trap 'echo bye; exit 3' TERM; echo ready; while read line; do echo out $line; echo err $line >&2; "
                                  "done; while :; do sleep 0.05; done";
@@ -362,6 +417,7 @@ int main(int argc, char **argv) {
     prune(engine, image);
     lenient(argv, image);
     http(engine);
+    serves(engine, argv[2]);
     coracle_events_free(events);
     free(image);
     coracle_close(engine);

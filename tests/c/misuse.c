@@ -30,6 +30,7 @@ static void every_function(coracle *c, int32_t code) {
     coracle_session *session = (coracle_session *)1;
     coracle_stream *stream = (coracle_stream *)1;
     coracle_events *events = (coracle_events *)1;
+    coracle_http_server *server = (coracle_http_server *)1;
     int32_t number = 7;
     STATUS(code, coracle_info(c, &s, &err));
     STATUS(code, coracle_engine_version(c, &s, &err));
@@ -97,6 +98,8 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_request(c, "GET", "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
     STATUS(code, coracle_submit(c, "GET", "/_ping", NULL, NULL, 0, NULL, &err));
     STATUS(code, coracle_http_connect(c, &number, &err));
+    STATUS(code, coracle_http_serve(c, NULL, &number, 1, &server, &err));
+    STATUS(code, coracle_reload(c, "[]", NULL, &err));
     CHECK(coracle_ref(c) == NULL, "");
     (void)buffer;
 }
@@ -146,6 +149,11 @@ static void handles(coracle *engine, char **argv) {
     coracle_session_free((coracle_session *)op);
     coracle_stream_free((coracle_stream *)op);
     coracle_events_free((coracle_events *)op);
+    char *addresses = (char *)1;
+    STATUS(CORACLE_EMISUSE, coracle_http_server_addresses((coracle_http_server *)op, &addresses, &err));
+    STATUS(CORACLE_EMISUSE, coracle_http_server_shutdown((coracle_http_server *)op, 0, &err));
+    coracle_http_server_free((coracle_http_server *)op);
+    coracle_http_server_free(NULL);
     coracle_close((coracle *)op);
     coracle_op_free(op);
     coracle_op_free(op);
@@ -308,6 +316,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_pidfd(engine, "x", NULL, &err), "out_fd is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, NULL, NULL, &err), "out is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_http_connect(engine, NULL, &err), "out_fd is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, NULL, 0, NULL, &err), "out is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/_ping", NULL, NULL, 0, NULL, NULL, NULL, &err), "out_body is NULL");
 
     /* Nothing where something must be. */
@@ -370,6 +379,19 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_logs(engine, "x", "{\"since\":\"soon\"}", NULL, &stream, &err), "since");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, "{\"after\":-1}", &events, &err), "after");
     MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "{}", NULL, &stream, &err), "refs_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, NULL, NULL, &err), "labels_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, "{}", NULL, &err), "labels_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, "[]", "{\"a\":1}", &err), "settings_json: ");
+    coracle_http_server *server = NULL;
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, NULL, 0, &server, &err), "needs an address");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, "{\"Adresses\":[]}", NULL, 0, &server, &err), "the nearest is Addresses");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, "{\"Addresses\":[\"here\"]}", NULL, 0, &server, &err), "here");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, "{\"Addresses\":[\"tcp://127.0.0.1:0\"]}", NULL, 0, &server, &err), "TLS");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, NULL, 1, &server, &err), "fds is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, (int32_t[]){-1}, 1, &server, &err), "fds: a descriptor below 0");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, (int32_t[]){999999}, 1, &server, &err), "fds: descriptor 999999");
+    MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, (int32_t[]){1}, 1, &server, &err), "");
+    CHECK(server == NULL, "");
     MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/", "{\"a\":1}", NULL, 0, NULL, NULL, &stream, &err), "headers_json: ");
 
     /* Flags and sized structs. */

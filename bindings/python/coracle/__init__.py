@@ -16,7 +16,7 @@ and its subclasses. Documents are those of the Docker API 1.24, as dicts.
 
 from ._library import raw as _raw
 from .containers import Container, Containers, ExecResult
-from .engine import Engine, Response, open
+from .engine import Engine, Response, Server, open
 from .errors import (
     Cancelled,
     Conflict,
@@ -54,6 +54,7 @@ __all__ = [
     "Misuse",
     "NotFound",
     "Response",
+    "Server",
     "Session",
     "Timeout",
     "Unsupported",

@@ -121,10 +121,56 @@ class Engine:
         call("http_connect", self.pointer, byref(fd))
         return socket.socket(fileno=fd.value)
 
+    def serve(
+        self,
+        addresses: Sequence[str] = (),
+        sockets: Sequence[socket.socket] = (),
+        insecure_tcp: bool = False,
+        host_names: Sequence[str] = (),
+    ) -> Server:
+        """Serves the HTTP API to others, on a thread of the library.
+
+        addresses: "unix:///path", or "tcp://IP:PORT" with insecure_tcp: whoever reaches the port is root here. sockets: they
+        listen already; the server takes duplicates. host_names: names that requests over TCP may give as Host.
+        """
+        options = {"Addresses": list(addresses), "InsecureTcp": insecure_tcp, "HostNames": list(host_names)}
+        fds = (c_int32 * len(sockets))(*(one.fileno() for one in sockets))
+        server = c_void_p()
+        call("http_serve", self.pointer, document(options), fds, len(sockets), byref(server))
+        return Server(server)
+
+    def reload(self, labels: Sequence[str], settings: Optional[Mapping[str, str]] = None) -> None:
+        """Takes other labels, and tells all who follow the root's events that settings were read again."""
+        call("reload", self.pointer, document(list(labels)), document(dict(settings or {})))
+
     def close(self) -> None:
         self._handle.close()
 
     def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Server:
+    """A server of the HTTP API; it ends with close(), or as a context manager."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._handle = Handle(pointer, "http_server_free")
+
+    def addresses(self) -> list[str]:
+        """Where it listens, the sockets that it was given first, with the ports that were chosen."""
+        return call_json("http_server_addresses", self._handle.pointer)  # type: ignore[no-any-return]
+
+    def shutdown(self, grace: float = 2.0) -> None:
+        """Accepts nothing any more; answers under way have so many seconds, then what is left is cut."""
+        call("http_server_shutdown", self._handle.pointer, int(grace * 1000))
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:

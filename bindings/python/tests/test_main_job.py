@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import tarfile
 import tempfile
 import threading
@@ -360,6 +361,26 @@ class Files(Case):
             self.assertEqual(len(copy.images.list()), len(self.engine.images.list()))
         with self.assertRaises(coracle.Conflict):
             self.engine.copy_root(self.dir / "copied")
+
+    def test_the_api_is_served_and_settings_are_read_again(self) -> None:
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind("")
+        listening.listen()
+        with listening, self.engine.serve(sockets=[listening]) as server:
+            self.assertEqual(len(server.addresses()), 1)
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(listening.getsockname())
+                client.sendall(b"GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                answer = client.makefile("rb").read()
+            self.assertTrue(answer.startswith(b"HTTP/1.1 200 OK") and answer.endswith(b"OK"), answer)
+            server.shutdown()
+        with self.assertRaises(coracle.Invalid):
+            self.engine.serve()
+        with self.engine.events(filters={"type": ["daemon"]}) as events:
+            self.engine.reload(["a=b"], {"debug": "true"})
+            event = events.next(5) or {}
+        self.assertEqual(event["Action"], "reload")
+        self.assertEqual(self.engine.info()["Labels"], ["a=b"])
 
     def test_networks_are_repaired_and_released(self) -> None:
         # Nothing runs on one: each call succeeds, and leaves no bridge.
