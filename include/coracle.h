@@ -138,7 +138,8 @@ typedef struct {
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
    * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
    * "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
-   * coracle-default-1, "unconfined": none), "ip" (the host's address for published ports that name none),
+   * coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the
+   * kernel has no SELinux), "ip" (the host's address for published ports that name none),
    * "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
    * "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" (strings), "labels"
    * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",

@@ -47,6 +47,9 @@ pub struct Options {
     /// The AppArmor profile of containers that name none, where the kernel has AppArmor: one that is loaded, or `unconfined`
     /// for none. Default: the engine's own, `coracle-default-1`, which a start loads where it is not there.
     pub apparmor: Option<String>,
+    /// Containers have SELinux labels: types of the host's policy (`contexts/lxc_contexts`), and a pair of categories each.
+    /// An open on a host without SELinux is refused then. Default false: `label=` is refused where the kernel has SELinux.
+    pub selinux: bool,
     /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
     /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
@@ -82,6 +85,7 @@ impl Options {
             leave_docker_user: false,
             userns_remap: None,
             apparmor: None,
+            selinux: false,
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
                 .map(PathBuf::from)
                 .to_vec(),

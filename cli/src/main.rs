@@ -129,6 +129,8 @@ pub struct Globals {
     pub userns_remap: Option<String>,
     /// `--apparmor`.
     pub apparmor: Option<String>,
+    /// `--selinux-enabled`.
+    pub selinux: bool,
     /// `--plugin-dir`; empty: the usual ones.
     pub plugin_dirs: Vec<PathBuf>,
     /// `--small-memory`.
@@ -155,6 +157,7 @@ impl Globals {
         options.registry.mirrors = self.mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
         options.userns_remap = self.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
         options.apparmor = self.apparmor.clone();
+        options.selinux = self.selinux;
         options.small_memory = self.small_memory;
         options.large_windows = self.large_windows;
         if !self.plugin_dirs.is_empty() {
@@ -203,6 +206,7 @@ const GLOBAL: Command = Command {
             "PROFILE",
             "AppArmor profile of containers that name none, or unconfined (default coracle-default-1)",
         ),
+        Flag::switch(&["selinux-enabled"], "give containers SELinux labels, by the types of the host's policy"),
         Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
         Flag::switch(&["large-windows"], "take what xz -9 and zstd --long compressed, with more memory"),
         Flag::switch(&["version", "v"], "print the version"),
@@ -273,6 +277,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         insecure_registries: global.all("insecure-registry"),
         userns_remap: global.last("userns-remap").map(str::to_owned),
         apparmor: global.last("apparmor").map(str::to_owned),
+        selinux: global.has("selinux-enabled"),
         mirrors: global.all("registry-mirror"),
         plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),

@@ -43,6 +43,7 @@ const COMMAND: Command = Command {
             "after a reboot, start no container, whatever its restart policy says",
         ),
         Flag::switch(&["restart-containers"], "the default since restart policies are followed"),
+        Flag::switch(&["selinux-enabled"], "give containers SELinux labels, as before the command"),
         Flag::switch(&["tlsverify"], "TCP with TLS, to clients that have a certificate of --tlscacert"),
         Flag::value(&["tlscacert"], "FILE", "the authorities of clients' certificates (ca.pem)"),
         Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
@@ -146,6 +147,7 @@ fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
     if let Some(run_dir) = parsed.last("run") {
         options.run_dir = Some(run_dir.into());
     }
+    options.selinux |= parsed.has("selinux-enabled");
     options.labels = parsed.all("label");
     if let Some(driver) = parsed.last("log-driver") {
         options.log_driver = driver.to_owned();

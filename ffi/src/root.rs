@@ -280,6 +280,7 @@ struct Config {
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
     apparmor: Option<String>,
+    selinux_enabled: Option<bool>,
     small_memory: Option<bool>,
     large_windows: Option<bool>,
 }
@@ -330,6 +331,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.leave_docker_user = config.leave_docker_user.unwrap_or(false);
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
     options.apparmor = config.apparmor;
+    options.selinux = config.selinux_enabled.unwrap_or(false);
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
     }
@@ -368,6 +370,7 @@ mod tests {
         assert!(read(c"{\"relay-loopback\":true}").unwrap().relay_loopback);
         assert_eq!(read(c"{\"apparmor\":\"unconfined\"}").unwrap().apparmor.as_deref(), Some("unconfined"));
         assert!(read(c"{\"leave-docker-user\":true}").unwrap().leave_docker_user);
+        assert!(read(c"{\"selinux-enabled\":true}").unwrap().selinux && !read(c"{}").unwrap().selinux);
         let proxies = read(c"{\"https-proxy\":\"http://p\",\"no-proxy\":\"\"}").unwrap().registry.proxies;
         assert_eq!(
             (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),

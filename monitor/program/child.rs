@@ -87,6 +87,8 @@ struct Child<'a> {
     others_proc: i32,
     /// The cgroups that come later are still to be joined.
     joins: bool,
+    /// See [`OP_MOUNT_LABEL`]: a C string; empty: none.
+    label: &'a [u8],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +111,7 @@ fn join_groups(files: &[i32]) -> Step {
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", filter_last: false, give_up: None, processes: None, others_proc: -1, joins: launch.more_cgroups };
+    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", filter_last: false, give_up: None, processes: None, others_proc: -1, joins: launch.more_cgroups, label: b"\0" };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -214,6 +216,11 @@ impl<'a> Child<'a> {
             OP_WORKDIR => self.workdir(p.cstr()),
             OP_CHDIR => self.chdir(p.cstr()),
             OP_PROFILE => profile(p),
+            OP_LABEL => label(p),
+            OP_MOUNT_LABEL => {
+                self.label = p.cstr();
+                Ok(())
+            }
             OP_IDENTITY => self.identity(p),
             OP_EXEC => self.exec(p),
             OP_JOIN_NS => self.join(p),
@@ -336,7 +343,7 @@ impl<'a> Child<'a> {
 
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
     fn try_overlay(&mut self, p: Payload) -> Step {
-        let mount = os(crate::overlay::mount(p, self.launch.made.user))?;
+        let mount = os(crate::overlay::mount(p, self.launch.made.user, self.label))?;
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
@@ -405,7 +412,13 @@ impl<'a> Child<'a> {
         ok(sys::mkdirat(self.place, name, 0o755))?;
         // Those in memory are told apart by their source: /dev/shm is "shm".
         let source = if kind == b"tmpfs\0" { name } else { kind };
-        ok(sys::mount(source, name, kind, flags, options))
+        ok(sys::mount(source, name, kind, flags, options))?;
+        if kind == b"mqueue\0" && self.label.len() > 1 {
+            // It is made with its IPC namespace: as it is mounted, it can be given no label. In the user namespace of a
+            // container some kernels let nobody give it one; then its container does not come into it.
+            let _ = sys::lsetxattr(name, c"security.selinux", self.label);
+        }
+        Ok(())
     }
 
     fn bind(&mut self, mut p: Payload) -> Step {
@@ -607,7 +620,7 @@ impl<'a> Child<'a> {
             // A copy of the first one, which stands in this mount namespace by now.
             return os(sys::open_tree(self.empty, b"\0", AT_EMPTY_PATH | 1));
         }
-        self.empty = new_empty()?;
+        self.empty = new_empty(self.label)?;
         Ok(self.empty)
     }
 
@@ -671,6 +684,11 @@ impl<'a> Child<'a> {
             // A caller's own may be the host's null.
             let own = fd >= 0 && !(self.launch.direct[number] && is_null(fd).is_ok());
             let fd = if own { fd } else { self.own_null()? };
+            if own && !self.launch.tty && !self.launch.direct[number] && self.label.len() > 1 {
+                // The monitor's pipe has the monitor's label and level, which the container may not write to. Where the
+                // policy refuses this one, the container's rights decide.
+                let _ = sys::set_attribute(fd, c"security.selinux", self.label);
+            }
             // Out of the way of the three numbers being filled.
             let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
             ok(sys::dup_to(fd, number as i32))?;
@@ -1146,9 +1164,12 @@ fn ok(result: Result<()>) -> Step {
 }
 
 /// A detached mount of an empty read-only directory.
-pub fn new_empty() -> core::result::Result<i32, Failure> {
+pub fn new_empty(label: &[u8]) -> core::result::Result<i32, Failure> {
     let fs = os(sys::fsopen(b"tmpfs\0"))?;
     ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
+    if label.len() > 1 {
+        ok(sys::fsconfig(fs, b"context\0", label))?;
+    }
     ok(sys::fs_create(fs))?;
     let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     let empty = os(sys::fsmount(fs, attributes as u32))?;
@@ -1231,6 +1252,20 @@ fn profile(mut p: Payload) -> Step {
         written
     });
     if required { ok(written) } else { Ok(()) }
+}
+
+/// As a profile's, the word counts for children until their exec. Keys that the process makes before (its session keyring)
+/// are to have the same label, where the policy lets them: without it they are the host's, and closed to the container.
+fn label(mut p: Payload) -> Step {
+    let text = p.bytes();
+    let say = |path: &[u8]| {
+        let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
+        let written = sys::write_all(file, text);
+        sys::close(file);
+        written
+    };
+    let _ = say(b"/proc/self/attr/keycreate\0");
+    ok(say(b"/proc/self/attr/exec\0"))
 }
 
 /// Makes a directory the working directory, and closes it.

@@ -90,7 +90,7 @@ fn empty_root() -> Result<()> {
     const MS_REC_PRIVATE: u32 = 1 << 14 | 1 << 18;
     sys::unshare(CLONE_NEWNS)?;
     sys::mount_propagation(b"/\0", MS_REC_PRIVATE)?;
-    let empty = crate::child::new_empty().map_err(|failure| failure.errno)?;
+    let empty = crate::child::new_empty(b"\0").map_err(|failure| failure.errno)?;
     let here = sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0)?;
     sys::move_mount(empty, here)?;
     sys::fchdir(empty)?;

@@ -5,14 +5,15 @@ use crate::text::Writer;
 use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE, Payload};
 
 /// Mounts the overlay of an [`OP_OVERLAY`](crate::wire::OP_OVERLAY), detached; answers its descriptor. `userns` is the user
-/// namespace whose owners its files are to have, where the plan says so.
-pub fn mount(mut p: Payload, userns: i32) -> Result<i32> {
+/// namespace whose owners its files are to have, where the plan says so; `label` its SELinux label as a C string, empty for
+/// those that its files have on the disk.
+pub fn mount(mut p: Payload, userns: i32, label: &[u8]) -> Result<i32> {
     let (upper, work) = (p.cstr(), p.cstr());
     let flags = p.u32();
     let volatile = flags & OVERLAY_VOLATILE != 0;
     let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
     let count = p.u32();
-    let layers = Layers { upper, work, lower: p, count, userns };
+    let layers = Layers { upper, work, lower: p, count, userns, label };
     if sys::release() < (6, 5) {
         // They would take the steps and complain in the end, to the kernel's log too.
         return by_one_string(layers, volatile);
@@ -32,6 +33,7 @@ struct Layers<'a> {
     count: u32,
     /// -1: none.
     userns: i32,
+    label: &'a [u8],
 }
 
 /// One directory a step, as Linux 6.7 and newer take them: paths of any form.
@@ -56,6 +58,9 @@ fn by_steps(mut layers: Layers, volatile: bool) -> Result<i32> {
         }
         if volatile {
             sys::fsconfig(fs, b"volatile\0", b"\0")?;
+        }
+        if layers.label.len() > 1 {
+            sys::fsconfig(fs, b"context\0", layers.label)?;
         }
         sys::fs_create(fs)?;
         sys::fsmount(fs, 0)
@@ -89,6 +94,12 @@ fn by_one_string(mut layers: Layers, volatile: bool) -> Result<i32> {
     for index in 0..layers.count {
         let dir = open.layer(layers.lower.cstr(), layers.userns)?;
         text.bytes(if index == 0 { b",lowerdir=" } else { b":" }).bytes(b"/proc/self/fd/").number(i64::from(dir));
+    }
+    if let [label @ .., 0] = layers.label
+        && !label.is_empty()
+    {
+        // Its commas are no ends of an option there.
+        text.bytes(b",context=\"").bytes(label).bytes(b"\"");
     }
     text.bytes(if volatile { b",volatile\0" } else { b"\0" });
     if text.full {

@@ -55,7 +55,7 @@ numbers! {
     CLOSE_RANGE 436 436; OPENAT2 437 437; MOUNT_SETATTR 442 442; PIDFD_SEND_SIGNAL 424 424; KEYCTL 250 219; SCHED_SETAFFINITY 203 122;
     IOPRIO_SET 251 30; GETRANDOM 318 278; PERSONALITY 135 92; SCHED_SETSCHEDULER 144 119;
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
-    FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
+    LSETXATTR 189 6; FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
     SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
 }
@@ -1034,6 +1034,11 @@ pub fn mount_propagation(path: &[u8], flags: u32) -> Result<()> {
 /// mount(2) of a new file system on `target`.
 pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: u32, options: &[u8]) -> Result<()> {
     sys!(MOUNT, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
+}
+
+/// An attribute of a file, not followed where it is a link.
+pub fn lsetxattr(path: &[u8], name: &core::ffi::CStr, value: &[u8]) -> Result<()> {
+    sys!(LSETXATTR, path.as_ptr(), name.as_ptr(), value.as_ptr(), value.len(), 0).map(|_| ())
 }
 
 pub fn umount_detach(path: &[u8]) -> Result<()> {

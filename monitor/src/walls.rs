@@ -33,6 +33,8 @@ walls! {
     SealedMonitor "sealed-monitor" "The monitor's program cannot be changed by anybody.";
     DeviceRules "device-rules" "A container opens the devices that it was given, and no others.";
     AppArmorLabel "apparmor-label" "Where the kernel has AppArmor, a container's processes have a profile.";
+    SelinuxLabel "selinux-label" "Where an engine has SELinux on, a container's processes have a label.";
+    RelabelTargets "relabel-targets" "What z and Z relabel is reached over no link, and is no directory of the system's.";
     UserNumbers "user-numbers" "Digits are a number of a user, never a name, and never out of range.";
     UserGroups "user-groups" "A process has the groups that list its user.";
     UserCapabilities "user-capabilities" "Other users than root have no capability.";

@@ -171,6 +171,13 @@ pub const OP_CHDIR: u16 = 34;
 /// fine.
 pub const OP_PROFILE: u16 = 35;
 
+/// str label: the SELinux label that the process has from its exec on.
+pub const OP_LABEL: u16 = 36;
+
+/// str label: the SELinux label of the root file system, of what hides directories, of message queues, and of pipes that are
+/// standard streams. Other file systems have it among their options (`context`).
+pub const OP_MOUNT_LABEL: u16 = 37;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;

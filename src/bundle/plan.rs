@@ -433,6 +433,8 @@ fn rights(process: Option<&Process>, profile: Option<&serde_json::Value>) -> Res
         ambient: set("ambient", &sets.ambient)?,
         no_new_privs: process.is_some_and(|process| process.no_new_privileges),
         apparmor: process.and_then(|process| process.apparmor_profile.clone()).unwrap_or_default(),
+        label: String::new(),
+        mount_label: String::new(),
         seccomp: filter.into(),
     })
 }

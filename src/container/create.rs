@@ -54,7 +54,7 @@ impl Containers {
         }
         name.map_or(Ok(()), |name| self.free_name(name))?;
         let mut volumes = self.stage_volumes(&mut spec)?;
-        let text = serde_json::to_string(&spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))?;
+        let text = written(&spec)?;
         let making = self.states.making(&id)?;
         let made = self.make_dirs(&id).and_then(|()| self.bound_storage(&id, &spec));
         // The steps of a build have theirs from WORKDIR.
@@ -69,6 +69,11 @@ impl Containers {
                 let name = match name {
                     Some(name) => name.to_owned(),
                     None => make_up_name(&id, |name| name_is_free(tx, name))?,
+                };
+                let labels = self.new_labels(tx, &spec.host_config)?;
+                let text = match &labels {
+                    None => text,
+                    Some(labels) => written(&spec.clone().with_labels(labels))?,
                 };
                 let row = ContainerRow {
                     id: id.clone(),
@@ -87,6 +92,7 @@ impl Containers {
                 let (slot, busy) = self.free_slot(tx)?;
                 let row = ContainerRow { slot, ..row };
                 table::insert(tx, &row)?;
+                labels.map_or(Ok(()), |labels| self.keep_level(tx, &id, &labels))?;
                 self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
                 if let Some(builder) = builder {
                     table::set_builder(tx, &id, builder)?;
@@ -257,9 +263,15 @@ impl Containers {
             host_name: host_name(),
             remap: self.options.userns_remap,
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
+            selinux: self.are_labelled(),
             host: self.host.clone(),
         }
     }
+}
+
+/// A spec as it is stored.
+fn written(spec: &spec::Spec) -> Result<String> {
+    serde_json::to_string(spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))
 }
 
 /// A project for a container's files: a number of its id, in the upper half, where no administrator counts, that nobody else

@@ -2,7 +2,7 @@
 
 use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
-use crate::launch::plan::{PROFILE, STREAMS};
+use crate::launch::plan::{LABEL, PROFILE, STREAMS};
 use coracle_monitor::wire::*;
 
 /// What a failed start is told as, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
@@ -51,6 +51,10 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         let text =
             "unable to apply apparmor profile: apparmor failed to apply profile: write /proc/self/attr/apparmor/exec";
         return (Error::new(ErrorKind::Internal, format!("{text}: {reason}{missing}")).in_area("launch"), 128);
+    }
+    if let Some(label) = sentence.strip_prefix(LABEL) {
+        let text = format!("unable to apply the SELinux label {label}: write /proc/self/attr/exec: {reason}");
+        return (Error::new(ErrorKind::Internal, text).in_area("launch"), 128);
     }
     match (is_exec, failure.errno) {
         (true, libc::ENOENT) => invalid(format!("exec: {program:?}: stat {program}: no such file or directory"), 127),

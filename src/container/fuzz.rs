@@ -17,6 +17,7 @@ pub(crate) fn create(data: &[u8]) {
         host: HostFacts::everything(),
         remap: None,
         apparmor: None,
+        selinux: false,
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };

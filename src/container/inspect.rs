@@ -120,7 +120,8 @@ impl Containers {
             config: spec.config.clone(),
             network_settings: self.network_settings(&found, &self.network_view(&row.id)?),
             app_armor_profile: profile(&found)?,
-            ..ContainerDetail::default()
+            process_label: spec.process_label.clone(),
+            mount_label: spec.mount_label.clone(),
         })
     }
 

@@ -17,6 +17,7 @@ mod failure;
 pub(crate) mod fuzz;
 mod health;
 mod inspect;
+mod labels;
 mod links;
 pub(crate) mod list;
 pub(crate) mod names;
@@ -57,6 +58,7 @@ use crate::launch::apparmor;
 use crate::launch::cgroup::{self, Hierarchies, Live};
 use crate::launch::monitor::{Control, MonitorProgram};
 use crate::launch::seccomp::DefaultFilters;
+use crate::launch::selinux;
 use crate::model::Event;
 use crate::network::{Networks, PREDEFINED};
 use crate::op::Op;
@@ -97,6 +99,8 @@ pub(crate) struct Containers {
     program: MonitorProgram,
     hierarchies: Hierarchies,
     host: cgroup::HostFacts,
+    /// The words of SELinux's policy about containers; none: they have no labels.
+    policy: Option<selinux::Policy>,
     /// Seccomp filters that were compiled already.
     filters: DefaultFilters,
     /// Specs that were parsed already.
@@ -149,6 +153,7 @@ impl Containers {
         let networks = Arc::new(Networks::open(shared, &root, &claim, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
+        let policy = options.selinux.then(selinux::Policy::read).transpose()?;
         let program = MonitorProgram::with_switches(options.switches());
         let filters = DefaultFilters::default();
         let all = Containers {
@@ -165,6 +170,7 @@ impl Containers {
             program,
             hierarchies,
             host,
+            policy,
             filters,
             specs: specs::Specs::default(),
             overview: Kept::default(),

@@ -32,7 +32,7 @@ pub(crate) use networks::asked_for;
 pub(crate) use process::rlimit;
 pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
 pub(crate) use restart::{RestartPolicy, restart_policy};
-pub(crate) use security::{Seccomp, apparmor, masked_paths, readonly_paths, security};
+pub(crate) use security::{Seccomp, apparmor, label_options, masked_paths, readonly_paths, security};
 pub(crate) use signal::stop_signal;
 pub(crate) use storage::storage_size;
 pub(crate) use sysctl::sysctls;
@@ -41,6 +41,7 @@ pub(crate) use tag::TagFacts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};
 use crate::launch::plan;
+use crate::launch::selinux::Labels;
 use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, StringMap};
 use crate::options::UsernsRemap;
 use serde::{Deserialize, Serialize};
@@ -84,12 +85,21 @@ pub(crate) struct Spec {
     /// Why the stored document cannot be read: then the rest is what could be found of it. Empty: it is whole.
     #[serde(skip)]
     pub damage: String,
+    /// The SELinux label of its processes, as its creation or its first start with SELinux on decided; empty: they have none.
+    pub process_label: String,
+    /// The SELinux label of its files; empty: that is not decided.
+    pub mount_label: String,
 }
 
 impl Spec {
     /// Whether its stored document could be read.
     pub(crate) fn is_whole(&self) -> bool {
         self.damage.is_empty()
+    }
+
+    /// This container with labels that were decided.
+    pub(crate) fn with_labels(self, labels: &Labels) -> Spec {
+        Spec { process_label: labels.process.clone(), mount_label: labels.mount.clone(), ..self }
     }
 }
 
@@ -144,6 +154,8 @@ pub(crate) struct Defaults {
     pub remap: Option<UsernsRemap>,
     /// The AppArmor profile of containers that name none; none: the kernel has no AppArmor.
     pub apparmor: Option<String>,
+    /// Containers have SELinux labels.
+    pub selinux: bool,
     /// What the host can limit: a limit that it cannot is dropped with a warning.
     pub host: HostFacts,
 }
@@ -162,6 +174,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     }
     check::check(request)?;
     storage_size(&request.host_config)?;
+    security::labels_fit(&request.host_config, defaults.selinux)?;
     users_fit(&request.host_config, Users::of(&request.host_config, defaults.remap))?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
@@ -203,6 +216,8 @@ pub(crate) fn resolve(
         users: Users::of(&host_config, defaults.remap),
         apparmor: apparmor(&host_config, defaults.apparmor.as_deref())?,
         damage: String::new(),
+        process_label: String::new(),
+        mount_label: String::new(),
         config,
         host_config,
     };

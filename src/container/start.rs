@@ -8,7 +8,7 @@ use crate::kernel::process;
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::seccomp::Machine;
-use crate::launch::{apparmor, capability, cgroup, devices, seccomp};
+use crate::launch::{apparmor, capability, cgroup, devices, seccomp, selinux};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
 use crate::op::Changed;
@@ -119,6 +119,7 @@ impl Containers {
         let found = &self.decide(found).map_err(early)?;
         self.check_links(found).map_err(early)?;
         self.let_go_of_root(found).map_err(early)?;
+        self.relabel_sources(found).map_err(early)?;
         let mut networks = self.join_networks(found).map_err(early)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
@@ -130,7 +131,7 @@ impl Containers {
         started
     }
 
-    /// The container with its user namespace and its AppArmor profile decided and its control group named, and nothing asked
+    /// The container with its user namespace, its AppArmor profile and its SELinux label decided and its control group named, and nothing asked
     /// for that does not go with the user namespace.
     fn decide(&self, found: &Found) -> Result<Found> {
         let mut found = found.clone();
@@ -140,14 +141,28 @@ impl Containers {
             apparmor::load_default()?;
         }
         let old = &found.spec;
-        if old.users == Users::Undecided || old.engine != self.engine() || old.apparmor != profile {
+        if !old.process_label.is_empty() && !selinux::is_on() {
+            return Err(Error::unsupported(format!(
+                "the container has the SELinux label {}, and this host's kernel has no SELinux",
+                old.process_label
+            )));
+        }
+        let unlabelled = self.are_labelled() && old.mount_label.is_empty();
+        if old.users == Users::Undecided || old.engine != self.engine() || old.apparmor != profile || unlabelled {
             let users = match old.users {
                 Users::Undecided => Users::of(&old.host_config, self.options.userns_remap),
                 decided => decided,
             };
-            let spec = Spec { users, engine: self.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
-            let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-            self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
+            let mut spec = Spec { users, engine: self.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
+            spec = self.db.write(Flush::Durable, |tx| {
+                let labels = if unlabelled { self.new_labels(tx, &spec.host_config)? } else { None };
+                if let Some(labels) = labels {
+                    self.keep_level(tx, &found.row.id, &labels)?;
+                    spec = spec.with_labels(&labels);
+                }
+                let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+                table::set_spec(tx, &found.row.id, &text).map(|()| spec)
+            })?;
             found.spec = spec.into();
         }
         spec::users_fit(&found.spec.host_config, found.spec.users)?;
@@ -171,6 +186,9 @@ impl Containers {
             dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT).map_err(early)?;
         }
         let joined = self.join(found, hold).map_err(early)?;
+        let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
+        let init = has_init(&found.spec).then(|| self.dir(&found.row.id).join(INIT));
+        self.label_files(found, files_of, init.as_deref()).map_err(early)?;
         let held = self.hold_volumes(found).map_err(early)?;
         let mut container = self.container(found, &joined, networks).map_err(early)?;
         (container.rows, container.cols) = (rows, cols);
@@ -317,6 +335,14 @@ impl Containers {
         let mut volumes = self.stage_volumes(&mut changed)?;
         self.rebound_storage(&found.row.id, &found.spec, &changed)?;
         changed.image_name = found.spec.image_name.clone();
+        // Else its start decides anew.
+        let label_of = |host: &HostConfig| {
+            (host.security_opt.clone(), host.privileged, host.pid_mode.clone(), host.ipc_mode.clone())
+        };
+        if label_of(&changed.host_config) == label_of(&found.spec.host_config) {
+            changed.process_label.clone_from(&found.spec.process_label);
+            changed.mount_label.clone_from(&found.spec.mount_label);
+        }
         if changed.host_config.network_mode == found.spec.host_config.network_mode {
             changed.networks = found.spec.networks.clone();
         }
@@ -650,7 +676,7 @@ impl Containers {
     fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
         match mount.kind {
             MountKind::Volume => self.volume_mount(found, mount),
-            _ => Ok(plan_mount(mount)),
+            _ => Ok(plan_mount(mount, self.mount_label(&found.spec))),
         }
     }
 
@@ -685,6 +711,8 @@ impl Containers {
             ambient: 0,
             no_new_privs: security.no_new_privs,
             apparmor: spec.apparmor.clone(),
+            label: spec.process_label.clone(),
+            mount_label: self.mount_label(spec).to_owned(),
             seccomp,
         })
     }
@@ -695,7 +723,7 @@ fn has_init(spec: &Spec) -> bool {
     spec.host_config.init == Some(true) && spec.host_config.pid_mode.is_empty()
 }
 
-fn plan_mount(mount: spec::Mount) -> Mount {
+fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
     match mount.kind {
         MountKind::Bind | MountKind::Volume => Mount::Bind {
             source: PathBuf::from(mount.source),
@@ -724,7 +752,10 @@ fn plan_mount(mount: spec::Mount) -> Mount {
                 target: mount.target,
                 attributes: mount.flags,
                 propagation: 0,
-                options: options.map(pair).collect(),
+                options: options
+                    .map(pair)
+                    .chain((!label.is_empty()).then(|| ("context".to_owned(), label.to_owned())))
+                    .collect(),
             }
         }
     }

@@ -116,14 +116,19 @@ impl Containers {
                     own_ids: source.has_own_ids(),
                 })
             }
-            Source::FileSystem { kind, device, options, attributes } => Ok(plan::Mount::FileSystem {
-                kind,
-                source: device,
-                target: mount.target,
-                attributes: mount.flags | attributes,
-                propagation: 0,
-                options,
-            }),
+            Source::FileSystem { kind, device, mut options, attributes } => {
+                if !volume::names_label(&options) {
+                    options.extend(self.volume_context(&found.spec, &mount)?);
+                }
+                Ok(plan::Mount::FileSystem {
+                    kind,
+                    source: device,
+                    target: mount.target,
+                    attributes: mount.flags | attributes,
+                    propagation: 0,
+                    options,
+                })
+            }
         }
     }
 
@@ -136,11 +141,12 @@ impl Containers {
             )));
         }
         let uid = self.users(&found.spec).map(|users| (users.uid, users.gid));
+        let label = self.volume_label(&found.spec)?;
         let hold = |name: String| {
             let lock = self.volumes.lock(&name)?;
             let namespace = match self.mounted_volume(&name)? {
                 Some(namespace) => namespace,
-                None => self.volumes.mount_alone(&name, uid)?,
+                None => self.volumes.mount_alone(&name, uid, label.as_deref())?,
             };
             Ok(HeldVolume { namespace, _lock: lock })
         };

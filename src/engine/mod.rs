@@ -26,7 +26,7 @@ use crate::container::Containers;
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
-use crate::launch::apparmor;
+use crate::launch::{apparmor, selinux};
 use crate::model::{AttachStreams, Leftover};
 use crate::store::Db;
 use crate::volume::Volumes;
@@ -76,6 +76,8 @@ impl Engine {
         let release = crate::kernel::probe::release();
         options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
         apparmor::check(options.apparmor.as_deref())?;
+        // Before anything is made; read again by those who use it.
+        options.selinux.then(selinux::Policy::read).transpose()?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         options.userns_remap.map_or(Ok(()), |_| UsernsRemap::check_root(&root, release))?;

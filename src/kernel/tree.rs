@@ -289,6 +289,31 @@ fn path_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<CString> {
     cstr(path)
 }
 
+/// setxattr on what a descriptor stands for, also where that is `O_PATH`: a link itself, a device, what may not be opened.
+pub(crate) fn set_xattr_of(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
+    let (path, key) = (cstr(format!("/proc/self/fd/{}", fd.as_raw_fd()))?, cstr(key)?);
+    // SAFETY: path, key and value live over the call.
+    let got = unsafe { libc::setxattr(path.as_ptr(), key.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    done(got, "set the attribute", &key)
+}
+
+/// getxattr on what a descriptor stands for, also where that is `O_PATH`; `None` where there is no such attribute (or the file
+/// system has none). Attributes of more than 4 KiB are an error.
+pub(crate) fn get_xattr_of(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
+    let (path, key) = (cstr(format!("/proc/self/fd/{}", fd.as_raw_fd()))?, cstr(key)?);
+    let mut value = vec![0u8; 4096];
+    // SAFETY: path, key and value live over the call, and the length is that of value.
+    let got = unsafe { libc::getxattr(path.as_ptr(), key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    if got >= 0 {
+        value.truncate(got as usize);
+        return Ok(Some(value));
+    }
+    match errno() {
+        libc::ENODATA | libc::EOPNOTSUPP => Ok(None),
+        other => Err(Error::os("get an attribute", other)),
+    }
+}
+
 /// fgetxattr(2) on a descriptor that is not `O_PATH`; `None` where there is no such attribute (or the file system has
 /// none).
 pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {

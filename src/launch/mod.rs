@@ -7,3 +7,4 @@ pub(crate) mod devices;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod seccomp;
+pub(crate) mod selinux;

@@ -17,6 +17,9 @@ pub(crate) const STREAMS: &str = "set up the standard streams";
 /// The step that says the AppArmor profile: its name follows.
 pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
 
+/// The step that says the SELinux label: it follows.
+pub(crate) const LABEL: &str = "apply the SELinux label ";
+
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
 const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
@@ -124,6 +127,10 @@ pub(crate) struct Rights {
     pub no_new_privs: bool,
     /// The AppArmor profile; empty: what the monitor has, which is all there is where the kernel has no AppArmor.
     pub apparmor: String,
+    /// The SELinux label; empty: what the policy says for a program that the monitor executes.
+    pub label: String,
+    /// The SELinux label of the container's files, in memory too; empty: those that they have on the disk.
+    pub mount_label: String,
     /// `struct sock_filter` array; empty: no filter.
     pub seccomp: Arc<[u8]>,
 }
@@ -265,6 +272,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     names(&mut plan, c);
     networks(&mut plan, c);
     profile(&mut plan, &c.rights);
+    label(&mut plan, &c.rights);
     oom_score(&mut plan, c.oom_score_adj);
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
     root(&mut plan, c);
@@ -347,6 +355,7 @@ pub(crate) struct Exec {
 pub(crate) fn compile_exec(e: &Exec) -> Plan {
     let mut plan = PlanWriter::new();
     profile(&mut plan, &e.rights);
+    label(&mut plan, &e.rights);
     oom_score(&mut plan, e.oom_score_adj);
     if let Some(users) = &e.users {
         plan.op(OP_OWN_STREAMS, "give the streams to the container").u32(users.uid).u32(users.gid);
@@ -625,6 +634,16 @@ fn profile(plan: &mut PlanWriter, rights: &Rights) {
     plan.op(OP_PROFILE, format!("{PROFILE}{}", rights.apparmor)).u32(required).str(format!("exec {}", rights.apparmor));
 }
 
+/// While the host's procfs is there to say it.
+fn label(plan: &mut PlanWriter, rights: &Rights) {
+    if !rights.label.is_empty() && Wall::SelinuxLabel.stands() {
+        plan.op(OP_LABEL, format!("{LABEL}{}", rights.label)).str(&rights.label);
+    }
+    if !rights.mount_label.is_empty() {
+        plan.op(OP_MOUNT_LABEL, "read the plan").str(&rights.mount_label);
+    }
+}
+
 fn oom_score(plan: &mut PlanWriter, value: i64) {
     // A host that may not lower its own score cannot for its containers either; only a wish is worth an error.
     plan.op(OP_OOM_SCORE, format!("set oom_score_adj to {value}")).u32(value as i32 as u32).u32(u32::from(value != 0));
@@ -683,15 +702,22 @@ fn in_place<'a>(path: &'a str, place: &str) -> &'a str {
     name.filter(|name| !name.contains('/')).unwrap_or(path)
 }
 
+/// The options of a file system of the container's own, with its label.
+fn labelled<'a>(c: &'a Container, options: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let label = (!c.rights.mount_label.is_empty()).then_some(("context", c.rights.mount_label.as_str()));
+    options.iter().copied().chain(label).collect()
+}
+
 fn dev(plan: &mut PlanWriter, c: &Container) {
-    mount(plan, SPECIAL_PLACE, "tmpfs", "/dev", NOSUID | STRICTATIME, &[("mode", "755"), ("size", "65536k")]);
+    let options = labelled(c, &[("mode", "755"), ("size", "65536k")]);
+    mount(plan, SPECIAL_PLACE, "tmpfs", "/dev", NOSUID | STRICTATIME, &options);
     // The group of terminals; and the container's root, where that is not the host's.
     let (uid, gid) = c.users.map_or((0, 5), |users| (users.uid, users.gid + 5));
     let (uid, gid) = (uid.to_string(), gid.to_string());
     let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", &gid), ("uid", &uid)];
     let pts = if c.users.is_some() { &pts[..] } else { &pts[..4] };
     if bound(c, "/dev/pts").is_none() {
-        mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, pts);
+        mount(plan, SPECIAL_DEVPTS, "devpts", "pts", NOSUID | NOEXEC, &labelled(c, pts));
     }
     shared_memory(plan, c);
     mount_here(plan, "mqueue", "/dev", "mqueue", NOSUID | NODEV | NOEXEC, "");
@@ -760,7 +786,12 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
         }
         _ => {
             let size = if Wall::ShmSize.stands() { format!(",size={}", c.shm_size) } else { String::new() };
-            let options = format!("mode=1777{size}");
+            // In quotation marks: it has commas.
+            let label = match c.rights.mount_label.as_str() {
+                "" => String::new(),
+                label => format!(",context=\"{label}\""),
+            };
+            let options = format!("mode=1777{size}{label}");
             mount_here(plan, "tmpfs", "/dev", "shm", NOSUID | NODEV | NOEXEC, &options);
         }
     }
@@ -778,7 +809,7 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     if c.cgroups.v2 {
         return mount(plan, SPECIAL_NONE, "cgroup2", BASE, attributes | access, &[]);
     }
-    mount(plan, SPECIAL_PLACE, "tmpfs", BASE, attributes, &[("mode", "755")]);
+    mount(plan, SPECIAL_PLACE, "tmpfs", BASE, attributes, &labelled(c, &[("mode", "755")]));
     for group in c.cgroups.groups.iter().filter(|group| !group.mount_name.is_empty()) {
         mount_here(plan, "cgroup", BASE, &group.mount_name, attributes | access, &group.mount_options);
         for link in &group.links {

@@ -13,6 +13,7 @@ pub(crate) mod identity;
 pub(crate) mod images;
 mod kept;
 mod leftovers;
+pub(crate) mod levels;
 pub(crate) mod links;
 pub(crate) mod networks;
 pub(crate) mod removals;
@@ -45,6 +46,7 @@ const STEPS: &[&[&str]] = &[
     &[images::SCHEMA_LEASES],
     &[images::SCHEMA_MADE_HERE],
     &[containers::SCHEMA_AUTO_REMOVED, removals::SCHEMA],
+    &[levels::SCHEMA],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 

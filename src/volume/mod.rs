@@ -9,7 +9,7 @@ mod copy;
 mod options;
 mod root_copy;
 
-pub(crate) use options::{Source, check as check_options};
+pub(crate) use options::{Source, check as check_options, names_label};
 pub(crate) use root_copy::{copy_place, lies_elsewhere};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -153,8 +153,8 @@ impl Volumes {
     }
 
     /// Mounts the file system of a volume, in a mount namespace of its own. `owner`: the host's ids of the root of the user
-    /// namespace that it is made for.
-    pub(crate) fn mount_alone(&self, name: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
+    /// namespace that it is made for. `label`: the SELinux label of its files, unless its options name one.
+    pub(crate) fn mount_alone(&self, name: &str, owner: Option<(u32, u32)>, label: Option<&str>) -> Result<OwnedFd> {
         let source = self.source(name)?;
         let own_ids = source.has_own_ids();
         let Source::FileSystem { kind, device, mut options, attributes } = source else {
@@ -162,6 +162,9 @@ impl Volumes {
         };
         if let Some((uid, gid)) = owner.filter(|_| !own_ids && kind == "tmpfs") {
             options::shift_owner(&mut options, uid, gid);
+        }
+        if let Some(label) = label.filter(|_| !names_label(&options)) {
+            options.push(("context".to_owned(), label.to_owned()));
         }
         let mounted = mount::file_system(&kind, &device, &pairs(&options), attributes);
         mounted.and_then(|mounted| mount::alone(mounted.as_fd())).map_err(|error| {

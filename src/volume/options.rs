@@ -92,6 +92,11 @@ pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
     Ok(Some(Source::FileSystem { kind: kind.to_owned(), device: device.to_owned(), options: data, attributes }))
 }
 
+/// Whether options of a file system say which SELinux label its files have.
+pub(crate) fn names_label(options: &[(String, String)]) -> bool {
+    options.iter().any(|(key, _)| matches!(key.as_str(), "context" | "fscontext" | "defcontext" | "rootcontext"))
+}
+
 /// Owners of a file system in memory, as the host sees those of a user namespace.
 pub(super) fn shift_owner(options: &mut [(String, String)], uid: u32, gid: u32) {
     for (key, value) in options {

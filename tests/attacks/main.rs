@@ -32,5 +32,6 @@ mod programs;
 mod races;
 mod registries;
 mod runtime;
+mod selinux;
 mod trees;
 mod users;

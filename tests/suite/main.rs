@@ -56,6 +56,7 @@ mod remote;
 mod restart;
 mod roots;
 mod roots_copy;
+mod selinux;
 mod serve;
 mod specification;
 mod store;

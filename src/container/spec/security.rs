@@ -3,8 +3,8 @@
 use super::as_500;
 use crate::error::{Error, Result};
 use crate::launch::apparmor::{UNCONFINED, is_on};
+use crate::launch::selinux::{self, Asked};
 use crate::model::{HostConfig, parse_bool};
-use std::path::Path;
 
 /// Which system calls a container may make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
             ("seccomp", "") => security.seccomp = Seccomp::Default,
             ("seccomp", profile) => security.seccomp = Seccomp::Profile(profile.to_owned()),
             ("no-new-privileges", value) => security.no_new_privs = parse_bool(value).ok_or_else(unknown)?,
-            ("label", value) => label(value)?,
+            // See `label_options`.
+            ("label", _) => {}
             ("apparmor", profile) => security.apparmor = asked_profile(profile)?,
             _ => return Err(unknown()),
         }
@@ -57,27 +58,42 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
     Ok(security)
 }
 
-/// `disable` asks for what is: no container has a label. A kernel without SELinux knows none: dockerd takes every option
-/// there ([`label_warnings`] says it).
-fn label(value: &str) -> Result<()> {
-    match value {
-        "disable" => Ok(()),
-        _ if !has_selinux() => Ok(()),
-        _ => Err(Error::unsupported(format!("SecurityOpt: label={value}: SELinux labels are not supported"))),
+/// The values of the options `label=`, but for empty ones.
+pub(crate) fn label_options(host: &HostConfig) -> Vec<&str> {
+    let options = host.security_opt.iter().flatten();
+    let value = |option: &'_ String| -> Option<usize> {
+        let separator = if option.contains('=') { '=' } else { ':' };
+        (option.split_once(separator)?.0 == "label").then_some("label".len() + 1)
+    };
+    options.filter_map(|option| value(option).map(|at| &option[at..])).filter(|value| !value.is_empty()).collect()
+}
+
+/// Checks options `label=`: `disable` asks for what is where containers have no labels. A kernel without SELinux knows none:
+/// dockerd takes every option there ([`label_warnings`] says it). Errors: one is none, or this engine gives none.
+pub(super) fn labels_fit(host: &HostConfig, given: bool) -> Result<()> {
+    let options = label_options(host);
+    if given {
+        return Asked::parse(options).map(drop);
+    }
+    match options.iter().find(|value| **value != "disable") {
+        Some(value) if selinux::is_on() => Err(Error::unsupported(format!(
+            "SecurityOpt: label={value}: this engine gives no SELinux labels (its option selinux switches them on)"
+        ))),
+        _ => Ok(()),
     }
 }
 
-fn has_selinux() -> bool {
-    Path::new("/sys/fs/selinux/enforce").exists()
-}
-
 /// What is said of labels that were asked for where no process has one.
-pub(super) fn label_warnings(host: &HostConfig) -> impl Iterator<Item = String> {
-    let asked = host.security_opt.iter().flatten().filter(|option| {
-        let value = option.strip_prefix("label=").or_else(|| option.strip_prefix("label:"));
-        value.is_some_and(|value| !matches!(value, "" | "disable")) && !has_selinux()
-    });
-    asked.map(|option| format!("The kernel has no SELinux. SecurityOpt {option} discarded."))
+pub(super) fn label_warnings(host: &HostConfig) -> Vec<String> {
+    if selinux::is_on() {
+        return Vec::new();
+    }
+    let is_label = |option: &&String| option.starts_with("label=") || option.starts_with("label:");
+    let asked = host.security_opt.iter().flatten().filter(is_label);
+    asked
+        .filter(|option| !matches!(&option[6..], "" | "disable"))
+        .map(|option| format!("The kernel has no SELinux. SecurityOpt {option} discarded."))
+        .collect()
 }
 
 /// The profile that a request names; an empty name asks for what all have.

@@ -10,6 +10,7 @@ fn defaults() -> Defaults {
     Defaults {
         remap: None,
         apparmor: None,
+        selinux: false,
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),

@@ -92,12 +92,16 @@ pub(super) fn entries(path: &str) -> usize {
 pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static str>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
-    let options: Vec<&str> =
-        [(containers.are_profiled(), "apparmor"), (seccomp, "seccomp"), (containers.is_remapped(), "userns")]
-            .into_iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, name)| name)
-            .collect();
+    let options: Vec<&str> = [
+        (containers.are_profiled(), "apparmor"),
+        (seccomp, "seccomp"),
+        (containers.are_labelled(), "selinux"),
+        (containers.is_remapped(), "userns"),
+    ]
+    .into_iter()
+    .filter(|(on, _)| *on)
+    .map(|(_, name)| name)
+    .collect();
     (!options.is_empty()).then_some(options)
 }
 

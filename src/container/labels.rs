@@ -1,0 +1,207 @@
+//! SELinux labels of containers: decided at their creation, or at their first start with an engine that has SELinux on; and
+//! given to what of the host a container is shown.
+
+use super::spec::{self, Mount, MountKind, Spec};
+use super::{Containers, Found};
+use crate::error::{Error, Result};
+use crate::kernel::tree;
+use crate::launch::selinux::{self, Asked, Context, Labels, relabel};
+use crate::model::HostConfig;
+use crate::store::levels;
+use crate::volume::Source;
+use rusqlite::Transaction;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+/// The word of a mount's mode about labels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// `z`: its containers share it.
+    Shared,
+    /// `Z`: it is for one container.
+    Private,
+    /// Nothing.
+    Unsaid,
+}
+
+impl Containers {
+    /// Whether containers have labels unless they ask not to have one.
+    pub(crate) fn are_labelled(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// The labels of a container that has none yet, with a level that no other has; none: the engine gives none. Errors: it
+    /// asks for a label that there is not.
+    pub(super) fn new_labels(&self, tx: &Transaction<'_>, host: &HostConfig) -> Result<Option<Labels>> {
+        let Some(policy) = &self.policy else { return Ok(None) };
+        let asked = self.asked_label(tx, host)?;
+        let level = policy.free_level(|level| levels::is_free(tx, level))?;
+        policy.labels(&asked, &level).checked().map(Some)
+    }
+
+    /// Makes labels those of a container whose row is there.
+    pub(super) fn keep_level(&self, tx: &Transaction<'_>, id: &str, labels: &Labels) -> Result<()> {
+        match labels.level().as_str() {
+            "" => Ok(()),
+            level => levels::keep(tx, id, level),
+        }
+    }
+
+    /// The label that a request asks for, or that follows from whose processes it is to see.
+    fn asked_label(&self, tx: &Transaction<'_>, host: &HostConfig) -> Result<Asked> {
+        let said = spec::label_options(host);
+        if host.privileged {
+            return Ok(Asked::Disabled);
+        }
+        if !said.is_empty() {
+            return Asked::parse(said);
+        }
+        let modes = [host.ipc_mode.as_str(), host.pid_mode.as_str()];
+        if modes.contains(&"host") {
+            return Ok(Asked::Disabled);
+        }
+        let mut asked: Option<Asked> = None;
+        for other in modes.iter().filter_map(|mode| mode.strip_prefix("container:")) {
+            // Within the caller's transaction, which another connection would wait for.
+            let row = crate::store::containers::find(tx, other)?;
+            let other: Spec = serde_json::from_str(&row.spec)
+                .map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))?;
+            let theirs = Asked::as_another(&other.process_label)?;
+            if asked.as_ref().is_some_and(|asked| *asked != theirs) {
+                return Err(Error::conflict("the containers of PidMode and IpcMode have different SELinux labels"));
+            }
+            asked = Some(theirs);
+        }
+        Ok(asked.unwrap_or(Asked::NOTHING))
+    }
+
+    /// The label of files that are made for a container; empty: the kernel has no labels, or the container none.
+    pub(super) fn mount_label<'a>(&self, spec: &'a Spec) -> &'a str {
+        if selinux::is_on() { &spec.mount_label } else { "" }
+    }
+
+    /// The label of a file system that is mounted for all containers with a volume.
+    pub(super) fn volume_label(&self, spec: &Spec) -> Result<Option<String>> {
+        match self.mount_label(spec) {
+            "" => Ok(None),
+            label => selinux::shared(label).map(Some),
+        }
+    }
+
+    /// The label of a volume's file system that is mounted for a container, unless its options name one.
+    pub(super) fn volume_context(&self, spec: &Spec, mount: &Mount) -> Result<Option<(String, String)>> {
+        let label = match sharing(mount) {
+            Sharing::Private => Some(self.mount_label(spec)).filter(|label| !label.is_empty()).map(str::to_owned),
+            Sharing::Shared | Sharing::Unsaid => self.volume_label(spec)?,
+        };
+        Ok(label.map(|label| ("context".to_owned(), label)))
+    }
+
+    /// Gives a container's layers the labels that a mapping of their files is measured by, where they do not have them yet.
+    fn label_layers(&self, found: &Found, own: &str) -> Result<()> {
+        let Some(images) = self.policy_now()?.map(|policy| policy.of_images()) else { return Ok(()) };
+        for layer in self.lower(&found.row.image_id)? {
+            relabel::tree(relabel::open_own(&layer)?.as_fd(), &images, false)?;
+        }
+        relabel::tree(relabel::open_own(&self.dir(&found.row.id).join("upper"))?.as_fd(), own, false)
+    }
+
+    /// The policy, also where the engine gives no labels, but a container has one.
+    fn policy_now(&self) -> Result<Option<selinux::Policy>> {
+        match &self.policy {
+            Some(policy) => Ok(Some(policy.clone())),
+            None if selinux::is_on() => selinux::Policy::read().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives what a container is shown of the host the labels that its mounts ask for.
+    pub(super) fn relabel_sources(&self, found: &Found) -> Result<()> {
+        let own = self.mount_label(&found.spec);
+        if own.is_empty() {
+            return Ok(());
+        }
+        if !found.spec.process_label.is_empty() {
+            self.label_layers(found, own)?;
+        }
+        let shared = selinux::shared(own)?;
+        for mount in &found.spec.mounts {
+            let how = sharing(mount);
+            let label = if how == Sharing::Private { own } else { &shared };
+            match mount.kind {
+                MountKind::Bind if how != Sharing::Unsaid => {
+                    self.relabel_bind(Path::new(&mount.source), label, !mount.long)
+                }
+                MountKind::Volume => self.relabel_volume(mount, how, label),
+                _ => Ok(()),
+            }
+            .map_err(|error| error.context(format_args!("setting the label of the mount {}", mount.target)))?;
+        }
+        Ok(())
+    }
+
+    fn relabel_bind(&self, source: &Path, label: &str, make: bool) -> Result<()> {
+        if make && std::fs::symlink_metadata(source).is_err() {
+            // As the monitor would a moment later.
+            std::fs::create_dir_all(source)
+                .map_err(|e| Error::io(format_args!("make directory {}", source.display()), &e))?;
+        }
+        let source = relabel::open_source(source, &[&self.root, &self.claim.run])?;
+        relabel::tree(source.as_fd(), label, true)
+    }
+
+    fn relabel_volume(&self, mount: &Mount, how: Sharing, label: &str) -> Result<()> {
+        match self.volumes.source(&mount.name)? {
+            Source::Directory { path, own: true, .. } => {
+                let source = relabel::open_own(&path)?;
+                // A volume that was kept for one container is not shared by who says nothing.
+                if how == Sharing::Unsaid && has_type_of(source.as_fd(), label)? {
+                    return Ok(());
+                }
+                relabel::tree(source.as_fd(), label, how != Sharing::Unsaid)
+            }
+            Source::Directory { path, .. } if how != Sharing::Unsaid => self.relabel_bind(&path, label, false),
+            source if source.is_shared() && how == Sharing::Private => {
+                Err(Error::unsupported("Z: a volume in memory is mounted once for all containers that use it"))
+            }
+            // It is mounted with its label.
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the files that the engine makes for a container its label: `files_of` is the container whose hosts, hostname and
+    /// resolv.conf it has.
+    pub(super) fn label_files(&self, found: &Found, files_of: &str, init: Option<&Path>) -> Result<()> {
+        let own = self.mount_label(&found.spec);
+        if own.is_empty() {
+            return Ok(());
+        }
+        if let Some(init) = init {
+            relabel::tree(relabel::open_own(init)?.as_fd(), own, true)?;
+        }
+        let shared = selinux::shared(own)?;
+        for name in ["resolv.conf", "hostname", "hosts"] {
+            let file = relabel::open_own(&self.dir(files_of).join(name))?;
+            // Files that are shared with others go on to be.
+            let of_all = files_of != found.row.id || relabel::has(file.as_fd(), &shared)?;
+            relabel::tree(file.as_fd(), if of_all { &shared } else { own }, true)?;
+        }
+        Ok(())
+    }
+}
+
+fn has_type_of(file: BorrowedFd<'_>, label: &str) -> Result<bool> {
+    let wanted: Context = label.parse()?;
+    let Some(value) = tree::get_xattr_of(file, relabel::KEY)? else { return Ok(false) };
+    let has = String::from_utf8_lossy(&value).trim_end_matches('\0').parse::<Context>();
+    Ok(has.is_ok_and(|has| has.kind == wanted.kind))
+}
+
+fn sharing(mount: &Mount) -> Sharing {
+    let says = |word: &str| mount.kind != MountKind::Tmpfs && mount.mode_text.split(',').any(|other| other == word);
+    match (says("z"), says("Z")) {
+        (true, _) => Sharing::Shared,
+        (_, true) => Sharing::Private,
+        _ => Sharing::Unsaid,
+    }
+}

@@ -1,0 +1,67 @@
+//! Security options about labels: `label=disable`, `label=user:`, `role:`, `type:`, `level:`, `filetype:`.
+
+use super::context::{Context, is_level, is_name};
+use crate::error::{Error, Result};
+
+/// The label that a container asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Its processes have no label of their own.
+    Disabled,
+    /// They have one; what is not named is the policy's or, of the level, the engine's choice.
+    Own {
+        user: Option<String>,
+        role: Option<String>,
+        kind: Option<String>,
+        level: Option<String>,
+        /// The type of its files.
+        file_kind: Option<String>,
+    },
+}
+
+impl Asked {
+    /// Nothing in particular.
+    pub(crate) const NOTHING: Asked = Asked::Own { user: None, role: None, kind: None, level: None, file_kind: None };
+
+    /// Reads the values of all `label=` options; of two that say the same, the later counts. Errors: a word that there is not.
+    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<Asked> {
+        let mut asked = Asked::NOTHING;
+        let mut disabled = false;
+        for value in values {
+            let wrong = |why: &str| Error::invalid(format!("SecurityOpt: label={value}: {why}"));
+            if matches!(value, "" | "disable") {
+                disabled |= value == "disable";
+                continue;
+            }
+            let Some((key, text)) = value.split_once(':') else {
+                return Err(wrong(
+                    "disable, or user, role, type, filetype or level with a colon and a value, is needed",
+                ));
+            };
+            let Asked::Own { user, role, kind, level, file_kind } = &mut asked else { break };
+            let (place, good) = match key {
+                "user" => (user, is_name(text)),
+                "role" => (role, is_name(text)),
+                "type" => (kind, is_name(text)),
+                "filetype" => (file_kind, is_name(text)),
+                "level" => (level, is_level(text)),
+                _ => return Err(wrong("there are user, role, type, filetype and level")),
+            };
+            if !good {
+                return Err(wrong("this cannot be part of a label"));
+            }
+            *place = Some(text.to_owned());
+        }
+        Ok(if disabled { Asked::Disabled } else { asked })
+    }
+
+    /// The label of a container whose processes are to be this one's peers. Errors: that is no label.
+    pub(crate) fn as_another(process: &str) -> Result<Asked> {
+        if process.is_empty() {
+            return Ok(Asked::Disabled);
+        }
+        let Context { user, role, kind, level } = process.parse()?;
+        let level = (!level.is_empty()).then_some(level);
+        Ok(Asked::Own { user: Some(user), role: Some(role), kind: Some(kind), level, file_kind: None })
+    }
+}

@@ -1,0 +1,164 @@
+//! Labels for what of the host a container is shown: binds and volumes with `z` or `Z`, and the engine's own files.
+//!
+//! Everything is reached by descriptors and over no link, and a mount below is another's: it is left as it is.
+
+use crate::error::{Error, Result};
+use crate::kernel::path::openat2;
+use crate::kernel::tree;
+use crate::kernel::walk::{Mounts, Order, Step, Walk};
+use crate::walls::Wall;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// The attribute that holds a label.
+pub(crate) const KEY: &str = "security.selinux";
+
+/// Directories that a host needs with the labels of its policy: they themselves, not what is below them.
+const SYSTEM: &[&str] = &[
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/efi",
+    "/etc",
+    "/etc/group",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/selinux",
+    "/etc/shadow",
+    "/etc/ssh",
+    "/etc/ssl",
+    "/etc/sudoers",
+    "/home",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/run",
+    "/var/spool",
+    "/var/tmp",
+];
+
+/// File systems of the kernel's own: nothing in them is anybody's.
+const KERNELS: &[&str] = &["/dev", "/proc", "/sys"];
+
+/// Opens the source of a bind that is to be relabelled. `kept`: directories of the engine, which is not relabelled, nor what
+/// it lies in. Errors: there is a link on the way, or it belongs to the system.
+pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt;
+    let root = tree::open_dir(Path::new("/"))?;
+    let links = if Wall::RelabelTargets.stands() { libc::RESOLVE_NO_SYMLINKS } else { 0 };
+    let flags = libc::O_PATH | if Wall::RelabelTargets.stands() { libc::O_NOFOLLOW } else { 0 };
+    let refused = |why: &str| Error::invalid(format!("SELinux relabeling of {} is not allowed: {why}", path.display()));
+    let linked = || refused("there is a symbolic link on the way: name what it leads to");
+    let source = match openat2(root.as_fd(), path.as_os_str().as_bytes(), flags, 0, links) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(linked()),
+        opened => opened?,
+    };
+    if !Wall::RelabelTargets.stands() {
+        return Ok(source);
+    }
+    let stat = tree::stat_fd(source.as_fd())?;
+    if stat.mode & libc::S_IFMT == libc::S_IFLNK {
+        return Err(linked());
+    }
+    let is_below = |dir: &&&str| path.starts_with(Path::new(dir));
+    // Another mount of it is the same directory.
+    let is_same = |other: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        path == other || std::fs::metadata(other).is_ok_and(|other| (other.dev(), other.ino()) == (stat.dev, stat.ino))
+    };
+    if KERNELS.iter().any(|dir| is_below(&dir)) || SYSTEM.iter().any(|dir| is_same(Path::new(dir))) {
+        return Err(refused("it belongs to the system"));
+    }
+    match kept.iter().any(|dir| dir.ancestors().any(is_same)) {
+        true => Err(refused("the engine's own files lie there")),
+        false => Ok(source),
+    }
+}
+
+/// Gives a file, or a directory with all that is in it, a label. `whole`: what is in a directory that has it already is looked
+/// at, too. A file system that keeps no labels is left as it is.
+pub(crate) fn tree(source: BorrowedFd<'_>, label: &str, whole: bool) -> Result<()> {
+    if !whole && has(source, label)? {
+        return Ok(());
+    }
+    if tree::stat_fd(source)?.is_dir() {
+        below(source, label)?;
+    }
+    // Last, so that a directory that has the label tells of all that is in it.
+    one(source, label)
+}
+
+fn below(source: BorrowedFd<'_>, label: &str) -> Result<()> {
+    let mut walk = Walk::new(source, Order::AsRead, Mounts::Kept)?;
+    while let Some(step) = walk.next()? {
+        if step == Step::Left {
+            continue;
+        }
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        let resolve = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
+        match openat2(walk.dir()?, walk.name(), flags, 0, resolve) {
+            // It went, or something is mounted there.
+            Err(error) if tree::is_elsewhere(&error) || error.raw_os_error() == Some(libc::EXDEV) => continue,
+            opened => one(opened?.as_fd(), label)?,
+        }
+        if walk.is_dir() {
+            match walk.open() {
+                Ok(Some(dir)) => walk.enter(dir)?,
+                Ok(None) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives one file a label, unless it has it.
+fn one(file: BorrowedFd<'_>, label: &str) -> Result<()> {
+    if has(file, label)? {
+        return Ok(());
+    }
+    match tree::set_xattr_of(file, KEY, label.as_bytes()) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        set => set,
+    }
+}
+
+/// Whether a file has a label. The kernel's have a NUL at their end.
+pub(crate) fn has(file: BorrowedFd<'_>, label: &str) -> Result<bool> {
+    let value = tree::get_xattr_of(file, KEY)?;
+    Ok(value.is_some_and(|value| value.strip_suffix(b"\0").unwrap_or(&value) == label.as_bytes()))
+}
+
+/// A file of the engine's own, which a container can write, but not replace.
+pub(crate) fn open_own(path: &Path) -> Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt;
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Error::internal(format!("{} is no file", path.display())));
+    };
+    let dir = tree::open_dir(dir)?;
+    openat2(dir.as_fd(), name.as_bytes(), libc::O_PATH | libc::O_NOFOLLOW, 0, libc::RESOLVE_NO_SYMLINKS)
+}
