@@ -24,7 +24,7 @@ impl<'a> Args<'a> {
         Args { given, allowed: BTreeMap::new(), meta: BTreeMap::new(), referenced: BTreeSet::new() }
     }
 
-    /// The same at the beginning of a stage.
+    /// The arguments at the beginning of a stage.
     pub(super) fn for_stage(&self) -> Args<'a> {
         Args { allowed: BTreeMap::new(), ..self.clone() }
     }
@@ -50,12 +50,12 @@ impl<'a> Args<'a> {
         self.referenced.extend(stage.referenced.iter().cloned());
     }
 
-    /// What variables in FROM mean.
+    /// The values of variables in FROM.
     pub(super) fn all_meta(&self) -> BTreeMap<String, String> {
         self.values(&self.meta)
     }
 
-    /// What is allowed here and `env` (`name=value`) does not have.
+    /// The arguments that are allowed here and that `env` (`name=value`) does not have.
     pub(super) fn beside(&self, env: &[String]) -> BTreeMap<String, String> {
         let mut all = self.values(&self.allowed);
         all.retain(|name, _| env.iter().all(|entry| entry.split('=').next() != Some(name.as_str())));

@@ -21,7 +21,7 @@ const ROOT: Owner = (0, 0);
 impl Build<'_> {
     pub(super) fn copy(&mut self, state: &mut State<'_>, copy: &Copy, is_add: bool) -> Result<()> {
         let word = if is_add { "ADD" } else { "COPY" };
-        // What comes from an image is its owners', unless another is named.
+        // Files from an image keep their owners, unless another is named.
         let keeps_owner = !copy.from.is_empty() && copy.chown.is_empty();
         let all = self.sources(copy, is_add, keeps_owner)?;
         if all.len() > 1 && !copy.destination.ends_with('/') {

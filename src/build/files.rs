@@ -28,7 +28,7 @@ pub(super) fn resolve(root: &OwnedFd, path: &str) -> Result<String> {
     Wanted::parse(&format!("/{path}"))?.target(root)
 }
 
-/// What stands at a path that [`resolve`] answered.
+/// The facts of the file at a path that [`resolve`] answered.
 pub(super) fn stat(root: &OwnedFd, path: &str) -> Result<Option<Stat>> {
     match openat2(root.as_fd(), inside(path), libc::O_PATH | libc::O_NOFOLLOW, 0, IN_ROOT) {
         Ok(fd) => tree::stat_fd(fd.as_fd()).map(Some),
@@ -104,7 +104,7 @@ pub(super) struct Copier<'a> {
     pub(super) op: Option<&'a Op>,
 }
 
-/// What was copied of files with several names: where the first name went.
+/// Files with several names that were copied: the place of the first name.
 type Linked = HashMap<(u64, u64), Vec<u8>>;
 
 impl Copier<'_> {

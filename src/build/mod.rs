@@ -35,7 +35,7 @@ use std::rc::Rc;
 /// Takes progress messages; an error ends the build.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
-/// What the instructions of a build copy from.
+/// The files that the instructions of a build copy from.
 pub enum Context<'a> {
     /// Nothing, or what `remote` says.
     None,
@@ -43,7 +43,7 @@ pub enum Context<'a> {
     Tar(&'a mut dyn Read),
     /// A directory of this machine, without what its `.dockerignore` names. All in it is root's in the image.
     Directory(&'a Path),
-    /// The same, open.
+    /// An open directory.
     Descriptor(BorrowedFd<'a>),
 }
 
@@ -55,7 +55,7 @@ impl Context<'_> {
     }
 }
 
-/// What a build works with.
+/// The parts of the engine that a build uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Workshop<'a> {
     pub(crate) images: &'a Images,
@@ -74,7 +74,7 @@ struct Build<'a> {
     out: Output<'a>,
     op: Option<&'a Op>,
     escape: char,
-    /// What the variables of the instruction at hand may still become.
+    /// The bytes that the variables of the current instruction may still become.
     budget: Budget,
     /// Containers of the steps so far that still are.
     containers: Vec<Temporary>,
@@ -127,7 +127,7 @@ pub(crate) fn build<'a>(
     }
 }
 
-/// What can be wrong with a request by itself; answers the image's names.
+/// Checks a request by itself; answers the image's names.
 fn check(request: &BuildImage) -> Result<Vec<Reference>> {
     if request.file.is_some() && !matches!(request.remote.as_str(), "" | "-") {
         return Err(Error::invalid("file and remote: both say what is built, and only one can"));
@@ -180,7 +180,7 @@ impl Build<'_> {
             (None, Context::Tar(input)) => {
                 let root = context::stage(&self.building, input, self.op)?;
                 let (file, name) = match own {
-                    // What the context has of that name is no build file.
+                    // A file of that name in the context is no build file.
                     Some(own) => (own, None),
                     None => {
                         let file = context::build_file(&root, asked)?;
@@ -226,7 +226,7 @@ impl Build<'_> {
         Ok((name, bytes))
     }
 
-    /// What the request changes of the stages: where to stop, labels.
+    /// Applies the request to the stages: the target stage, labels.
     fn plan(&self, stages: &mut Vec<Stage>) -> Result<()> {
         let target = &self.request.target;
         if !target.is_empty() {
@@ -317,7 +317,7 @@ impl Build<'_> {
         Ok(image)
     }
 
-    /// What was built stays, for the next build and for the containers that stay.
+    /// Ends a build that failed: images that were built stay, for the next build and for the containers that stay.
     fn fail(mut self, error: Error) -> Error {
         let kept = self.building.finish(None, &[]);
         let kept = kept.and_then(|_| self.shop.containers.keep_build_steps(&real(&self.containers)));

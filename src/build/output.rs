@@ -1,4 +1,4 @@
-//! What a build says, in the classic builder's words and pieces.
+//! The output of a build, in the classic builder's words and pieces.
 
 use super::{Tell, short};
 use crate::error::Result;
@@ -58,7 +58,7 @@ impl<'a> Output<'a> {
         self.message(Progress { stream: text.into(), ..Progress::default() })
     }
 
-    /// The same in red, as what comes from a process's stderr.
+    /// Writes text in red, as the classic builder shows a process's stderr.
     pub(super) fn error(&mut self, text: &str) -> Result<()> {
         self.line(format!("\u{1b}[91m{text}\u{1b}[0m"))
     }

@@ -1,4 +1,4 @@
-//! What a build gets from elsewhere: base images, files of ADD, contexts.
+//! Files that a build gets from elsewhere: base images, files of ADD, contexts.
 
 use super::sources::Found;
 use super::{Build, Context, context};
@@ -13,7 +13,7 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// What a file is called whose URL does not say, while it is in the build's hands.
+/// The name of a file whose URL has none, until the build has copied the file.
 const UNNAMED: &str = "__unnamed__";
 
 impl Build<'_> {
@@ -162,7 +162,7 @@ fn http_date(text: &str) -> Option<i64> {
     Some(time.div_euclid(1_000_000_000))
 }
 
-/// What a file is called: by its URL's path, else as the server says.
+/// A file's name: from its URL's path, else from the server's answer.
 fn name(url: &str, disposition: Option<&str>) -> Option<String> {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let path = path

@@ -34,7 +34,7 @@ pub(super) struct From<'a> {
 }
 
 impl From<'_> {
-    /// What one source means: itself, or all that it matches.
+    /// The files of one source: itself, or all files that it matches.
     pub(super) fn find(&self, source: &str) -> Result<Vec<Found>> {
         let path = source.strip_prefix('/').unwrap_or(source);
         let path = path.strip_prefix("./").unwrap_or(path);
@@ -73,7 +73,7 @@ impl From<'_> {
         Ok(())
     }
 
-    /// What stands at a path.
+    /// The file at a path.
     pub(super) fn one(&self, path: &str) -> Result<Found> {
         let real = resolve(&self.root, path)?;
         let Some(there) = stat(&self.root, &real)? else {
@@ -192,7 +192,7 @@ fn has_wildcards(path: &str) -> bool {
     false
 }
 
-/// Who `user[:group]` is in an image: numbers as they are, names by its files.
+/// The ids of `user[:group]` in an image: numbers as they are, names by the image's files.
 pub(super) fn owner(root: &OwnedFd, text: &str) -> Result<Owner> {
     let parts: Vec<&str> = text.split(':').collect();
     let (user, group) = match parts.as_slice() {

@@ -58,7 +58,7 @@ impl<'a> State<'a> {
         self.with_cmd([shell(&self.config), vec!["#(nop) ".into(), comment.into()]].concat())
     }
 
-    /// The same in one word, as some instructions have it.
+    /// The command of an instruction that runs nothing, in one word, as some instructions have it.
     pub(super) fn nop_in_one(&self, comment: &str) -> ContainerConfig {
         self.with_cmd([shell(&self.config), vec![format!("#(nop) {comment}")]].concat())
     }

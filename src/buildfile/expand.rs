@@ -15,7 +15,7 @@ const MAX_DEPTH: u32 = 100;
 /// can be made of values of before, so without a bound a few lines become more than any memory holds.
 const MAX_VALUES: usize = 1 << 20;
 
-/// What the values that one instruction puts in may still take.
+/// The bytes that the values of one instruction may still take.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Cell<usize>);
 
@@ -183,7 +183,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows a dollar.
+    /// Expands the text that follows a dollar.
     fn dollar(&mut self) -> Result<String> {
         if self.chars.peek() != Some(&'{') {
             let name = self.name();
@@ -208,7 +208,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows `${name` and its modifier; `or_empty`: nothing is as good as empty.
+    /// Expands the text that follows `${name` and its modifier; `or_empty`: nothing is as good as empty.
     fn modified(&mut self, name: &str, modifier: Option<char>, or_empty: bool) -> Result<String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {

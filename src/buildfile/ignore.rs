@@ -11,7 +11,7 @@ pub(crate) struct Patterns(Vec<Pattern>);
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    /// What matches is not ignored after all.
+    /// A file that matches is not ignored after all.
     keep: bool,
     parts: Vec<String>,
 }

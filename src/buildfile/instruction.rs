@@ -6,7 +6,7 @@ use super::lines::{Heredoc, Line, Source};
 use crate::error::{Error, Result};
 use crate::model::Healthcheck;
 
-/// What begins with FROM.
+/// The part of a build file that begins with FROM.
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     /// As it stands in the file.
@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub(crate) instruction: Instruction,
 }
 
-/// What an instruction says, before variables are put in.
+/// The meaning of an instruction, before variables are put in.
 #[derive(Debug, Clone)]
 pub(crate) enum Instruction {
     Add(Copy),
@@ -107,7 +107,7 @@ pub(crate) fn parse_one(text: &str) -> Result<Step> {
     Node::read(line, source.escape)?.step(source.escape)
 }
 
-/// What commit and import take as changes.
+/// The instructions that commit and import take as changes.
 const CHANGES: [&str; 12] = [
     "CMD",
     "ENTRYPOINT",
@@ -532,7 +532,7 @@ fn array(text: &str) -> Result<Option<Vec<String>>> {
     if !text.starts_with('[') {
         return Ok(None);
     }
-    // What follows the array is passed over, as docker's parser does.
+    // Text behind the array is passed over, as docker's parser does.
     let first = serde_json::Deserializer::from_str(text).into_iter::<Vec<serde_json::Value>>().next();
     let Some(Ok(values)) = first else { return Ok(None) };
     let words = values.into_iter().map(|value| match value {

@@ -32,7 +32,7 @@ use std::time::Duration;
 /// Every container has a root and a run directory of its own: it is in the first slot.
 const SLOT: u32 = 0;
 
-/// What there is of one container of a bundle.
+/// The directories of one container of a bundle.
 pub struct Place {
     /// A directory for nothing else.
     dir: PathBuf,
@@ -62,7 +62,7 @@ impl Place {
     /// arguments. `streams` are stdin, stdout and stderr. Answers the pid.
     ///
     /// # Errors
-    /// What the configuration asks for is wrong or not to be had; a step of the launch failed.
+    /// The configuration is wrong or asks for a feature that is not to be had; a step of the launch failed.
     pub fn create(&self, bundle: &Path, config: &Config, starter: &Path, streams: [OwnedFd; 3]) -> Result<i32> {
         let upper = plan::root_of(bundle, config)?;
         // Beside the upper directory, as overlays want it.
@@ -102,7 +102,7 @@ impl Place {
         })
     }
 
-    /// What became of it.
+    /// The container's state now.
     pub fn now(&self) -> Result<Now> {
         let now = self.states()?.now(SLOT, &self.id)?;
         Ok(match now.is_live() {

@@ -30,7 +30,7 @@ pub(crate) fn cut_attributes(all: &StringMap, most: usize) -> StringMap {
         return all.clone();
     }
     sizes.sort_unstable();
-    // What says how many are missing takes some, too.
+    // The attribute that counts the missing ones takes some bytes, too.
     let mut left = most.saturating_sub(64);
     let fitting = |(size, ..): &&(usize, &String, &String)| match left.checked_sub(*size) {
         Some(rest) => {

@@ -1,4 +1,4 @@
-//! What the followers of one engine share: the watch of the journal, and the look for monitors that were killed.
+//! The followers of one engine share the watch of the journal, and the look for monitors that were killed.
 
 use super::journal::Journal;
 use crate::error::Result;

@@ -54,7 +54,7 @@ pub(crate) struct Journal {
     start: AtomicU64,
     /// How many streams of this journal are open.
     pub(super) listeners: AtomicUsize,
-    /// What they share, while there are any.
+    /// The hub that streams share, while there are any.
     pub(super) hub: Mutex<Weak<Hub>>,
 }
 
@@ -107,7 +107,7 @@ impl Journal {
         self.append_written(&written(event)?)
     }
 
-    /// The same of an event that was written before, by [`written`].
+    /// Appends an event that was written before, by [`written`].
     pub(crate) fn append_written(&self, event: &[u8]) -> Result<u64> {
         let record = record::frame(event)?;
         let end = self.write(&record).map_err(|e| e.in_area("event"))?;

@@ -35,7 +35,7 @@ pub struct EventStream {
     since_ns: i64,
     replayed: u64,
     until_ns: Option<i64>,
-    /// What was read of the file: `window[at..]` begins at the offset `position`.
+    /// The bytes that were read of the file: `window[at..]` begins at the offset `position`.
     window: Vec<u8>,
     at: usize,
     position: u64,
@@ -44,7 +44,7 @@ pub struct EventStream {
     gap: Option<Error>,
     ended: bool,
     watch: Watch,
-    /// What it shares with the engine's other streams; without it, it watches by itself.
+    /// The hub that the engine's streams share; without it, this stream watches by itself.
     follower: Option<hub::Follower>,
     deaths: Option<Deaths>,
 }

@@ -27,7 +27,7 @@ pub(crate) fn frame(payload: &[u8]) -> Result<Vec<u8>> {
     Ok(record)
 }
 
-/// What [`find`] saw in a stretch of the journal.
+/// The result of [`find`] in a stretch of the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
     /// The first whole record; `end` counts from the stretch's start, damaged bytes before the record included.

@@ -44,7 +44,7 @@ fn all() -> EventQuery {
     EventQuery { since_ns: Some(0), ..EventQuery::default() }
 }
 
-/// What is there now.
+/// The events that are there now.
 fn take(stream: &mut EventStream) -> Vec<String> {
     std::iter::from_fn(|| stream.next(Some(Duration::ZERO), None).unwrap()).map(|(_, e)| e.action).collect()
 }
@@ -166,7 +166,7 @@ fn times_bound_what_is_replayed_and_end_the_stream() {
     assert!(both.ended() && readable(&both));
     assert_eq!(take(&mut follow(&journal, query(None, Some(20)))), ["10", "20"]);
 
-    // What happens after the opening is new, whatever a clock that went back says.
+    // Events after the opening are new, even when the clock went back.
     let mut open = follow(&journal, query(Some(35), None));
     journal.append(&at("5", 5)).unwrap();
     assert_eq!(take(&mut open), ["40", "5"]);

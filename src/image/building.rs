@@ -1,4 +1,4 @@
-//! What a build makes: images that stand on each other, seen by this build alone until all of them become visible at
+//! The images that a build makes: they stand on each other, and this build alone sees them until all of them become visible at
 //! once, with one flush.
 
 use super::archive::stage_written;
@@ -47,13 +47,13 @@ struct Sourced {
     layers: Vec<Digest>,
 }
 
-/// What a step makes of its parent.
+/// The change from a step's parent to its image.
 pub(crate) struct Step<'a> {
     /// The image below; absent: none.
     pub(crate) parent: Option<&'a str>,
-    /// What containers of the new image are made from.
+    /// The configuration of containers of the new image.
     pub(crate) config: &'a ContainerConfig,
-    /// What was run: its command is what the history says, and what the cache compares.
+    /// The configuration that was run: the history shows its command, and the cache compares it.
     pub(crate) container_config: &'a ContainerConfig,
     /// The container's id; may be empty.
     pub(crate) container: &'a str,
@@ -135,14 +135,14 @@ impl Building<'_> {
         Ok(Some(staged.diff_id))
     }
 
-    /// The same of a directory that lies elsewhere on this file system, and is moved.
+    /// Makes a layer of a directory that lies elsewhere on this file system, and is moved.
     pub(crate) fn layer_of(&mut self, dir: impl AsFd, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
         let (own, stage) = self.staging.layer()?;
         tree::rename_at(dir.as_fd(), name, stage.dir.as_fd(), recipe::DIFF)?;
         self.layer(&own, op)
     }
 
-    /// The same of a tar, which `write` writes.
+    /// Makes a layer of a tar, which `write` writes.
     pub(crate) fn layer_of_tar(
         &mut self,
         write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
@@ -238,7 +238,7 @@ impl Building<'_> {
     }
 
     fn local(&self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
-        // What cannot be read is no match.
+        // A configuration that cannot be read is no match.
         let looks_it = |config: &[u8]| {
             ImageConfig::parse(config)
                 .ok()
@@ -339,7 +339,7 @@ impl Building<'_> {
         Ok(None)
     }
 
-    /// What a step stands on.
+    /// The configuration and the layers that a step stands on.
     fn below(&self, parent: Option<&str>) -> Result<(ImageConfig, Vec<Digest>)> {
         parent.map_or_else(|| Ok(Default::default()), |parent| self.read(parent))
     }
@@ -419,7 +419,7 @@ impl Drop for Building<'_> {
         }
         drop(pending);
         if !self.held.is_empty() {
-            // What fails here the next open does.
+            // If this fails, the next open does it.
             let builder = self.staging.name();
             let ended = self.images.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
             let _ = ended.and_then(|()| self.images.collect());

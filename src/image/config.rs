@@ -119,7 +119,7 @@ pub(crate) fn check_values(document: &[u8], most: usize) -> Result<()> {
     }
 }
 
-/// What a container is made from.
+/// The configuration that a container is made from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ImageConfigView {
     pub(crate) config: ContainerConfig,

@@ -7,13 +7,13 @@ use parking_lot::{Condvar, Mutex};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What a stream may swell to: so many bytes in any case ...
+/// A stream may swell to so many bytes in any case ...
 const ALWAYS: u64 = 8 << 30;
 /// ... and so many times its compressed size.
 const RATIO: u64 = 200;
 /// Windows of all decoders of one operation together, in bytes: a larger one is alone.
 const TOGETHER: u64 = 32 << 20;
-/// What an xz decoder needs beside its dictionary, in KiB.
+/// Memory that an xz decoder needs beside its dictionary, in KiB.
 const XZ_OWN: u64 = 1024;
 
 /// How a stream is compressed.
@@ -46,7 +46,7 @@ pub(crate) struct Gate {
     ended: Condvar,
     /// A decoder that is done, with its memory: one that is freed may stay the process's, and the next one's comes atop.
     spare: Mutex<Option<FrameDecoder>>,
-    /// The same of what compresses recipes: of a few hundred small layers each would leave its memory.
+    /// Compressors of recipes, used again: a few hundred small layers would each leave the memory of one.
     pub(crate) packers: Mutex<Vec<Packer>>,
 }
 

@@ -8,13 +8,13 @@ use crate::model::ContainerConfig;
 use crate::time::rfc3339_nano;
 use serde::{Serialize, Serializer};
 
-/// What there is to say of an image.
+/// The facts that an image's document holds.
 pub(super) struct Document<'a> {
     /// Absent: this machine's.
     pub(super) architecture: Option<String>,
     pub(super) author: &'a str,
     pub(super) comment: &'a str,
-    /// What containers of the image are made from.
+    /// The configuration of containers of the image.
     pub(super) config: &'a ContainerConfig,
     /// The container that it was made of; may be empty.
     pub(super) container: &'a str,
@@ -25,7 +25,7 @@ pub(super) struct Document<'a> {
     pub(super) layers: &'a [Digest],
 }
 
-/// The same as written.
+/// The document as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
     architecture: String,

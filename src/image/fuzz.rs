@@ -14,7 +14,7 @@ use std::io::{BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is a reference reads the same when it is written again.
+/// A reference reads the same when it is written again.
 pub(crate) fn reference(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(one) = Reference::parse(text) {

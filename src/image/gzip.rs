@@ -7,7 +7,7 @@
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use std::io::{self, Write};
 
-/// What is decided on at once.
+/// Bytes about which one decision is made.
 const PIECE: usize = 64 << 10;
 /// The most that one stored block holds.
 const STORED: usize = 65535;
@@ -144,7 +144,7 @@ fn is_even(piece: &[u8]) -> bool {
         seen += part.len() as u64;
     }
     let squares: u64 = counts.iter().map(|count| u64::from(*count).pow(2)).sum();
-    // What chance gives is `seen + seen² / 256`.
+    // By chance one would expect `seen + seen² / 256`.
     squares * 256 < (seen * 256 + seen * seen) * 9 / 8
 }
 

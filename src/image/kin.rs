@@ -1,4 +1,4 @@
-//! What containers ask of images: which were made from one, and how large one is.
+//! Answers about images for containers: which images were made from one, and how large one is.
 
 use super::Images;
 use crate::error::{ErrorKind, Result};

@@ -104,7 +104,7 @@ impl Layers {
     /// Whether somebody is at work in a staging directory of that name. One that is there and nobody's could not be removed.
     pub(crate) fn is_staging(&self, name: &str) -> bool {
         let held = || {
-            // Who makes one holds the gate until it is locked.
+            // A program that makes a staging directory holds the gate until the directory is locked.
             let gate = self.reopen(TMP)?;
             if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
                 return Ok(true);
@@ -125,7 +125,7 @@ impl Layers {
         Ok(Moving { layers: self, _lock: lock })
     }
 
-    /// What is wrong with a layer, as far as one look at its directory shows: nothing in it is read.
+    /// The damage of a layer, as far as one look at its directory shows: no file in it is read.
     pub(super) fn look(&self, diff_id: &Digest) -> Option<&'static str> {
         let Ok(layer) = tree::open_dir_at(self.layers.as_fd(), diff_id.hex()) else {
             return Some("its directory is missing");
@@ -309,7 +309,7 @@ impl Staging<'_> {
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now is noted, and the next opener sweeps it.
+        // Files that cannot be removed now are noted, and the next open sweeps them.
         let _ = self.clear();
     }
 }

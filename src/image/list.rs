@@ -49,7 +49,7 @@ impl Images {
     }
 }
 
-/// What a list asks for, checked.
+/// A request for a list, checked.
 struct Filter {
     all: bool,
     dangling: Option<bool>,

@@ -1,4 +1,4 @@
-//! What came of blobs whose downloads were cut off: `root/tmp/part-<64 hex of the blob's digest>`, kept within bounds.
+//! Parts of blobs whose downloads were cut off: `root/tmp/part-<64 hex of the blob's digest>`, kept within bounds.
 
 use super::layers::Layers;
 use crate::error::Result;

@@ -79,7 +79,7 @@ impl Reference {
         }
     }
 
-    /// The same name with the tag `latest` where it has neither tag nor digest.
+    /// Adds the tag `latest` to a name that has neither tag nor digest.
     pub(crate) fn or_latest(mut self) -> Reference {
         if self.tag.is_none() && self.digest.is_none() {
             self.tag = Some(DEFAULT_TAG.to_owned());
@@ -87,7 +87,7 @@ impl Reference {
         self
     }
 
-    /// The same repository with another tag.
+    /// Names another tag of the repository.
     pub(crate) fn with_tag(mut self, tag: &str) -> Result<Reference> {
         if !valid_tag(tag) {
             return Err(Error::invalid("invalid tag format"));
@@ -97,7 +97,7 @@ impl Reference {
         Ok(self)
     }
 
-    /// The same repository by a digest; the tag, if there is one, says nothing more.
+    /// Names a digest of the repository; a tag, if there is one, no longer counts.
     #[cfg(feature = "registry")]
     pub(crate) fn with_digest(mut self, digest: &str) -> Result<Reference> {
         check_digest(digest)?;

@@ -20,7 +20,7 @@ use crate::time::now_ns;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What looking at a layer gave.
+/// The result of looking at a layer.
 enum Looked {
     Whole,
     /// The content is right, the tree is not; the layer staged under that name is.
@@ -30,7 +30,7 @@ enum Looked {
     Gone,
 }
 
-/// What a repair needs.
+/// The parts that a repair needs.
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(super) struct Repair<'a> {
     pub(super) options: &'a RegistryOptions,
@@ -164,7 +164,7 @@ impl Images {
         }
     }
 
-    /// What an error of reading a layer says about the layer.
+    /// Decides what an error of reading a layer says about the layer.
     fn unreadable(&self, diff_id: &Digest, error: Error) -> Result<Looked> {
         let ours = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM));
         match error.kind() {
@@ -254,7 +254,7 @@ fn settle(found: &mut Damage, done: Result<()>, op: Option<&Op>, tell: Tell<'_>,
     }
 }
 
-/// What is wrong with an image's configuration.
+/// The damage of an image's configuration.
 fn wrong_config(image: &ImageRow) -> Option<String> {
     let found = Digest::of(&image.config);
     if found.to_string() != image.id {

@@ -249,7 +249,7 @@ pub(crate) fn root_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
     })
 }
 
-/// The same with all that is mounted below it.
+/// A detached copy of a tree with all mounts below it.
 pub(crate) fn tree_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
     in_thread(|| {
         enter(namespace)?;

@@ -29,7 +29,7 @@ pub(crate) struct Refused {
     /// Sequence number of the message: its place in the buffer, from 1.
     pub sequence: u32,
     pub errno: i32,
-    /// What the kernel says to it; often nothing.
+    /// The kernel's words about it; often none.
     pub text: String,
 }
 

@@ -16,7 +16,7 @@ const BACKLOG: i32 = 4096;
 /// Takes a port of the host: a listening (TCP, SCTP) or bound (UDP) socket, for somebody who reads it (`read`) or to keep
 /// others out. Errors carry the kernel's number.
 pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Result<OwnedFd> {
-    // Who reads datagrams reads addresses of one form.
+    // A reader of datagrams reads addresses of one form.
     let ip = match ip {
         IpAddr::V4(ip) if read && protocol == libc::IPPROTO_UDP && has_v6() => IpAddr::V6(ip.to_ipv6_mapped()),
         ip => ip,

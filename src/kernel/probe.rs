@@ -1,4 +1,4 @@
-//! What this library cannot do without, asked of the kernel before anything is touched.
+//! The kernel's features that this library needs, probed before anything is touched.
 //!
 //! A call is probed with arguments that it refuses before it acts, so a probe changes nothing and costs a fraction of a
 //! microsecond: only `ENOSYS` means that the call is not there.

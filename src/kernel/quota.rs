@@ -92,7 +92,7 @@ pub(crate) fn set_limit(dir: &Path, project: u32, bytes: u64) -> Result<()> {
 }
 
 fn control(file: &File, command: u32, project: u32, argument: *mut libc::c_void) -> Result<()> {
-    // The same number on every architecture; Linux 5.14.
+    // This number is the same on every architecture; Linux 5.14.
     const QUOTACTL_FD: libc::c_long = 443;
     // SAFETY: the argument is the structure of the command, and lives over the call.
     let got = unsafe { libc::syscall(QUOTACTL_FD, file.as_raw_fd(), command << 8 | PROJECT, project, argument) };

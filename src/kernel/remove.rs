@@ -20,7 +20,7 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
     let name = name.as_ref();
     match unlink(dir, name) {
         Ok(()) => return Ok(()),
-        // What unlink says of a directory: EISDIR on Linux, EPERM where the file system follows POSIX.
+        // The answer of unlink to a directory: EISDIR on Linux, EPERM where the file system follows POSIX.
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
         Err(error) if error.raw_os_error() == Some(libc::EPERM) && is_dir(dir, name) => {}
         Err(error) => return Err(error),
@@ -44,7 +44,7 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
 struct Removal<'a> {
     /// See [`AGAIN`].
     left: &'a mut u32,
-    /// What could not be removed first. The directories that hold it stay, which is no error of their own.
+    /// The first failure. The directories that hold the file stay, which is no error of their own.
     failed: Option<Error>,
 }
 

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the members share.
+/// The state that the members share.
 pub(crate) struct SharedWatch {
     inotify: Inotify,
     paths: Vec<WatchDescriptor>,
@@ -24,7 +24,7 @@ pub(crate) struct SharedWatch {
     members: Mutex<Vec<Arc<OwnedFd>>>,
 }
 
-/// What a look brought.
+/// The result of a look.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Bits of the paths that changed, in the order in which they were given.

@@ -73,7 +73,7 @@ pub fn inherited(count: usize) -> Result<Vec<OwnedFd>> {
     Ok(numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
 }
 
-/// What fits into an output pipe, where the kernel allows it: a reader that is behind costs fewer turns.
+/// The size of an output pipe, where the kernel allows it: a reader that is behind costs fewer turns.
 const OUTPUT_PIPE: i32 = 1 << 20;
 
 /// A pipe: (read end, write end); the write end never blocks.
@@ -157,7 +157,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result
     send_with(socket, data, fds, 0)
 }
 
-/// The same, but an error where it would have to wait.
+/// Sends as [`send`] does, but answers an error where it would have to wait.
 pub(crate) fn send_now(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result<()> {
     send_with(socket, data, fds, libc::MSG_DONTWAIT)
 }

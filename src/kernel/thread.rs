@@ -25,7 +25,7 @@ pub(crate) fn spawn_detached(name: &str, work: impl FnOnce() + Send + 'static) -
     thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
 }
 
-/// The same with a stack for work of any kind.
+/// Starts a thread with a stack for work of any kind.
 pub(crate) fn spawn_worker(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let before = block_all();
     let thread = Builder::new().name(name.to_owned()).spawn(work);

@@ -178,7 +178,7 @@ pub(crate) struct Walk<'a> {
     /// Where its name begins in the path.
     name_at: usize,
     is_dir: bool,
-    /// What is read and not yet told of the directories on the way: the names, one behind the other.
+    /// Names of the directories on the way that are read and not yet answered, one behind the other.
     bytes: Vec<u8>,
     names: Vec<Name>,
     /// Where the names of each directory begin, the base's first; and which one is next.
@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// What comes next; `None` at the end.
+    /// The next step; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Step>> {
         self.left = None;
         let Some(told) = self.told.last_mut() else { return Ok(None) };
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
         self.chain.depth()
     }
 
-    /// What lstat says of it now.
+    /// The facts that lstat gives of it now.
     pub(crate) fn stat(&self) -> Result<Option<Stat>> {
         tree::stat_at(self.dir()?, self.name())
     }

@@ -19,7 +19,7 @@ const HOOKS: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
     v6: bool,
-    /// What no rule of FORWARD accepts is dropped.
+    /// A packet that no rule of FORWARD accepts is dropped.
     pub drops: bool,
     entries: Vec<u8>,
 }

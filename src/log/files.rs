@@ -30,7 +30,7 @@ pub(super) struct LogFile {
     path: PathBuf,
 }
 
-/// What became of the bytes before the place of reading.
+/// The fate of the bytes before the place of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Past {
     Same,
@@ -126,7 +126,7 @@ impl LogFile {
         Ok(memory)
     }
 
-    /// What became of `memory` and `begun`, which stood in this order before `end`: rotation with one file emptied it
+    /// The fate of `memory` and `begun`, which stood in this order before `end`: rotation with one file emptied it
     /// (that of older monitors), and who cannot write a record on a full disk cuts off what there is of it.
     pub(super) fn past(&self, end: u64, memory: &[u8], begun: &[u8]) -> Result<Past> {
         if self.packed.is_some() {

@@ -3,7 +3,7 @@
 use super::LogView;
 use crate::time::rfc3339_fixed;
 
-/// What stands before a line's text.
+/// The head of a line, before its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogFormat {
     /// The time, always with nine digits: `2006-01-02T15:04:05.000000000Z `.

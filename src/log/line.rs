@@ -186,7 +186,7 @@ mod tests {
         Some((view.channel, view.time_ns, String::from_utf8(view.data.to_vec()).unwrap(), view.attrs.clone()))
     }
 
-    /// What the general parser says of the same line.
+    /// The general parser's answer to the same line.
     fn general(line: &str) -> Option<(Channel, i64, String, StringMap)> {
         let mut parser = Parser::default();
         let parts = parser.any(line.as_bytes())?;

@@ -54,7 +54,7 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// The same without owning it.
+    /// A view of this line that does not own it.
     pub fn view(&self) -> LogView<'_> {
         LogView { channel: self.channel, time_ns: self.time_ns, data: &self.data, attrs: &self.attrs }
     }
@@ -74,7 +74,7 @@ pub struct LogView<'a> {
 }
 
 impl LogView<'_> {
-    /// The same as a value of its own.
+    /// A line that owns its text.
     pub fn to_line(self) -> LogLine {
         LogLine { channel: self.channel, time_ns: self.time_ns, data: self.data.to_vec(), attrs: self.attrs.clone() }
     }
@@ -89,7 +89,7 @@ pub struct LogStream {
     files: VecDeque<LogFile>,
     /// Without following: where the last file ended at the opening.
     limit: u64,
-    /// What was read of the first file: `window[at..]` is not taken apart yet.
+    /// The bytes that were read of the first file: `window[at..]` is not taken apart yet.
     window: Vec<u8>,
     at: usize,
     /// The bytes before the window.

@@ -12,7 +12,7 @@ pub(super) struct Packed {
     /// Bytes that were unpacked and not read yet: `rest[at..]`.
     rest: Vec<u8>,
     at: usize,
-    /// What it holds ended before its end, or was never what it should be.
+    /// The content ended too early, or was never valid.
     pub(super) damaged: bool,
 }
 

@@ -121,7 +121,7 @@ fn text(line: &LogLine) -> String {
     String::from_utf8(line.data.clone()).unwrap().trim_end().to_owned()
 }
 
-/// What is there now.
+/// The lines that are there now.
 fn take(stream: &mut LogStream) -> Vec<String> {
     std::iter::from_fn(|| stream.next(Some(Duration::ZERO), None).unwrap()).map(|line| text(&line)).collect()
 }

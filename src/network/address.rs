@@ -137,7 +137,7 @@ pub(super) fn choose(taken: &[Subnet], host: &[Subnet]) -> Result<Subnet> {
     })
 }
 
-/// Who has an address of a network.
+/// The holder of an address of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holder {
     Nobody,
@@ -147,19 +147,19 @@ pub(super) enum Holder {
     Now,
 }
 
-/// Who has which addresses of a network.
+/// The addresses of a network that are in use, with their holders.
 pub(super) struct Used<'a> {
     /// Those of all containers that are there, or were a moment ago: cheap to know.
     pub known: HashSet<IpAddr>,
-    /// Who has one of them: that is looked at, one by one.
+    /// Answers the holder of one address: addresses are looked at one by one.
     pub holder: &'a dyn Fn(IpAddr) -> Result<Holder>,
 }
 
-/// What an endpoint asks for.
+/// The address that an endpoint asks for.
 #[derive(Debug, Default)]
 pub(super) struct Ask {
     pub address: Option<IpAddr>,
-    /// What it had the last time.
+    /// The address that it had the last time.
     pub before: Option<IpAddr>,
 }
 

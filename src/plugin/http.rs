@@ -19,7 +19,7 @@ pub(super) enum Address {
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
-    /// The same, over TLS.
+    /// An address that is reached over TLS.
     Tls(String, Tls),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Address {
 pub(super) struct Tls {
     #[serde(rename = "InsecureSkipVerify")]
     pub insecure_skip_verify: bool,
-    /// Who vouches for the plugin; absent: those that the host trusts.
+    /// The authority that vouches for the plugin; absent: those that the host trusts.
     #[serde(rename = "CAFile")]
     pub ca_file: Option<PathBuf>,
     #[serde(rename = "CertFile")]

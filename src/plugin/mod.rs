@@ -55,7 +55,7 @@ impl Plugins {
         Plugins { dirs: dirs.to_vec(), limit: http::LIMIT }
     }
 
-    /// The same for somebody who has no time: one that does not answer soon is left alone.
+    /// Plugins for a caller that has no time: one that does not answer soon is left alone.
     pub(crate) fn hurried(&self) -> Plugins {
         Plugins { limit: HURRY, ..self.clone() }
     }

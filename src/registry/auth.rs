@@ -1,4 +1,4 @@
-//! What a registry wants to know of its caller: basic credentials, or tokens of a token server.
+//! The proofs that a registry wants of its caller: basic credentials, or tokens of a token server.
 
 use super::transport::{Ask, Payload, Transport};
 use super::url::{Url, escape};
@@ -16,7 +16,7 @@ const LEAST_LIFE: u64 = 60;
 const LONGEST_LIFE: u64 = 86_400;
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// What a 401 asked for.
+/// The challenge of a 401.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     Basic,

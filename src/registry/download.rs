@@ -12,7 +12,7 @@ pub(crate) struct Download {
     /// Bytes to come, where the server says.
     pub(crate) length: Option<u64>,
     headers: Vec<(&'static str, String)>,
-    /// What was looked at already.
+    /// The bytes that were looked at already.
     head: Cursor<Vec<u8>>,
     body: Box<dyn Read + Send>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Download {
 const HEADERS: [&str; 3] = ["content-disposition", "content-type", "last-modified"];
 
 impl Download {
-    /// What downloads go through; stopping it ends them.
+    /// The transport of downloads; stopping it ends them.
     pub(crate) fn transport(options: &RegistryOptions) -> Transport {
         Transport::for_files(options)
     }

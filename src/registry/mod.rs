@@ -1,7 +1,7 @@
 //! Speaking with image registries (the distribution protocol, version 2): blocking, one [`Client`] per registry and
 //! operation.
 //!
-//! What a registry says is checked by its caller, who knows the digests. Credentials go to the registry that they are
+//! The caller, which knows the digests, checks a registry's answers. Credentials go to the registry that they are
 //! for and to the token server that it names, over TLS unless the registry is an insecure one, and stand in no error.
 
 mod auth;
@@ -61,7 +61,7 @@ pub(crate) struct Repository<'a> {
 /// A manifest as it came.
 pub(crate) struct Fetched {
     pub(crate) media_type: String,
-    /// What the registry says is its digest.
+    /// The digest that the registry names.
     pub(crate) digest: Option<String>,
     pub(crate) bytes: Vec<u8>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Blob {
     pub(crate) content: Box<dyn Read + Send>,
 }
 
-/// What came of asking for an upload.
+/// The answer to a request for an upload.
 pub(crate) enum Upload {
     /// The blob was taken over from another repository.
     Mounted,
@@ -438,7 +438,7 @@ fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(400).collect()
 }
 
-/// What a registry says in headers: challenges and locations. See `crate::fuzz`.
+/// Headers of a registry: challenges and locations. See `crate::fuzz`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -34,7 +34,7 @@ pub(crate) struct Transport {
     /// Any server may be asked, with or without TLS; none has the trust that registries were given.
     files: bool,
     stopped: AtomicBool,
-    /// What failed may be tried elsewhere.
+    /// A request that failed may be tried elsewhere.
     halted: AtomicBool,
     origins: Mutex<HashMap<String, Origin>>,
 }
@@ -47,7 +47,7 @@ struct Origin {
     tls: Option<TlsConfig>,
 }
 
-/// What is asked.
+/// A request.
 pub(super) struct Ask<'a> {
     pub(super) method: &'static str,
     pub(super) url: Url,
@@ -73,7 +73,7 @@ pub(super) enum Payload<'a> {
     Stream(&'a mut dyn Read),
 }
 
-/// What came back: the body is still to be read.
+/// An answer whose body is still to be read.
 pub(super) struct Answer {
     pub(super) status: u16,
     /// Where it came from, after redirects.

@@ -25,7 +25,7 @@ pub(super) fn is_insecure(authority: &str, options: &RegistryOptions) -> bool {
     })
 }
 
-/// What the certificate directories hold for a registry, as PEM texts.
+/// The files that the certificate directories hold for a registry, as PEM texts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Certificates {
     pub(super) authorities: Vec<Vec<u8>>,

@@ -50,12 +50,12 @@ impl Url {
         Url::parse(&format!("{scheme}://{}{target}", self.authority))
     }
 
-    /// The same place with another path and query.
+    /// This server with another path and query.
     pub(crate) fn at(&self, target: &str) -> Url {
         Url { target: target.to_owned(), ..self.clone() }
     }
 
-    /// The same with one more query parameter.
+    /// This address with one more query parameter.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Url {
         let mark = if self.target.contains('?') { '&' } else { '?' };
         self.target.push_str(&format!("{mark}{key}={}", escape(value)));
@@ -134,7 +134,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
         return text.to_owned();
     }
     let (address, _) = split_user(text);
-    // Who knows what stands before the `@` of what is no address.
+    // In a text that is no address, anything may stand before the `@`.
     let whole = |url: Url| url.port().is_none_or(|port| port.bytes().all(|b| b.is_ascii_digit()));
     if text.contains('@') && !Url::parse(&address).is_ok_and(whole) {
         return text.split("://").next().filter(|scheme| !scheme.contains('@')).unwrap_or_default().to_owned()
@@ -143,7 +143,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
     address.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// What percent-encoded text means; what is no such code stays as it is.
+/// Decodes percent-encoded text; other text stays as it is.
 pub(crate) fn unescape(text: &str) -> String {
     let (mut out, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&first, after)) = rest.split_first() {

@@ -22,7 +22,7 @@ use std::thread::Scope;
 
 /// Most files.
 const MAX_FILES: usize = 100_000;
-/// What a file takes beside its paths and its content.
+/// Memory that a file takes beside its paths and its content.
 const FILE_COST: usize = 128;
 /// Most layers in the pipeline at a time.
 const LAYERS_AT_ONCE: usize = 2;

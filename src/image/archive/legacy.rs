@@ -79,7 +79,7 @@ fn make(
     Ok(())
 }
 
-/// What an image's directory says of it.
+/// The document of an image, from its directory.
 fn document(intake: &Intake<'_>, id: &str) -> Result<Map<String, Value>> {
     let path = format!("{id}/json");
     let bytes = intake.document(&path, MAX_CONFIG)?;
@@ -116,7 +116,7 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&NewIm
     if layers.len() > MAX_CHAIN {
         return Err(Error::invalid(format!("an image of {} layers, at most {MAX_CHAIN} are taken", layers.len())));
     }
-    // What says something about the directory, not about the image.
+    // These members describe the directory, not the image.
     for key in ["id", "parent", "Size", "parent_id", "layer_id", "throwaway"] {
         document.remove(key);
     }

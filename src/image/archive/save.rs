@@ -1,6 +1,6 @@
 //! Saving: docker's layout with `manifest.json`, `repositories` and one directory per layer.
 //!
-//! The same images give the same bytes. Layers are written again from their recipes, and each is checked against its
+//! Saving images twice gives the same bytes. Layers are written again from their recipes, and each is checked against its
 //! diff id as it goes out.
 
 use crate::error::{Error, ErrorKind, Result};

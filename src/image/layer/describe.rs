@@ -57,7 +57,7 @@ impl Told for Taken<'_> {
     }
 }
 
-/// What overlayfs writes for a deletion becomes what a layer's tar has for it.
+/// Turns overlayfs's mark of a deletion into the mark that a layer's tar has.
 fn below(tar: &mut TarWriter<'_>, diff: BorrowedFd<'_>) -> Result<()> {
     let changed = || Error::internal("a layer that is being made was changed");
     let mut walk = Walk::new(diff, Order::ByName, Mounts::Crossed)?;

@@ -28,7 +28,7 @@ const MAX_PATH: usize = 4095;
 const MAX_DIGITS: usize = 20;
 const BLOCK: usize = 512;
 
-/// What an entry makes.
+/// The kind of file that an entry makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -90,7 +90,7 @@ pub(crate) struct TarReader<'a, R> {
     input: R,
     recorder: &'a mut dyn Recorder,
     entries: u64,
-    /// What was taken of [`MAX_META`] for the entry at hand.
+    /// The part of [`MAX_META`] that the current entry has taken.
     meta: u64,
 }
 
@@ -523,7 +523,7 @@ impl Header {
     }
 }
 
-/// What extended headers said about the next entry.
+/// The facts that extended headers gave about the next entry.
 #[derive(Default)]
 struct Extra {
     long_name: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What directories get at the end of an unpacking, when nothing is made in them any more.
+//! Attributes of directories that are set at the end of an unpacking, when no more files are made in them.
 //!
 //! An archive decides how many they are and how much is said of each, so they are kept in memory only while they are few;
 //! beyond that they lie in a file that has no name, and are read from there one at a time.

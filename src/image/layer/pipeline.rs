@@ -45,7 +45,7 @@ impl Room {
         documents: 16 << 20,
         values: 100_000,
     };
-    /// The same where more may be taken for a large window.
+    /// The memory where more may be taken for a large window.
     const LARGE: Room = Room { window: 128 << 20, ..Room::WIDE };
     /// Less than 1 MiB, and a decoder's window.
     pub(crate) const SMALL: Room =
@@ -56,7 +56,7 @@ impl Room {
         self.documents / 2
     }
 
-    /// What an engine with these options may take.
+    /// The memory that an engine with these options may take.
     pub(crate) fn of(options: &Options) -> Room {
         match (options.small_memory, options.large_windows) {
             (true, _) => Room::SMALL,

@@ -1,4 +1,4 @@
-//! What is needed to write a layer's tar again, byte by byte, from its unpacked tree.
+//! The record by which a layer's tar is written again, byte by byte, from its unpacked tree.
 //!
 //! A recipe is the tar with every file's content replaced by where that content lies. It is written while the layer is
 //! unpacked, compressed, and replayed by save; the digest of what a replay gives is checked against the layer's.
@@ -41,7 +41,7 @@ pub(crate) trait Recorder {
     fn literal(&mut self, bytes: &[u8]) -> Result<()>;
     /// Bytes that stand in the unpacked tree.
     fn content(&mut self, path: &[u8], offset: u64, length: u64) -> Result<()>;
-    /// What was at `path` was put aside.
+    /// The file at `path` was put aside.
     fn replaced(&mut self, path: &[u8]) -> Result<()>;
 }
 

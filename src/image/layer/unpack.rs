@@ -31,7 +31,7 @@ const PARENTS: usize = 16;
 /// `O_PATH` descriptors of directories.
 const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
 
-/// What waits of a file, in bytes, when the kernel is told to write it to the disk: while there comes more, and at its end.
+/// Bytes of a file that wait when the kernel is told to write them to the disk: while more bytes come, and at the file's end.
 /// So the disk works beside the digest, and the flush at the end has little to do.
 const EARLY: u64 = 4 << 20;
 const EARLY_END: u64 = 512 << 10;
@@ -39,7 +39,7 @@ const EARLY_END: u64 = 512 << 10;
 /// Most bytes of the paths at which something was replaced: who writes the tar again keeps them.
 const MAX_REPLACED: usize = 4 << 20;
 
-/// What came of an unpacking.
+/// The result of an unpacking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     /// Bytes of the files, with their holes.
@@ -489,7 +489,7 @@ fn set_opaque(dir: &OwnedFd) -> Result<()> {
     tree::set_xattr_fd(dir.as_fd(), OPAQUE_XATTR, b"y")
 }
 
-/// The same directory, opened for reading: an `O_PATH` descriptor takes no attributes.
+/// Opens a directory again, for reading: an `O_PATH` descriptor takes no attributes.
 fn open_real(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     openat2(dir, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)
 }

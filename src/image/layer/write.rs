@@ -312,7 +312,7 @@ fn unwritten(error: std::io::Error) -> Error {
     Error::io("write the archive", &error)
 }
 
-/// What is not there any more is no error of an archive.
+/// A file that is not there any more is no error of an archive.
 fn there<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -22,7 +22,7 @@ pub(super) struct BlobReader<'a, 'p> {
     size: u64,
     /// Whom to tell, and as what.
     say: Option<(&'a Say, String)>,
-    /// What is here already, and where more of it is kept.
+    /// The part that is here already, and the place where more of it is kept.
     part: Option<&'a mut Part<'p>>,
     open: Option<Box<dyn Read + Send>>,
     at: u64,
@@ -146,7 +146,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
         self.open = None;
         match self.hasher.take().map(Hasher::finish) {
             Some(found) if found != self.digest && Wall::ContentDigests.stands() => {
-                // What is not the blob is no part of it.
+                // Bytes that are not the blob's are no part of it.
                 if let Some(part) = &mut self.part {
                     part.reset();
                 }

@@ -45,7 +45,7 @@ impl Flights {
             }
             drop(busy);
             claims.held.push(digest);
-            // Who had it before may have brought it.
+            // The program that held the lock before may have brought the layer.
             if has(&digest)? {
                 claims.release_last();
             }

@@ -15,7 +15,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const SCHEMA1: &str = "application/vnd.docker.distribution.manifest.v1+json";
 const SIGNED1: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
 
-/// What we say that we read, best first.
+/// The media types that we accept, best first.
 pub(super) const ACCEPT: &[&str] = &[SCHEMA2, LIST, OCI, INDEX, SIGNED1, SCHEMA1];
 
 pub(super) const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
@@ -77,7 +77,7 @@ struct Platform {
 const MAX_VALUES: usize = 20_000;
 const MAX_LAYERS: usize = 500;
 
-/// What a manifest turned out to be.
+/// A manifest, by its kind.
 #[derive(Debug)]
 pub(super) enum Document {
     Image(Manifest),
@@ -177,7 +177,7 @@ fn check(manifest: &Manifest) -> Result<()> {
                 layer.digest
             )));
         }
-        // What it is compressed by stands in its first bytes.
+        // The first bytes tell the compression.
         let tar = kind.contains(".tar") || kind.is_empty();
         if !tar || kind.contains("+encrypted") {
             return Err(Error::invalid(format!("layer {}: {kind:?} is no kind of layer", layer.digest)));

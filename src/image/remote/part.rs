@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-/// What is smaller is as quickly fetched again.
+/// A smaller part is as quickly fetched again.
 const LEAST: u64 = 1 << 20;
 
 /// The right to download a blob, and what is here of it. What it holds stays when dropped, unless that is nothing.

@@ -114,7 +114,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// What two pulls that need the same layer agree on.
+    /// The key on which two pulls that need the same layer agree.
     fn key(&self) -> Digest {
         self.diff_id.unwrap_or(self.digest)
     }
@@ -252,7 +252,7 @@ impl Pull<'_> {
         ))
     }
 
-    /// The same for an image in the oldest form, whose configuration is known only when its layers are here.
+    /// Fetches an image in the oldest form, whose configuration is known only when its layers are here.
     fn old_content(&self, old: &Old) -> Result<(NewImage, Fetched<'_>)> {
         let mut layers = Vec::new();
         for digest in old.layers() {
@@ -327,7 +327,7 @@ impl Pull<'_> {
                 }
                 self.transport.sleep(Duration::from_millis(50))?;
             };
-            // Who had it before may have brought it.
+            // The program that held the lock before may have brought the layer.
             if !has(layer)? {
                 parts.push((layer.digest, part.into()));
             }
@@ -414,7 +414,7 @@ impl Pull<'_> {
     }
 }
 
-/// What holds the fetched layers until they are visible.
+/// Holds the fetched layers until they are visible.
 struct Fetched<'a> {
     staging: Staging<'a>,
     layers: StagedLayers,

@@ -70,7 +70,7 @@ struct Described {
     v1_compatibility: String,
 }
 
-/// What a layer's description says of itself.
+/// The facts that a layer's description gives.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Description {
@@ -149,7 +149,7 @@ impl Old {
     }
 }
 
-/// What is signed: the manifest without its signatures, which say how it ended before they were put in.
+/// The signed bytes: the manifest without its signatures, which say how it ended before they were put in.
 fn payload(bytes: &[u8]) -> Result<Vec<u8>> {
     #[derive(Deserialize)]
     struct Signed {

@@ -83,7 +83,7 @@ impl Filter {
     }
 }
 
-/// What the values say, all the same; `None`: they say nothing that is known.
+/// The value that all of the values name; `None`: they name nothing that is known.
 fn flag(values: &[String]) -> Option<Option<bool>> {
     let mut said = None;
     for value in values {

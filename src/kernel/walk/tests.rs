@@ -100,7 +100,7 @@ fn names_and_paths_in_order() {
     assert_eq!(walk(&base, &mut |_, _| {}), (2, 2));
 }
 
-/// What is moved meanwhile never leads a walk out of its tree.
+/// A directory that is moved meanwhile never leads a walk out of its tree.
 #[test]
 fn directories_that_are_moved_meanwhile() {
     let scratch = Scratch::new("moved");

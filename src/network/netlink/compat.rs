@@ -64,7 +64,7 @@ impl Chain {
             let flags = if place + 1 == rules.len() { CREATE | ACK } else { CREATE };
             let m = m.begin(kind(NEW_RULE), flags, &head(self.family, 0)).text(1, &self.table).text(2, &self.name);
             m.nest(4, |m| expressions(m, interface, *incoming, comment));
-            // What matches of iptables' extensions are asked for when they are set up: no protocol.
+            // Matches of iptables' extensions are asked for a protocol when they are set up: none.
             m.nest(5, |m| {
                 m.be32(1, 0).be32(2, 0);
             });
@@ -170,7 +170,7 @@ fn expression(m: &mut Messages, name: &str, data: impl FnOnce(&mut Messages)) {
 mod tests {
     use super::*;
 
-    /// What the kernel sends of a rule that was written so.
+    /// The kernel's message about a rule that was written so.
     fn told(chain: &Chain, incoming: bool, comment: &str) -> Vec<u8> {
         let mut m = Messages::new();
         let rule = m.begin(kind(NEW_RULE), 0, &head(chain.family, 0)).text(1, &chain.table).text(2, &chain.name);
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(chain.read_pass(&body), Some(Pass { handle: 7, interface, incoming, comment }));
             assert_eq!(Chain::of_filter(V6, "DOCKER-USER").read_pass(&body), None);
             assert_eq!(Chain::of_filter(V4, "FORWARD").read_pass(&body), None);
-            // What is cut short is no rule, and no panic.
+            // A message that is cut short is no rule, and causes no panic.
             for length in 0..body.len() {
                 chain.read_pass(&body[..length]);
             }

@@ -130,7 +130,7 @@ mod tests {
         (0..filter.len()).for_each(|length| assert!(!is_drop_loopback(NEW_FILTER, &filter[..length])));
     }
 
-    /// What the program says of a packet, as the kernel runs it.
+    /// The program's verdict on a packet, as the kernel runs it.
     fn verdict(protocol: u16, mark: u32, packet: &[u8]) -> u32 {
         let (mut at, mut a) = (0, 0);
         loop {

@@ -98,7 +98,7 @@ impl Messages {
         self.nest_as(kind | NESTED, inside)
     }
 
-    /// The same without the bit that says so, for the few old attributes that are compared bit by bit.
+    /// Nests without the bit that says so, for the few old attributes that are compared bit by bit.
     pub(crate) fn nest_as(&mut self, kind: u16, inside: impl FnOnce(&mut Messages)) -> &mut Messages {
         let at = self.bytes.len();
         self.attr(kind, &[]);

@@ -33,7 +33,7 @@ pub(crate) struct Batch {
     table: String,
 }
 
-/// What a base chain hangs on.
+/// The hook of a base chain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hook {
     pub kind: &'static str,
