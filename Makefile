@@ -7,6 +7,7 @@
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
+# make guide   the guide (docs/guide) as a book in target/guide; installs mdbook into target/tools where it is missing
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
 
@@ -20,7 +21,7 @@ PROFILE ?= release
 FILTER ?=
 WALLS ?=
 
-.PHONY: all demo test torture test-vm test-clients test-versions test-oci attacks bench lint install install-cli clean
+.PHONY: all demo test torture test-vm test-clients test-versions test-oci attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -62,6 +63,9 @@ bench:
 	tools/setup bench
 	ffi/dist
 	bench/run $(BENCH)
+
+guide:
+	tools/guide
 
 lint:
 	tests/run lint

@@ -161,6 +161,40 @@ fn the_map_of_the_tests_names_every_file() {
     assert!(missing.is_empty(), "tests/README.md does not say where these belong: {missing:?}");
 }
 
+/// Every page of ours, with its text.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = vec![];
+    for dir in [".", "docs", "docs/guide/src", "tests", "tests/vm", "bench", "bindings/python"] {
+        let files = std::fs::read_dir(project().join(dir)).expect("list a directory of pages").flatten();
+        let names = files.map(|file| format!("{dir}/{}", file.file_name().display()));
+        pages.extend(names.filter(|name| name.ends_with(".md")));
+    }
+    let text = |page: &String| std::fs::read_to_string(project().join(page)).expect("read a page");
+    pages.into_iter().map(|page| (page.clone(), text(&page))).collect()
+}
+
+#[test]
+fn links_of_pages_lead_to_files() {
+    let mut wrong = Vec::new();
+    for (page, text) in pages() {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+        let dir = project().join(&page).parent().expect("a directory").to_owned();
+        let gone = links.filter(|link| !link.is_empty() && !link.contains("://") && !dir.join(link).exists());
+        wrong.extend(gone.map(|link| format!("{page}: no {link}")));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_guide_s_contents_name_every_page() {
+    let dir = project().join("docs/guide/src");
+    let contents = std::fs::read_to_string(dir.join("SUMMARY.md")).expect("read the contents");
+    for page in std::fs::read_dir(dir).expect("list the guide").flatten() {
+        let name = page.file_name().display().to_string();
+        assert!(name == "SUMMARY.md" || contents.contains(&format!("]({name})")), "SUMMARY.md does not name {name}");
+    }
+}
+
 /// Pages for people, and how many of their sentences begin in a way that a reader must resolve ([`stumbles`]). The numbers only fall.
 const PAGES: &[(&str, usize)] = &[("docs/differences.md", 2), ("docs/networks.md", 5), ("docs/roots.md", 1)];
 

@@ -1,14 +1,15 @@
 """programs.py DIR: writes every program that the README and the bindings print into DIR, one a file.
 
 The root that they name is DIR/root. A program that is printed in a language which is not known here ends this with an error:
-every one is run.
+every one is run. The guide's come in the order of its pages' names.
 """
 
 import pathlib
 import re
 import sys
 
-PAGES = ["README.md", "bindings/python/README.md", *sorted(str(page) for page in pathlib.Path("docs").glob("*.md"))]
+PAGES = ["README.md", "bindings/python/README.md"]
+PAGES += sorted(str(page) for where in ("docs", "docs/guide/src") for page in pathlib.Path(where).glob("*.md"))
 KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh"}
 
 
@@ -22,7 +23,7 @@ def programs():
             if not language:
                 continue
             # What an administrator does to the directories of a machine is done by tests/suite/roots.rs.
-            if language == "sh" and page.startswith("docs/"):
+            if language == "sh" and page.startswith("docs/") and not page.startswith("docs/guide/"):
                 continue
             yield page, KNOWN[language], program
     # The package's own text.

@@ -39,7 +39,7 @@ shell() { # What it leaves in the background ends with it; the terminal is one w
       -e 's|^\(.* run .*\)$|echo exit \| script -qec "\1" /dev/null|' -e 's|^DOCKER_HOST|answers; &|' "$1"
   } >"$work/commands"
   cat >"$work/shell" <<SHELL
-trap 'kill \$(jobs -p); wait' EXIT
+trap 'left=\$(jobs -p); if [ -n "\$left" ]; then kill \$left; fi; wait' EXIT
 answers() { for _ in {1..100}; do if [ -S "$work/coracle.sock" ]; then return; fi; sleep 0.1; done; return 1; }
 $(cat "$work/commands")
 SHELL
