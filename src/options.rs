@@ -97,7 +97,7 @@ impl Options {
         }
     }
 
-    /// What monitors of a test build are told.
+    /// Settings for the monitors of a test build.
     #[cfg_attr(not(feature = "attacks"), allow(clippy::unused_self))]
     pub(crate) fn switches(&self) -> Switches {
         Switches {

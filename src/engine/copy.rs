@@ -25,10 +25,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use target::Target;
 
-/// What `State.Error` says of a container of a copy that ran when it was copied.
+/// `State.Error` of a container of a copy that ran when it was copied.
 const ENDED: &str = "the container ran when its engine root was copied: this is the copy";
 
-/// What stands in the copied database.
+/// The content of the copied database.
 struct Content {
     layers: Vec<String>,
     images: u64,
@@ -61,7 +61,7 @@ struct Copying<'a> {
     gone: Gone,
 }
 
-/// What was removed while the copy was made.
+/// Objects that were removed while the copy was made.
 #[derive(Default)]
 struct Gone {
     containers: Vec<String>,

@@ -13,7 +13,7 @@ pub struct CopyRoot {
     pub pause: bool,
 }
 
-/// What a copy of a root has.
+/// The content of a copy of a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RootCopy {
@@ -29,7 +29,7 @@ pub struct RootCopy {
     pub bytes: u64,
     /// Bytes of content that original and copy share, where the file system can do that.
     pub shared: u64,
-    /// What the copy does not have of what is in the root, or has otherwise.
+    /// Parts of the root that the copy does not have, or has in another form.
     pub left: Vec<NotTaken>,
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What the database is called until the rest is on the disk.
+/// The database's name until the rest of the copy is on the disk.
 const DATABASE: &str = "unfinished-copy.db";
 
 /// All that a copy makes, in the order in which it is taken back.
@@ -113,7 +113,7 @@ impl Drop for Target {
         if self.marker.is_none() {
             return;
         }
-        // What stays is marked, as long as anything does.
+        // Files that stay are marked, as long as any does.
         let removed = MADE.iter().try_for_each(|name| remove_tree(self.dir.as_fd(), name));
         if removed.is_ok() && self.is_new {
             let _ = std::fs::remove_dir(&self.path);
