@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What stands behind a `coracle_http_server *`.
+/// The object behind a `coracle_http_server *`.
 pub(crate) struct Served {
     server: ServerHandle,
     /// As they are written: `unix:///path`, `tcp://IP:PORT`.

@@ -128,7 +128,7 @@ struct Seen {
     doing: Doing,
 }
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     /// It waits for a request, since then.
