@@ -488,6 +488,26 @@ coracle_status coracle_root_copy(coracle *c,
                                  coracle_error **err);
 
 /**
+ * Takes over what a dockerd has: images, volumes of the driver local and stopped containers out of its directory, while no
+ * dockerd runs on it, or images by its socket.
+ *
+ * query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
+ * directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
+ * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
+ * with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
+ *
+ * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
+ * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
+ */
+coracle_status coracle_import_docker(coracle *c,
+                                     const char *query_json,
+                                     coracle_op *op,
+                                     char **out_json,
+                                     coracle_error **err);
+
+/**
  * Versions of the library, the API, the kernel.
  *
  * *out_json: the document of GET /version; free it with coracle_free.

@@ -24,6 +24,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tar", image::tar),
     ("compressed", image::compressed),
     ("archive", image::archive),
+    ("tar_split", image::tar_split),
+    ("bolt", crate::engine::docker::fuzz_bolt),
     ("create", container::create),
     ("build_file", buildfile::build_file),
     ("ignore_file", buildfile::ignore_file),

@@ -105,7 +105,7 @@ fn entries() -> Vec<&'static Entry> {
 }
 
 /// The commands that make a root where there is none: all others need what only these bring.
-const BEGINNINGS: &[&str] = &["load", "import", "pull", "build", "serve", "network create", "volume"];
+const BEGINNINGS: &[&str] = &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume"];
 
 /// The flags before the command.
 pub struct Globals {

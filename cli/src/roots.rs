@@ -3,9 +3,30 @@
 use crate::args::{Command, Flag, Parsed};
 use crate::format::size;
 use crate::{Entry, Failure, Globals, Outcome, emit};
-use coracle::model::{CopyRoot, NotTaken, Progress};
+use coracle::model::{CopyRoot, ImportDocker, NotTaken, Progress};
 
-pub const ENTRIES: &[Entry] = &[Entry {
+pub const ENTRIES: &[Entry] = &[ROOT_COPY, IMPORT_DOCKER];
+
+const IMPORT_DOCKER: Entry = Entry {
+    command: Command {
+        name: "import-docker",
+        usage: "[FLAGS] [NAME...]",
+        about: "Take over images, volumes and stopped containers of a dockerd",
+        flags: &[
+            Flag::value(
+                &["directory"],
+                "DIR",
+                "dockerd's directory, no dockerd running on it (default /var/lib/docker)",
+            ),
+            Flag::value(&["socket"], "SOCKET", "dockerd's socket: images alone"),
+            Flag::switch(&["quiet", "q"], "print only what was not taken"),
+        ],
+        stops_at_first: false,
+    },
+    run: import_docker,
+};
+
+const ROOT_COPY: Entry = Entry {
     command: Command {
         name: "root copy",
         usage: "[FLAGS] DIR",
@@ -17,7 +38,19 @@ pub const ENTRIES: &[Entry] = &[Entry {
         stops_at_first: false,
     },
     run: copy,
-}];
+};
+
+fn import_docker(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let text = |flag: &str| parsed.last(flag).unwrap_or_default().to_owned();
+    let how = ImportDocker { directory: text("directory"), socket: text("socket"), names: parsed.rest.clone() };
+    let report = globals.engine()?.import_docker(&how, &mut |_| Ok(()), None)?;
+    told(&report.left);
+    for one in report.taken.iter().filter(|_| !parsed.has("quiet")) {
+        let was_here = if one.was_here { " (was here before)" } else { "" };
+        emit(&format!("{} {}{was_here}\n", one.kind, one.name))?;
+    }
+    Ok(0)
+}
 
 fn copy(globals: &Globals, parsed: &Parsed) -> Outcome {
     let [dir] = parsed.rest.as_slice() else {

@@ -241,6 +241,36 @@ pub unsafe extern "C" fn coracle_root_copy(
     })
 }
 
+/// Takes over what a dockerd has: images, volumes of the driver local and stopped containers out of its directory, while no
+/// dockerd runs on it, or images by its socket.
+///
+/// query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
+/// directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
+/// "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
+/// with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
+///
+/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
+/// directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_import_docker(
+    c: *mut coracle,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    with_root(c, Access::Change, err, |root| {
+        let out = Out::null(out_json, "out_json")?;
+        let how = arg::json_or_default(query_json, "query_json")?;
+        let using = Using::new(op)?;
+        let result = root.engine().import_docker(&how, &mut |record| using.progress(&record), using.op());
+        out.give_json(&using.done(result)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
 /// Versions of the library, the API, the kernel.
 ///
 /// *out_json: the document of GET /version; free it with coracle_free.

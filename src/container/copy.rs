@@ -78,6 +78,18 @@ impl Containers {
         Ok(copied)
     }
 
+    /// Copies a writable layer of overlayfs into that of a new container, which must be empty.
+    pub(crate) fn fill(&self, reference: &str, layer: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
+        let (_busy, found) = self.take(reference, None)?;
+        let upper = tree::open_dir(&self.dir(&found.row.id).join(UPPER))?;
+        // Its creation may have made its working directory.
+        for name in tree::names(upper.as_fd())? {
+            crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
+        }
+        copy.all(layer.as_fd(), upper.as_fd())?;
+        tree::sync_fs(upper.as_fd())
+    }
+
     /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of the
     /// copy cannot. To be called before there is anything to count.
     fn bound_copy(&self, id: &str, spec: &str, dir: &Path) -> Result<bool> {

@@ -4,6 +4,7 @@ mod archive;
 mod containers;
 mod copy;
 mod dirs;
+pub(crate) mod docker;
 mod events;
 mod exec;
 mod images;

@@ -117,6 +117,12 @@ pub(crate) fn archive(data: &[u8]) {
     assert_eq!(left, 0, "staging is left");
 }
 
+/// Lines that dockerd kept of a layer's tar.
+pub(crate) fn tar_split(data: &[u8]) {
+    let scratch = Scratch::new();
+    super::docker_store::fuzz(&scratch.0, data);
+}
+
 /// A directory that is removed with the value.
 struct Scratch(PathBuf);
 

@@ -12,6 +12,7 @@ mod config;
 mod copy;
 mod decompress;
 mod digest;
+mod docker_store;
 mod document;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -35,8 +36,9 @@ mod verify;
 pub(crate) use building::{Building, Step};
 pub(crate) use changes::apply as apply_changes;
 pub(crate) use commit::{Commit, check_commit_name};
-pub(crate) use config::ImageConfigView;
+pub(crate) use config::{ImageConfigView, check_values};
 pub(crate) use digest::{Digest, Hasher};
+pub(crate) use docker_store::{DockerStore, TakenImage, is_plain};
 
 /// Writing archives.
 pub(crate) mod archive_writer {

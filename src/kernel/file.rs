@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -58,6 +58,23 @@ pub(crate) fn read_all(file: &File) -> std::io::Result<Vec<u8>> {
     }
     bytes.truncate(filled);
     Ok(bytes)
+}
+
+/// A file of at most `most` bytes, whole; `None`: there is none. Errors: it is longer, or is no regular file.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+    let failed = |e: &std::io::Error| Error::io(format_args!("read {}", path.display()), e);
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|e| failed(&e))?,
+    };
+    let wrong = |what: &str| Error::invalid(format!("{}: {what}", path.display()));
+    if !file.metadata().map_err(|e| failed(&e))?.is_file() {
+        return Err(wrong("no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+    if bytes.len() as u64 > most { Err(wrong("it is too long")) } else { Ok(Some(bytes)) }
 }
 
 /// Makes a file (mode 0600) with its content, whole or not at all, and on disk where `sync`. One that is there

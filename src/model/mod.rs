@@ -10,6 +10,7 @@ mod build;
 mod container;
 mod detach;
 mod docker_config;
+mod docker_import;
 mod event;
 mod exec;
 mod image;
@@ -21,13 +22,13 @@ mod system;
 mod volume;
 
 pub use archive::*;
-#[cfg(feature = "registry")]
 pub(crate) use base64::from_base64;
 pub use base64::to_base64;
 pub use build::*;
 pub use container::*;
 pub use detach::DetachKeys;
 pub use docker_config::{CredentialHelper, DockerConfig};
+pub use docker_import::*;
 pub use event::*;
 pub use exec::*;
 pub use image::*;

@@ -109,6 +109,11 @@ impl Volumes {
 
     /// Makes a volume; one that is there already is answered as it is.
     pub(crate) fn create(&self, body: &CreateVolume) -> Result<Volume> {
+        self.create_of(body, None)
+    }
+
+    /// The same; a new one begins with what is in `content`.
+    pub(crate) fn create_of(&self, body: &CreateVolume, content: Option<&OwnedFd>) -> Result<Volume> {
         let name = match body.name.as_str() {
             "" => new_name()?,
             name => name.to_owned(),
@@ -117,7 +122,7 @@ impl Volumes {
         check_driver(&body.driver).map_err(wrong)?;
         check_name(&name).map_err(wrong)?;
         options::check(body.driver_opts.as_ref().unwrap_or(&StringMap::new())).map_err(wrong)?;
-        let mut staged = self.stage(&name, None)?;
+        let mut staged = self.stage(&name, content)?;
         let row = self.db.write(Flush::Durable, |tx| self.settle(tx, &mut staged, body).map(|(row, _)| row))?;
         self.event("create", &name, &[])?;
         self.shown(&row)

@@ -783,6 +783,8 @@ static void every_function(char **argv) {
     FREE(json);
     LEAVES(OK(coracle_sweep(engine, &json, &err)));
     FREE(json);
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_import_docker(engine, "{\"directory\":\"/nowhere\"}", NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
     snprintf(copy, sizeof copy, "%s-copy", argv[1]);
     LEAVES(OK(coracle_root_copy(engine, copy, NULL, NULL, &json, &err)));
     FREE(json);

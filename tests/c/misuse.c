@@ -36,6 +36,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_engine_version(c, &s, &err));
     STATUS(code, coracle_leftovers(c, &s, &err));
     STATUS(code, coracle_sweep(c, &s, &err));
+    STATUS(code, coracle_import_docker(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_root_copy(c, "/nowhere/x", NULL, NULL, &s, &err));
     STATUS(code, coracle_container_list(c, NULL, &s, &err));
     STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, &err));
@@ -274,6 +275,7 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_verify(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_copy(c, "/nowhere/x", bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_import_docker(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_copy(c, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, "x", "/", bad, read_file, &number, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", bad, NULL, NULL, &s, &err));

@@ -24,6 +24,7 @@ mod full;
 mod health;
 mod http;
 mod images;
+mod import_docker;
 mod isolation;
 mod kills;
 mod lifecycle;

@@ -157,6 +157,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "image_search": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "images_prune": (c_int32, [_h, _s, _out_s, _err]),
     "verify": (c_int32, [_h, _s, _h, _out_s, _err]),
+    "import_docker": (c_int32, [_h, _s, _h, _out_s, _err]),
     "root_copy": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_push": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "auth": (c_int32, [_h, _s, _h, _out_s, _err]),

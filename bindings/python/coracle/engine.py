@@ -66,6 +66,25 @@ class Engine:
             answer: dict[str, Any] = json.loads(op.aside(lambda: op.call_text("root_copy", *arguments)))
             return answer
 
+    def import_docker(
+        self,
+        names: Sequence[str] = (),
+        directory: str = "",
+        socket: str = "",
+        progress: Optional[Progress] = None,
+        timeout: Optional[float] = None,
+    ) -> dict[str, Any]:
+        """Takes over what a dockerd has, out of its directory (default /var/lib/docker) or by its socket (images alone).
+
+        names: images, volumes and containers; none are all. The answer: "Taken", and "Left" with the reasons.
+        """
+        query = document({"names": list(names), "directory": directory, "socket": socket})
+        with Op(timeout, progress) as op:
+            answer: dict[str, Any] = json.loads(
+                op.aside(lambda: op.call_text("import_docker", self.pointer, query, op.handle))
+            )
+            return answer
+
     def network_repair(self) -> None:
         """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""
         call("network_repair", self.pointer)

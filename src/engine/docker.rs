@@ -1,0 +1,192 @@
+//! Coming from dockerd: images, volumes and stopped containers are taken out of its directory, or images by its socket.
+//!
+//! An object is taken whole or is not there: an image by one transaction, a volume by one rename, a container gets its name last. An
+//! object that is here already, by its id or its name, is left as it is, so that a second run takes nothing twice. Each object that cannot be
+//! taken is told with the reason, and does not keep the others.
+
+mod bolt;
+mod containers;
+mod directory;
+mod socket;
+
+use super::Engine;
+use super::images::OnProgress;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::written;
+use crate::model::{DockerImport, ImportDocker, NotTaken, Progress, TakenOver};
+use crate::op::Op;
+use containers::Stopped;
+use directory::Directory;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A door for fuzzers, to the file of volumes.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz_bolt(data: &[u8]) {
+    bolt::fuzz(data);
+}
+
+/// Where dockerd keeps what it has, unless it is told otherwise.
+const DEFAULT: &str = "/var/lib/docker";
+
+impl Engine {
+    /// Takes over what a dockerd has: from its directory images, volumes of the driver `local` and stopped containers, while no
+    /// dockerd runs on it; by its socket images alone. The report says what was taken, and what was not and why.
+    ///
+    /// Ids of images stay. A container gets an id of its own and keeps its name, its configuration and its files; its log stays
+    /// behind. The original stays as it is.
+    ///
+    /// Errors: no such directory or socket; a dockerd runs on the directory ([`ErrorKind::Conflict`]); a name of which there is
+    /// nothing ([`ErrorKind::NotFound`], before anything is taken); `op` ended.
+    pub fn import_docker(&self, how: &ImportDocker, progress: OnProgress<'_>, op: Option<&Op>) -> Result<DockerImport> {
+        match (how.socket.as_str(), how.directory.as_str()) {
+            ("", "") => self.import_directory(Path::new(DEFAULT), how, progress, op),
+            ("", directory) => self.import_directory(Path::new(directory), how, progress, op),
+            (path, "") => socket::import(self, Path::new(path), how, progress, op),
+            _ => Err(Error::invalid("a directory and a socket exclude each other")),
+        }
+    }
+
+    fn import_directory(
+        &self,
+        path: &Path,
+        how: &ImportDocker,
+        progress: OnProgress<'_>,
+        op: Option<&Op>,
+    ) -> Result<DockerImport> {
+        let directory = Directory::open(path, self.0.images.most_values())?;
+        let mut told = Told { report: DockerImport::default(), progress, op };
+        let wanted = Wanted::of(&directory, &how.names, &mut told)?;
+        for id in &wanted.images {
+            told.check()?;
+            let taken = self.take_image(&directory, id, op);
+            let name = directory.images.names(id).into_iter().next().unwrap_or_else(|| id.clone());
+            match taken {
+                Ok(taken) => {
+                    for kept in &taken.kept {
+                        told.left("image", kept, "another image has this name here, and keeps it")?;
+                    }
+                    told.taken("image", &name, &taken.id, taken.was_here)?;
+                }
+                Err(error) => told.failed("image", &name, error)?,
+            }
+        }
+        for name in &wanted.volumes {
+            told.check()?;
+            match directory.take_volume(&self.0.volumes, name) {
+                Ok(was_here) => told.taken("volume", name, "", was_here)?,
+                Err(error) => told.failed("volume", name, error)?,
+            }
+        }
+        for stopped in &wanted.containers {
+            told.check()?;
+            match containers::take(self, &directory, stopped, &mut told) {
+                Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,
+                Err(error) => told.failed("container", &stopped.name, error)?,
+            }
+        }
+        Ok(told.report)
+    }
+
+    fn take_image(&self, directory: &Directory, id: &str, op: Option<&Op>) -> Result<crate::image::TakenImage> {
+        let mut events = Vec::new();
+        let taken = self.0.images.take_docker(&directory.images, id, &mut |event| events.push(written(&event)), op);
+        for event in events {
+            self.0.journal.append_written(&event?)?;
+        }
+        taken
+    }
+}
+
+/// The objects to be taken.
+struct Wanted {
+    images: BTreeSet<String>,
+    volumes: BTreeSet<String>,
+    containers: Vec<Stopped>,
+}
+
+impl Wanted {
+    /// All, or what the names mean with what containers among them need. Errors: a name means nothing.
+    fn of(directory: &Directory, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
+        let (ids, volumes) = (directory.images.ids()?, directory.volumes());
+        let mut met = vec![false; names.len()];
+        let mut asked = |means: &dyn Fn(&str) -> bool| {
+            let mut any = names.is_empty();
+            for (_, met) in names.iter().zip(&mut met).filter(|(name, _)| means(name)) {
+                (any, *met) = (true, true);
+            }
+            any
+        };
+        let mut wanted = Wanted { images: BTreeSet::new(), volumes: BTreeSet::new(), containers: Vec::new() };
+        wanted.images.extend(ids.into_iter().filter(|id| asked(&|name| is_image(directory, id, name))));
+        wanted.volumes.extend(volumes.iter().filter(|volume| asked(&|name| name == *volume)).cloned());
+        for found in directory.containers()? {
+            let (id, own) = match &found {
+                Ok(stopped) => (&stopped.id, &stopped.name),
+                Err(refused) => (&refused.id, &refused.name),
+            };
+            if !asked(&|name| name.trim_start_matches('/') == own || is_prefix(id, name)) {
+                continue;
+            }
+            match found {
+                Err(refused) => told.left("container", &refused.name, &refused.reason)?,
+                Ok(stopped) => {
+                    wanted.images.insert(stopped.image.clone());
+                    wanted.volumes.extend(stopped.volumes().filter(|name| volumes.contains(name)));
+                    wanted.containers.push(stopped);
+                }
+            }
+        }
+        match names.iter().zip(met).find(|(_, met)| !met) {
+            Some((name, _)) => Err(Error::not_found(format!("dockerd has no image, volume or container {name}"))),
+            None => Ok(wanted),
+        }
+    }
+}
+
+fn is_image(directory: &Directory, id: &str, name: &str) -> bool {
+    let hex = id.strip_prefix("sha256:").unwrap_or(id);
+    let of_name = crate::image::Reference::parse(name).map(|name| name.or_latest().to_string());
+    is_prefix(hex, name.strip_prefix("sha256:").unwrap_or(name))
+        || of_name.is_ok_and(|of_name| directory.images.names(id).contains(&of_name))
+}
+
+/// Whether `beginning` is one of an id, as long as people are shown ids.
+fn is_prefix(id: &str, beginning: &str) -> bool {
+    beginning.len() >= 12 && id.starts_with(beginning)
+}
+
+/// The report, and who is told as it grows.
+struct Told<'a> {
+    report: DockerImport,
+    progress: OnProgress<'a>,
+    op: Option<&'a Op>,
+}
+
+impl Told<'_> {
+    fn check(&self) -> Result<()> {
+        self.op.map_or(Ok(()), Op::check)
+    }
+
+    fn taken(&mut self, kind: &str, name: &str, id: &str, was_here: bool) -> Result<()> {
+        let status = if was_here { "was here before" } else { "taken" };
+        let taken = TakenOver { kind: kind.into(), name: name.into(), id: id.into(), was_here };
+        self.report.taken.push(taken);
+        (self.progress)(Progress { id: format!("{kind} {name}"), status: status.into(), ..Progress::default() })
+    }
+
+    fn left(&mut self, kind: &str, name: &str, reason: &str) -> Result<()> {
+        self.report.left.push(NotTaken { kind: kind.into(), name: name.into(), reason: reason.into() });
+        let status = format!("not taken: {reason}");
+        (self.progress)(Progress { id: format!("{kind} {name}"), status, ..Progress::default() })
+    }
+
+    /// An object that could not be taken. Errors: those that the next object would meet, too.
+    fn failed(&mut self, kind: &str, name: &str, error: Error) -> Result<()> {
+        let ends = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback);
+        match ends || error.raw_os_error() == Some(libc::ENOSPC) {
+            true => Err(error),
+            false => self.left(kind, name, error.message()),
+        }
+    }
+}

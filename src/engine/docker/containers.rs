@@ -1,0 +1,240 @@
+//! Stopped containers out of dockerd's directory: their documents become a create body, their writable layer is copied.
+
+use super::directory::Directory;
+use super::{Engine, Told};
+use crate::error::{Error, Result};
+use crate::image::check_values;
+use crate::kernel::copy::{Attributes, TreeCopy};
+use crate::kernel::file::read_bounded;
+use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, NetworkingConfig, RemoveContainer};
+use crate::volume::check_name;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The largest document of a container.
+const MAX_DOCUMENT: u64 = 8 << 20;
+
+/// Networks that every engine has.
+const OWN: [&str; 5] = ["", "default", "bridge", "none", "host"];
+
+/// A container that can be taken.
+pub(super) struct Stopped {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// The image's id.
+    pub(super) image: String,
+    config: ContainerConfig,
+    host: HostConfig,
+    networks: BTreeMap<String, Option<EndpointSettings>>,
+    mounts: BTreeMap<String, MountPoint>,
+    has_log: bool,
+}
+
+/// One that cannot.
+pub(super) struct Refused {
+    pub(super) id: String,
+    /// Its id where its documents cannot be read.
+    pub(super) name: String,
+    pub(super) reason: String,
+}
+
+/// `config.v2.json`, as far as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Document {
+    #[serde(default)]
+    name: String,
+    image: String,
+    #[serde(default)]
+    driver: String,
+    config: ContainerConfig,
+    #[serde(default)]
+    state: State,
+    #[serde(default)]
+    network_settings: Option<NetworkSettings>,
+    #[serde(default)]
+    mount_points: Option<BTreeMap<String, MountPoint>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct State {
+    running: bool,
+    paused: bool,
+    restarting: bool,
+    dead: bool,
+    removal_in_progress: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct NetworkSettings {
+    networks: Option<BTreeMap<String, Option<EndpointSettings>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MountPoint {
+    #[serde(rename = "Type")]
+    kind: String,
+    #[serde(rename = "Name")]
+    name: String,
+    #[serde(rename = "RW")]
+    writable: bool,
+}
+
+impl Stopped {
+    /// The names of its volumes.
+    pub(super) fn volumes(&self) -> impl Iterator<Item = String> + '_ {
+        self.mounts.values().filter(|mount| mount.kind == "volume").map(|mount| mount.name.clone())
+    }
+
+    /// The request that creates it here.
+    fn body(&self) -> CreateBody {
+        let mut host = self.host.clone();
+        // The engine's own program starts containers.
+        host.runtime.clear();
+        // A volume that the image or the request made without a name is the same one again by its name.
+        let mut binds = host.binds.take().unwrap_or_default();
+        let is_named = |place: &str| {
+            let of_bind = |bind: &String| bind.split(':').nth(1) == Some(place);
+            binds.iter().any(of_bind) || host.mounts.iter().any(|mount| mount.target == place)
+        };
+        let unnamed = self.mounts.iter().filter(|(place, mount)| mount.kind == "volume" && !is_named(place));
+        let unnamed: Vec<String> = unnamed
+            .map(|(place, mount)| format!("{}:{place}{}", mount.name, if mount.writable { "" } else { ":ro" }))
+            .collect();
+        binds.extend(unnamed);
+        host.binds = (!binds.is_empty()).then_some(binds);
+        host.links = None;
+        // Addresses that a network gave belong to that network, which stays in dockerd.
+        let asked = |settings: &EndpointSettings| EndpointSettings {
+            ipam_config: settings.ipam_config.clone(),
+            aliases: settings.aliases.clone(),
+            ..EndpointSettings::default()
+        };
+        let networks = self.networks.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+        let endpoints_config = networks.map(|(name, settings)| (name.clone(), settings.as_ref().map(asked))).collect();
+        let mut config = self.config.clone();
+        config.image = self.image.clone();
+        CreateBody {
+            config,
+            host_config: host,
+            networking_config: NetworkingConfig { endpoints_config },
+            ..CreateBody::default()
+        }
+    }
+}
+
+/// Reads a container's documents.
+pub(super) fn read(dir: &Path, id: &str, most_values: usize) -> std::result::Result<Stopped, Refused> {
+    let refused = |name: String, reason: &str| Refused { id: id.to_owned(), name, reason: reason.to_owned() };
+    match read_all(dir, id, most_values) {
+        Ok(Ok(stopped)) => Ok(stopped),
+        Ok(Err((name, reason))) => Err(refused(name, reason)),
+        Err(error) => Err(refused(id.to_owned(), error.message())),
+    }
+}
+
+/// The inner error: its name, and why it cannot be taken.
+fn read_all(dir: &Path, id: &str, most_values: usize) -> Result<std::result::Result<Stopped, (String, &'static str)>> {
+    let document: Document = document(&dir.join("config.v2.json"), most_values)?;
+    let host: HostConfig = document_of(&dir.join("hostconfig.json"), most_values)?;
+    let name = document.name.trim_start_matches('/').to_owned();
+    let state = &document.state;
+    if state.running || state.paused || state.restarting {
+        return Ok(Err((name, "it ran when dockerd ended, or does: stop it first")));
+    }
+    if state.dead || state.removal_in_progress {
+        return Ok(Err((name, "it is being removed")));
+    }
+    if document.driver != "overlay2" {
+        return Ok(Err((name, "its files are not of dockerd's driver overlay2")));
+    }
+    let mounts = document.mount_points.unwrap_or_default();
+    // It stands in a bind, where a path would mean a directory of the host.
+    if mounts.values().any(|mount| mount.kind == "volume" && check_name(&mount.name).is_err()) {
+        return Ok(Err((name, "a volume of its has a name that no volume may have")));
+    }
+    let networks = document.network_settings.unwrap_or_default().networks.unwrap_or_default();
+    let log = std::fs::metadata(dir.join(format!("{id}-json.log")));
+    Ok(Ok(Stopped {
+        id: id.to_owned(),
+        name,
+        image: document.image,
+        config: document.config,
+        host,
+        networks,
+        mounts,
+        has_log: log.is_ok_and(|log| log.len() > 0),
+    }))
+}
+
+fn document(path: &Path, most_values: usize) -> Result<Document> {
+    document_of(path, most_values)
+}
+
+fn document_of<T: serde::de::DeserializeOwned>(path: &Path, most_values: usize) -> Result<T> {
+    let bytes = read_bounded(path, MAX_DOCUMENT)?;
+    let bytes = bytes.ok_or_else(|| Error::not_found(format!("{} is not there", path.display())))?;
+    check_values(&bytes, most_values).map_err(|error| error.context(path.display()))?;
+    serde_json::from_slice(&bytes).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
+}
+
+/// Makes a container of dockerd's one of the engine's; answers its id, and whether it was here before.
+pub(super) fn take(
+    engine: &Engine,
+    directory: &Directory,
+    stopped: &Stopped,
+    told: &mut Told<'_>,
+) -> Result<(String, bool)> {
+    let all = &engine.0.containers;
+    if let Ok(there) = all.find(&stopped.name)
+        && there.row.name == stopped.name
+    {
+        return Ok((there.row.id.clone(), true));
+    }
+    // Until its files are there it has another name, by which a run after one that was killed finds it.
+    let unfinished = format!("unfinished-import-{}", &stopped.id[..12]);
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    if all.find(&unfinished).is_ok() {
+        engine.container_remove(&unfinished, force, told.op)?;
+    }
+    let layer = directory.layer(&stopped.id)?;
+    let created = engine.container_create(Some(&unfinished), &stopped.body())?;
+    let copied = all
+        .fill(&created.id, &layer, &mut TreeCopy::new(Attributes::All, told.op))
+        .and_then(|()| engine.container_rename(&created.id, &stopped.name));
+    if let Err(error) = copied {
+        // A rest of it is removed by the next run.
+        let _ = engine.container_remove(&created.id, force, None);
+        return Err(error);
+    }
+    told.about(stopped, &created.warnings)?;
+    Ok((created.id, false))
+}
+
+impl Told<'_> {
+    /// Says what of a container that was taken is otherwise here.
+    fn about(&mut self, stopped: &Stopped, warnings: &[String]) -> Result<()> {
+        for warning in warnings {
+            self.left("container", &stopped.name, warning)?;
+        }
+        if stopped.has_log {
+            self.left("container", &stopped.name, "its log stays in dockerd's directory")?;
+        }
+        if stopped.host.links.as_ref().is_some_and(|links| !links.is_empty()) {
+            self.left("container", &stopped.name, "its links: create it anew with them where it needs them")?;
+        }
+        let mode = stopped.host.network_mode.as_str();
+        for network in stopped.networks.keys().filter(|name| !OWN.contains(&name.as_str())) {
+            let reason = format!("its network {network} is not taken: make one of that name before it is started");
+            self.left("container", &stopped.name, &reason)?;
+        }
+        match mode.starts_with("container:") {
+            true => self.left("container", &stopped.name, "its NetworkMode names a container by its id in dockerd"),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Coming from a real dockerd: `Engine::import_docker`, `coracle import-docker`.
+
+use crate::support::dockerd::{Dockerd, tool};
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Engine, ErrorKind};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const CHANGED: &str = "echo mine > /mine; ln /mine /again; rm -rf /bin/vi /usr; mkdir /usr; echo new > /usr/new; echo data > /v/data; \
+                       echo anonymous > /anonymous/file; echo said";
+
+/// A dockerd with an image of three layers, volumes, a stopped container and one that runs.
+struct Source {
+    dir: PathBuf,
+    dockerd: Dockerd,
+    id: String,
+}
+
+fn source() -> Source {
+    let dir = temp_dir();
+    let dockerd = Dockerd::start(&dir.join("docker"));
+    dockerd.docker(&["load", "-q", "-i", &busybox_archive().display().to_string()]);
+    let context = dir.join("context");
+    std::fs::create_dir(&context).expect("mkdir");
+    let lines = "FROM busybox\nRUN mkdir /made && echo one > /made/one && ln /made/one /made/two && rm -f /bin/vi\nENV A=b\nCMD [\"cat\", \"/made/one\"]\n";
+    std::fs::write(context.join("Dockerfile"), lines).expect("write");
+    let place = context.display().to_string();
+    dockerd.docker(&["build", "-q", "--network", "none", "-t", "made:1", "-t", "localhost:5000/also:2", &place]);
+    dockerd.docker(&["volume", "create", "--label", "a=b", "kept"]);
+    let words = [
+        "create",
+        "--name",
+        "stopped",
+        "--network",
+        "none",
+        "-e",
+        "C=d",
+        "-v",
+        "kept:/v",
+        "-v",
+        "/anonymous",
+        "made:1",
+    ];
+    dockerd.docker(&[&words[..], &["sh", "-c", CHANGED]].concat());
+    dockerd.docker(&["start", "-a", "stopped"]);
+    dockerd.docker(&[
+        "run",
+        "-d",
+        "--name",
+        "runs",
+        "--stop-timeout",
+        "1",
+        "--network",
+        "none",
+        "busybox",
+        "sleep",
+        "1000",
+    ]);
+    let id = dockerd.docker(&["inspect", "-f", "{{.Id}}", "made:1"]);
+    Source { dir, dockerd, id }
+}
+
+fn import(engine: &Engine, how: &ImportDocker) -> coracle::Result<DockerImport> {
+    engine.import_docker(how, &mut |_| Ok(()), Some(&soon()))
+}
+
+fn of_directory(path: &Path, names: &[&str]) -> ImportDocker {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    ImportDocker { directory: path.display().to_string(), names, ..ImportDocker::default() }
+}
+
+fn told(report: &DockerImport, kind: &str) -> Vec<(String, bool)> {
+    let mut all: Vec<(String, bool)> =
+        report.taken.iter().filter(|one| one.kind == kind).map(|one| (one.name.clone(), one.was_here)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_the_socket() {
+    let Source { dir, dockerd, id } = source();
+    let data = dir.join("docker/data");
+
+    // By the socket, while dockerd runs.
+    let asked = Root::empty();
+    let by_socket = ImportDocker { socket: dir.join("docker/sock").display().to_string(), ..ImportDocker::default() };
+    let error = import(&asked.engine, &of_directory(&data, &[])).expect_err("dockerd runs on it");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let report = import(&asked.engine, &by_socket).expect("import by the socket");
+    assert_eq!(asked.engine.image_inspect("made:1").expect("the image").id, id);
+    assert_eq!(asked.engine.image_inspect("localhost:5000/also:2").expect("its other name").id, id);
+    let left: Vec<&str> = report.left.iter().map(|left| left.name.as_str()).collect();
+    assert!(["stopped", "runs", "kept"].iter().all(|name| left.contains(name)), "{left:?}");
+    let again = import(&asked.engine, &by_socket).expect("again");
+    assert!(told(&again, "image").iter().all(|(_, was_here)| *was_here), "{again:?}");
+
+    // dockerd ends; the document of one container says that it runs, as after a dockerd that was killed.
+    let runs = dockerd.docker(&["inspect", "-f", "{{.Id}}", "runs"]);
+    let pid: i32 = std::fs::read_to_string(dir.join("docker/pid")).expect("its pid").trim().parse().expect("a number");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM).expect("end dockerd");
+    wait_for("its end", || !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(pid));
+    let document = data.join("containers").join(runs).join("config.v2.json");
+    let text = std::fs::read_to_string(&document).expect("a document");
+    assert!(text.contains("\"Running\":false"), "{text}");
+    std::fs::write(&document, text.replace("\"Running\":false", "\"Running\":true")).expect("write it");
+
+    let root = Root::empty();
+    let report = import(&root.engine, &of_directory(&data, &[])).expect("import the directory");
+    assert_eq!(root.engine.image_inspect("made:1").expect("the image").id, id);
+    assert_eq!(root.engine.image_inspect("localhost:5000/also:2").expect("its other name").id, id);
+    assert!(root.engine.verify(&VerifyImages::default(), &mut |_| Ok(()), None).expect("verify").damage.is_empty());
+    let left: Vec<(&str, &str)> = report.left.iter().map(|left| (left.name.as_str(), left.reason.as_str())).collect();
+    assert!(left.iter().any(|(name, reason)| *name == "runs" && reason.contains("stop it first")), "{left:?}");
+    assert!(left.iter().any(|(name, reason)| *name == "stopped" && reason.contains("log")), "{left:?}");
+    assert_eq!(left.len(), 2, "{left:?}");
+    let volume = root.engine.volume_inspect("kept").expect("the volume");
+    assert_eq!(volume.labels.expect("labels")["a"], "b");
+    // It has what it wrote, and goes on where it was.
+    let detail = root.inspect("stopped");
+    assert!(detail.config.env.unwrap_or_default().contains(&"C=d".to_owned()));
+    root.start("stopped");
+    assert_eq!(root.wait("stopped"), 0, "{:?}", root.logs("stopped"));
+    let upper = root.dir.join("root/containers").join(detail.id).join("upper");
+    assert_eq!(std::fs::read_to_string(upper.join("mine")).expect("its file"), "mine\n");
+    assert_eq!(std::fs::read_to_string(Path::new(&volume.mountpoint).join("data")).expect("its volume"), "data\n");
+    let words = ["cat", "/made/one", "/made/two"];
+    assert_eq!(root.run(&words, json!({ "Image": "made:1" }), b"").ok(), "one\none");
+
+    // Nothing twice; and one by its name.
+    let again = import(&root.engine, &of_directory(&data, &[])).expect("again");
+    assert!(again.taken.iter().all(|one| one.was_here), "{again:?}");
+    let one = Root::empty();
+    let report = import(&one.engine, &of_directory(&data, &["stopped"])).expect("one container");
+    assert_eq!((told(&report, "container"), told(&report, "image").len()), (vec![("stopped".to_owned(), false)], 1));
+    assert_eq!(one.engine.container_list(&ListContainers { all: true, ..Default::default() }).expect("list").len(), 1);
+    let error = import(&one.engine, &of_directory(&data, &["nosuch"])).expect_err("no such");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+
+    // A layer that was changed is found by its digest.
+    let text =
+        "for one in \"$0\"/overlay2/*/diff/made/one; do printf X | dd of=\"$one\" conv=notrunc status=none; done";
+    tool("sh", &["-c", text, &data.display().to_string()]);
+    let damaged = Root::empty();
+    let report = import(&damaged.engine, &of_directory(&data, &["made:1"])).expect("a report");
+    let left: Vec<(&str, bool)> =
+        report.left.iter().map(|left| (left.kind.as_str(), left.reason.contains("it was changed"))).collect();
+    assert_eq!((report.taken.len(), left), (0, vec![("image", true)]), "{report:?}");
+    let report = import(&damaged.engine, &of_directory(&data, &["runs"])).expect("a report");
+    assert_eq!((report.taken.len(), report.left[0].name.as_str()), (0, "runs"), "{report:?}");
+    drop(dockerd);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+fn is_zombie(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z"))
+}
