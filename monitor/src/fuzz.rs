@@ -202,6 +202,9 @@ fn passwd(data: &[u8]) {
     let (passwd, groups) = (files.next().unwrap_or(b""), files.next().unwrap_or(b""));
     let most = i32::MAX as u32;
     let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // A number below 0 is one that nobody can have, and no name; `-0` is a name.
+    let negative =
+        |text: &[u8]| text.strip_prefix(b"-").is_some_and(|rest| digits(rest) && rest.iter().any(|&b| b != b'0'));
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok().filter(|id| *id <= most);
     match users::user(user, passwd) {
         Ok(found) => {
@@ -216,13 +219,13 @@ fn passwd(data: &[u8]) {
             assert!(users::groups_of(found.name, groups).all(|gid| gid <= most));
             assert!(!found.name.contains(&b':') && !found.home.contains(&b'\n'));
         }
-        Err(Bad::Range) => assert!(digits(user) && number(user).is_none()),
+        Err(Bad::Range) => assert!(digits(user) && number(user).is_none() || negative(user)),
         Err(Bad::Missing) => assert!(!digits(user) && !user.is_empty()),
         Err(Bad::Entry) => assert!(!passwd.is_empty()),
     }
     match users::group(group, groups) {
         Ok(gid) => assert!(gid <= most && (!digits(group) || number(group) == Some(gid))),
-        Err(bad) => assert_eq!(bad == Bad::Range, digits(group)),
+        Err(bad) => assert_eq!(bad == Bad::Range, digits(group) || negative(group)),
     }
     assert_eq!(users::groups_of(b"", groups).count(), 0);
 }

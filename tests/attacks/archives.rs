@@ -20,9 +20,8 @@ const MIB: u64 = 1 << 20;
 /// What an operation may take: see `docs/images.md`.
 const WIDE: u64 = 64 * MIB;
 const SMALL: u64 = 16 * MIB;
-/// What the kernel lets it take of data, beside what the command has in any case: stacks of its threads count as a whole,
-/// and what the allocator keeps.
-const STACKS: u64 = 56 * MIB;
+/// A stack of its threads: the kernel counts each whole as data, used or not.
+const STACK: &str = "524288";
 
 /// How a run of the command ended.
 struct Run {
@@ -36,7 +35,7 @@ struct Run {
 /// Runs `coracle WORDS` on the root, with data of at most `most` bytes, and feeds its standard input.
 fn command(root: &Root, words: &[&str], most: u64, feed: Option<Feed>) -> Run {
     let mut command = Command::new("prlimit");
-    command.arg(format!("--data={most}")).arg("--core=0").arg(built("coracle"));
+    command.arg(format!("--data={most}")).arg("--core=0").arg(built("coracle")).env("RUST_MIN_STACK", STACK);
     command.arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run")).args(words);
     command.stdin(if feed.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("prlimit");
@@ -88,7 +87,7 @@ impl Measured {
     #[track_caller]
     fn run(&self, bound: u64, words: &[&str], feed: Option<Feed>) -> Run {
         let mode: &[&str] = if bound == SMALL { &["--small-memory"] } else { &[] };
-        let run = command(&self.root, &[mode, words].concat(), self.base + bound + STACKS, feed);
+        let run = command(&self.root, &[mode, words].concat(), self.base + bound, feed);
         let grown = run.peak.saturating_sub(self.base);
         println!("{words:?}: {:?}, {:.1} MB: {}", run.code, grown as f64 / 1e6, run.said.trim());
         assert!(run.code.is_some(), "{words:?}: ended by a signal: {}", run.said);
@@ -746,7 +745,11 @@ fn documents_of_requests_have_one_bound() {
     let at = Measured::new();
     let socket = at.root.dir.join("api.sock");
     let mut command = Command::new("prlimit");
-    command.arg(format!("--data={}", at.base + WIDE + STACKS)).arg("--core=0").arg(built("coracle"));
+    command
+        .arg(format!("--data={}", at.base + WIDE))
+        .arg("--core=0")
+        .arg(built("coracle"))
+        .env("RUST_MIN_STACK", STACK);
     command.arg("--root").arg(at.root.dir.join("root")).arg("--run").arg(at.root.dir.join("run"));
     command.args(["serve", "-H"]).arg(format!("unix://{}", socket.display()));
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("prlimit");

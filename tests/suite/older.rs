@@ -298,12 +298,12 @@ fn policies_logs_and_a_killed_monitor() {
     });
 }
 
-/// Makes the database of a root one of the schema 8, which had no index of the containers that go by themselves and no notes of
-/// removals.
+/// Makes the database of a root one of the schema 8, which had no index of the containers that go by themselves, no notes of
+/// removals and no levels of labels.
 fn age_schema(root: &Root) {
     let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
     store.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
-    let back = "DROP INDEX containers_auto_removed; DROP TABLE removals; PRAGMA user_version = 8;";
+    let back = "DROP INDEX containers_auto_removed; DROP TABLE removals; DROP TABLE levels; PRAGMA user_version = 8;";
     store.execute_batch(back).expect("make it older");
 }
 

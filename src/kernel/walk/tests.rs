@@ -61,6 +61,23 @@ fn walk(base: &OwnedFd, at: &mut dyn FnMut(Step, &Walk<'_>)) -> (usize, usize) {
     (entered, left)
 }
 
+/// The names of a directory are held while it is walked: nobody knows their order before all are read.
+#[test]
+fn a_name_takes_its_length_and_16_bytes() {
+    const COUNT: usize = 20_000;
+    const EACH: usize = "one of twenty-four bytes".len() + 16;
+    let scratch = Scratch::new("many");
+    let base = scratch.fd();
+    for number in 0..COUNT {
+        tree::mknod_at(base.as_fd(), &format!("one of {number:017}"), libc::S_IFREG | 0o644, (0, 0)).unwrap();
+    }
+    let walk = Walk::new(base.as_fd(), Order::ByName, Mounts::Crossed).unwrap();
+    assert_eq!(walk.names.len(), COUNT);
+    let held = walk.bytes.capacity() + walk.names.capacity() * size_of::<Name>();
+    // A vector that grows may have room for as much again.
+    assert!((COUNT * EACH..=2 * COUNT * EACH).contains(&held), "{held}");
+}
+
 #[test]
 fn a_hundred_thousand_levels_are_walked_and_removed_on_little_stack() {
     let scratch = Scratch::new("deep");
