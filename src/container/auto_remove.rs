@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long a look waits for somebody else who works on a container that has ended, and is most likely removing it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What became of a container that was found to have ended.
+/// The fate of a container that was found to have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is there no more.
@@ -70,7 +70,7 @@ impl Containers {
         }
     }
 
-    /// The same by the container's id, for who was told of its end. Never waits for a lock.
+    /// Removes a container that has ended, by its id, for a caller that was told of its end. Never waits for a lock.
     pub(crate) fn reap_ended(&self, id: &str) -> Result<Fate> {
         match self.db.read(|tx| table::by_id(tx, id))? {
             Some(row) => self.reap(&row),

@@ -83,7 +83,7 @@ impl Containers {
         if ids.is_empty() {
             return Ok(());
         }
-        // What the steps wrote was flushed by nobody.
+        // Nothing has flushed the files of the steps yet.
         tree::sync_fs(tree::open_dir(&self.root)?.as_fd())?;
         for id in ids {
             // The mark that nothing was flushed, which would keep the overlay from being mounted again.
@@ -117,7 +117,7 @@ impl BuildStep<'_> {
         self.all.wait(&self.id, op)
     }
 
-    /// What it changed, as a layer of the build; `stays`: the container goes on to be, so its files are copied.
+    /// Makes a layer of the container's changes; `stays`: the container stays, so its files are copied.
     pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
         let (_busy, found) = self.all.take(&self.id, op)?;
         if stays {

@@ -21,7 +21,7 @@ impl Containers {
         self.create_for(name, body, None)
     }
 
-    /// The same of a build (by the name of its directory): it goes with the build, so nothing of it is flushed.
+    /// Creates a container, for a build where `builder` names its directory: such a container goes with the build and is not flushed.
     pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let defaults = self.defaults();
@@ -241,7 +241,7 @@ impl Containers {
         quota::project_of(&self.dir(id).join("upper")).ok().filter(|project| *project != 0)
     }
 
-    /// What is left of a container that goes bounds nobody.
+    /// Frees a container's storage bound: files that are left of the container bound nobody.
     pub(super) fn free_storage(&self, project: Option<u32>) {
         if let Some(project) = project {
             // Best effort: numbers that are bounded are not given away.

@@ -91,7 +91,7 @@ impl Containers {
         serde_json::from_slice(&text).map_err(|e| Error::corrupt(format!("exec instance {id}: {e}")))
     }
 
-    /// What an exec instance is to be.
+    /// The configuration of an exec instance.
     pub(crate) fn exec_config(&self, id: &str) -> Result<ExecConfig> {
         self.kept(id).map(|kept| kept.config)
     }
@@ -326,7 +326,7 @@ fn new_exec_id(container: &str) -> Result<String> {
     new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
 }
 
-/// What an exec instance's id says of its container's: the first 16 digits.
+/// The part of an exec instance's id that is its container's: the first 16 digits.
 fn head(container: &str) -> &str {
     container.get(..16).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind};
 use crate::launch::plan::{LABEL, PROFILE, STREAMS};
 use coracle_monitor::wire::*;
 
-/// What a failed start is told as, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
+/// The error of a failed start, and the exit code that it leaves: 127 not found, 126 not executable, else 128.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> (Error, i32) {
     let invalid = |text: String, code: i32| (Error::invalid(text), code);
     let is_exec = sentence.starts_with("exec: ");

@@ -100,7 +100,7 @@ fn result(file: &File, number: u64) -> Option<(wire::HealthResult, Vec<u8>)> {
     Some((result, output))
 }
 
-/// What is known of a container's health now. One that has a check and does not run counts as unhealthy, as dockerd has
+/// A container's health as it is known now. One that has a check and does not run counts as unhealthy, as dockerd has
 /// it. Nothing is known of one whose monitor is older than health checks.
 pub(super) fn status(found: &Found) -> Status {
     if found.now.state.started_ns == 0 || spec::health_check(&found.spec).is_none() {

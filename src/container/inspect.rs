@@ -1,4 +1,4 @@
-//! What a container is and does, as clients see it.
+//! A container's configuration and state, as clients see them.
 
 use super::list::{ContainerView, select};
 use super::spec::{self, LogDriver, Spec};
@@ -30,7 +30,7 @@ impl Containers {
         Ok(list)
     }
 
-    /// The same one by one.
+    /// Lists containers one by one.
     pub(crate) fn list_each(
         &self,
         query: &ListContainers,
@@ -177,7 +177,7 @@ impl Containers {
     }
 }
 
-/// What the list says of a container whose stored document is damaged; inspect says why.
+/// The mark in a list of a container whose stored document is damaged; inspect gives the reason.
 fn damage_text(spec: &Spec) -> &'static str {
     if spec.is_whole() { "" } else { " (damaged)" }
 }
@@ -191,7 +191,7 @@ fn profile(found: &Found) -> Result<String> {
     Ok(spec::security(&found.spec.host_config)?.apparmor.unwrap_or_default())
 }
 
-/// What images are called in a list; each name is looked up once.
+/// The names of images in a list; each is looked up once.
 struct ImageNames<'a> {
     images: &'a Images,
     ids: BTreeMap<String, Option<String>>,
@@ -215,7 +215,7 @@ impl<'a> ImageNames<'a> {
     }
 }
 
-/// What the query chooses by; the rest is left empty.
+/// The facts by which the query chooses; the others are left empty.
 fn view(place: usize, found: &Found, view: &network::View, query: &ListContainers) -> ContainerView {
     let asks = |filter: &str| query.filters.contains_key(filter);
     let networks = if asks("network") { network::networks(found, view) } else { BTreeMap::new() };

@@ -1,6 +1,6 @@
 //! Containers: request → spec ([`spec`]), and their life: create, start, stop, exec, attach, inspect, remove.
 //!
-//! What a container *is* stands in the store (a row with its spec, a slot); what it *does* is its monitor's state record
+//! The store holds what a container *is* (a row with its spec, a slot); what it *does* is its monitor's state record
 //! ([`crate::store::states`]). An operation that changes a container holds its slot's busy lock; nothing slow is done
 //! under a lock that concerns more than one container.
 
@@ -85,7 +85,7 @@ const PARTING: Duration = Duration::from_secs(2);
 /// All containers of a root.
 pub(crate) struct Containers {
     root: PathBuf,
-    /// Who the root is, and its run directory; held as long as this is open.
+    /// The root's identity, and its run directory; held as long as this is open.
     claim: Claim,
     options: Options,
     db: Arc<Db>,
@@ -105,7 +105,7 @@ pub(crate) struct Containers {
     filters: DefaultFilters,
     /// Specs that were parsed already.
     specs: specs::Specs,
-    /// What the last list read.
+    /// The rows that the last list read.
     overview: Kept<overview::Overview>,
     /// When exec instances that ended long ago were looked for last.
     swept: Mutex<Option<Instant>>,

@@ -44,14 +44,14 @@ pub(super) fn mode(spec: &Spec) -> Mode<'_> {
     }
 }
 
-/// What inspect and list need to know of networks, read once for many containers.
+/// The facts of networks that inspect and list need, read once for many containers.
 pub(super) struct View {
     networks: Vec<Network>,
     endpoints: BTreeMap<String, BTreeMap<String, EndpointDoc>>,
 }
 
 impl View {
-    /// What there is of all containers.
+    /// The facts for all containers.
     pub(super) fn of_all(tx: &Transaction<'_>) -> Result<View> {
         Ok(View { networks: Networks::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
     }
@@ -82,7 +82,7 @@ impl Containers {
         })
     }
 
-    /// What `host-gateway` stands for: the host's address on the container's first network, or, where it has none of its
+    /// The address of `host-gateway`: the host's address on the container's first network, or, where it has none of its
     /// own, on the default one.
     pub(super) fn host_gateway(&self, joined: &Joined) -> Result<String> {
         if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
@@ -230,7 +230,7 @@ pub(super) fn port_list(found: &Found, view: &View) -> Vec<PortSummary> {
     list
 }
 
-/// What the container's first process sends to make its interfaces.
+/// The messages by which the container's first process makes its interfaces.
 pub(super) fn requests(joined: &Joined) -> Vec<NetRequest> {
     let both = joined.endpoints.iter().flat_map(|end| {
         let (interface, network) = (&end.doc.interface, &end.network.name);
@@ -256,7 +256,7 @@ pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
     relayed.map(|port| plan::Relay { key: port.relay_key(), to: port.to, port: port.port }).collect()
 }
 
-/// What events tell of a network beside the container, as the monitor writes it.
+/// The members of a network's events beside the container, as the monitor writes them.
 fn event_members(network: &Network) -> (String, String) {
     let text = serde_json::json!({ "name": network.name, "type": network.spec.driver }).to_string();
     (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())

@@ -1,4 +1,4 @@
-//! What a removal still does when the container's row is gone: its volumes that nobody named, the word of its end. Both are
+//! The rest of a removal when the container's row is gone: its volumes that nobody named, the event of its end. Both are
 //! noted with the removal of the row, so that the next open does them where the program was killed before.
 
 use super::{Containers, Found, now_ns};
@@ -10,7 +10,7 @@ use crate::store::{Flush, removals as table, volumes};
 use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 
-/// What is to be done once the row of a container is gone.
+/// The work that is left once the row of a container is gone.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Removal {
     /// Tells of it.
@@ -28,7 +28,7 @@ impl Removal {
 }
 
 impl Containers {
-    /// What the removal of a container will do; `volumes`: it takes those with it that nobody named.
+    /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
     pub(super) fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
         Ok(Removal { destroyed: Self::event_of(found, "destroy", &[]), volumes })

@@ -28,7 +28,7 @@ impl Containers {
         loop {
             let reference = ended.as_ref().map_or(reference, |found| &found.row.id);
             let (busy, found) = match (self.take_any(reference, op), &ended) {
-                // Who follows its end was first.
+                // The follower of its end was first.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::NotFound && goes_by_itself(ended) => {
                     return Ok(());
                 }
@@ -152,7 +152,7 @@ impl Containers {
     /// Removes the container that has a name, if it has ended and is to go for it.
     pub(super) fn free_name(&self, name: &str) -> Result<()> {
         if self.db.read(|tx| table::has_name(tx, name))? {
-            // Who has it, or had it, is told by who takes the name.
+            // The look-up removes it; the insertion of the name tells whether the name is free then.
             let _ = self.find(name);
         }
         Ok(())

@@ -133,7 +133,7 @@ impl Users {
     }
 }
 
-/// What [`resolve`] needs of an image.
+/// The facts of an image that [`resolve`] needs.
 pub(crate) struct ImageView {
     pub id: String,
     /// As its configuration names it.
@@ -141,7 +141,7 @@ pub(crate) struct ImageView {
     pub config: ContainerConfig,
 }
 
-/// What the engine and the host give to every new container.
+/// The defaults that the engine and the host give to every new container.
 pub(crate) struct Defaults {
     pub log_driver: String,
     pub log_options: StringMap,
@@ -156,7 +156,7 @@ pub(crate) struct Defaults {
     pub apparmor: Option<String>,
     /// Containers have SELinux labels.
     pub selinux: bool,
-    /// What the host can limit: a limit that it cannot is dropped with a warning.
+    /// The limits that the host can set: another limit is dropped with a warning.
     pub host: HostFacts,
 }
 

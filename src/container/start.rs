@@ -96,7 +96,7 @@ impl Containers {
         match started {
             Ok(()) => self.set_error(found, ""),
             Err((error, code)) => {
-                // Who waited for the start is told of its failure by the end of the streams.
+                // Clients that waited for the start learn of its failure by the end of the streams.
                 let _ = self.parked_sessions(&found.row.id);
                 let state = State { exit_code: code, ..found.now.state };
                 self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
@@ -280,7 +280,7 @@ impl Containers {
         let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
         let sentence = match &plan {
             Ok(plan) => sentence(&plan.steps, failed.step),
-            // What the plan was made of is not there any more.
+            // The parts of the plan are not there any more.
             Err(_) => "start the container again".into(),
         };
         failure::of_start(failed, &sentence, &found.spec).0.message().to_owned()
@@ -288,7 +288,7 @@ impl Containers {
 
     /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
     pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
-        // What keeps its ports the monitor has taken from among its descriptors: it needs no index any more.
+        // The monitor has taken the descriptor that keeps the ports: the plan needs no index any more.
         let joined = self.join(found, None)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
@@ -320,7 +320,7 @@ impl Containers {
             architecture: found.spec.architecture.clone(),
             config: ContainerConfig::default(),
         };
-        // What is mounted already stays, unless something new is to be there.
+        // Mounts that are there stay, unless a new one takes their place.
         let mut inherited = found.spec.mounts.clone();
         for mount in self.inherited(host_config)? {
             inherited.retain(|other| other.target != mount.target);
@@ -411,7 +411,7 @@ impl Containers {
             return Ok(());
         }
         let dir = self.dir(&found.row.id);
-        // Who writes last has looked last: its own connects and its links' starts come from several programs.
+        // Several programs may rewrite these files: the last write must reflect the newest state, so writers take turns.
         let _one_at_a_time = self.lock_files(&found.row.id)?;
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let spec = &found.spec;
@@ -558,7 +558,7 @@ impl Containers {
         )?;
         let dir = self.dir(&row.id);
         let host_uts = host.uts_mode == "host";
-        // What shares another's network has its name too.
+        // A container that shares another's network has its host name, too.
         let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
         let hostname = spec::hostname(named, id);
         Ok(plan::Container {
@@ -576,7 +576,7 @@ impl Containers {
             lower: self.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
-            // What a build's container writes is flushed with the build.
+            // Files of a build's container are flushed with the build.
             volatile: self.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
             root_propagation: 0,
@@ -647,7 +647,7 @@ impl Containers {
                 own_ids: true,
             })
             .collect();
-        // What is mounted on the directory of a file comes before it.
+        // A mount on the directory of a file comes before the file's own mount.
         let (above, below): (Vec<_>, Vec<_>) =
             table.into_iter().partition(|mount| mount.target.matches('/').count() < 2);
         let mut mounts = Vec::new();
@@ -689,7 +689,7 @@ impl Containers {
         }
     }
 
-    /// Who the container's own process is, and what it may do.
+    /// The identity and the rights of the container's first process.
     pub(super) fn rights(&self, spec: &Spec) -> Result<Rights> {
         let host = &spec.host_config;
         let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a container uses, one sample a second.
+//! Samples of a container's use, one a second.
 
 use super::Containers;
 use super::network::{Mode, mode};
@@ -33,7 +33,7 @@ pub struct StatsStream {
     has_networks: bool,
     row: Kept<Option<ContainerRow>>,
     query: StatsQuery,
-    /// What the sample before this one said of the CPU, and when.
+    /// The CPU part of the sample before this one, and its time.
     before: Option<(String, CpuStats)>,
     /// Readable when the next sample is due.
     watch: Watch,
@@ -190,7 +190,7 @@ impl First {
     }
 }
 
-/// What all containers of a host share.
+/// Facts that all containers of a host share.
 #[derive(Clone, Copy)]
 struct Host {
     /// The CPU time that it had since its boot in ns, in all states but guests' (which the others hold).
@@ -201,7 +201,7 @@ struct Host {
     memory: u64,
 }
 
-/// What the host says of itself, at most as old as the unit in which it counts its time: the samples of many containers
+/// The host's own counts, at most as old as the unit in which it counts its time: the samples of many containers
 /// that come together ask it once.
 fn host() -> Host {
     static LAST: Mutex<Option<(Instant, Host)>> = Mutex::new(None);

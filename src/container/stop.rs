@@ -302,7 +302,7 @@ impl Containers {
         }
     }
 
-    /// What a container's record says once its monitor is gone.
+    /// The exit code in a container's record once its monitor is gone.
     fn code_after(&self, found: &Found) -> Result<i32> {
         let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;

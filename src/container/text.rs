@@ -68,7 +68,7 @@ pub(crate) fn human_duration(ns: i64) -> String {
     }
 }
 
-/// What a health check has found.
+/// The result of a health check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Health {
     /// There is no check.

@@ -51,7 +51,7 @@ impl Containers {
             if mount.name.is_empty() {
                 mount.name = volume::new_name()?;
             }
-            // What is copied into a directory that something else is mounted on is not seen.
+            // Files that are copied into a directory under another mount are not seen.
             let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
             let taken_over = mount.no_copy || !mount.source.is_empty() || elsewhere;
             mount.source = self.volumes.mountpoint(&mount.name).to_string_lossy().into_owned();
@@ -132,7 +132,7 @@ impl Containers {
         }
     }
 
-    /// What is mounted once for all containers that use it, for a start of this one: taken from one that runs, or new.
+    /// Mounts that all containers of a volume share, for a start of this one: taken from one that runs, or new.
     pub(super) fn hold_volumes(&self, found: &Found) -> Result<Vec<HeldVolume>> {
         let names = self.shared_volumes(&found.spec)?;
         if names.len() > MAX_VOLUMES {
@@ -187,7 +187,7 @@ impl Containers {
         Ok(None)
     }
 
-    /// What a container of an image finds at its start, for reading: the image's files, and what the engine adds.
+    /// The root of a container at its start, for reading: the image's files, and those that the engine adds.
     pub(super) fn root_before(&self, image_id: &str) -> Result<OwnedFd> {
         let layers = self.lower(image_id)?;
         let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).collect();
@@ -211,11 +211,11 @@ impl Containers {
     }
 }
 
-/// What a tree is looked into with: nothing in it runs, and none of its devices is opened.
+/// Mount attributes for looking into a tree: nothing in it runs, and none of its devices is opened.
 pub(super) const READ_ATTRIBUTES: u64 =
     libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
-/// What an image has at a volume's place. Errors: that is no directory.
+/// The image's directory at a volume's place. Errors: a file is there that is no directory.
 fn directory_in(root: &OwnedFd, target: &str) -> Result<Option<OwnedFd>> {
     match openat2(root.as_fd(), target, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT) {
         Ok(dir) => Ok(Some(dir)),

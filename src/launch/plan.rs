@@ -92,7 +92,7 @@ pub(crate) struct NetRequest {
     pub sentence: String,
 }
 
-/// What the container's resolver is: see [`OP_DNS`] and [`OP_RESOLVER`].
+/// The container's resolver: see [`OP_DNS`] and [`OP_RESOLVER`].
 pub(crate) struct Resolver {
     pub port: u16,
     /// netfilter requests for the container's network namespace.
@@ -115,7 +115,7 @@ pub(crate) struct Server {
     pub outside: bool,
 }
 
-/// Who a process runs as and what it may do.
+/// The identity and the rights of a process.
 pub(crate) struct Rights {
     pub user: String,
     pub groups: Vec<String>,
@@ -201,7 +201,7 @@ pub(crate) struct Container {
     pub net: Namespace,
     /// A cgroup namespace of its own.
     pub own_cgroups: bool,
-    /// What makes the interfaces of a network namespace of its own.
+    /// Messages that make the interfaces of a network namespace of its own.
     pub net_requests: Vec<NetRequest>,
     /// Answers names in the container.
     pub resolver: Option<Resolver>,
@@ -300,7 +300,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     limits(&mut plan, &c.rlimits);
     if let Some(users) = &c.users {
         plan.op(OP_USER_NS, "enter the user namespace").u32(users.uid).u32(users.gid);
-        // Who may not mount needs no mounts that are locked, which no archive could be put into from outside.
+        // A container that may not mount needs no locked mounts; no archive could be put into those from outside.
         plan.u32(u32::from(c.rights.capabilities & SYS_ADMIN != 0));
     }
     process(&mut plan, &c.rights, &c.program);
@@ -336,7 +336,7 @@ pub(crate) struct Relay {
     pub port: u16,
 }
 
-/// What an exec needs.
+/// The facts that an exec needs.
 pub(crate) struct Exec {
     pub tty: bool,
     pub rows: u16,
@@ -398,7 +398,7 @@ fn header(c: &Container) -> Header {
     set(c.log.as_ref().is_some_and(|log| log.compress), FLAG_LOG_COMPRESS);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
     let pids = if c.pid == Namespace::New { libc::CLONE_NEWPID } else { 0 };
-    // What belongs to a user namespace is made with that.
+    // Namespaces that belong to a user namespace are made with it.
     let others = if c.users.is_some() { 0 } else { new_namespaces(c) };
     let new = libc::CLONE_NEWNS | pids | others;
     Header {
@@ -571,7 +571,7 @@ fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {
     plan.str(&resolver.redirect);
 }
 
-/// What the monitor reads, and its child never comes to: it stands last, so that the steps before are the same for every
+/// Steps that the monitor reads, and its child never comes to: they stand last, so that the steps before are the same for every
 /// start of a container.
 fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     for (id, members) in &c.networks {
@@ -629,7 +629,7 @@ fn profile(plan: &mut PlanWriter, rights: &Rights) {
     if rights.apparmor.is_empty() || !Wall::AppArmorLabel.stands() {
         return;
     }
-    // Who may not free the container of a profile is bound by one: then so is the container.
+    // A host program that may not free the container of a profile is bound by one: then so is the container.
     let required = u32::from(rights.apparmor != apparmor::UNCONFINED);
     plan.op(OP_PROFILE, format!("{PROFILE}{}", rights.apparmor)).u32(required).str(format!("exec {}", rights.apparmor));
 }

@@ -18,7 +18,7 @@ use crate::kernel::xtables;
 /// dockerd's chain for the rules of others.
 const DOCKER: &str = "DOCKER-USER";
 
-/// What stands in nf_tables.
+/// Rules that stand in nf_tables.
 pub(super) struct Standing {
     /// The root's own table.
     pub table: bool,
@@ -86,7 +86,7 @@ impl Networks {
         Ok(())
     }
 
-    /// The same for whoever opens or repairs; where there is no dockerd it costs one question.
+    /// Checks the rules at an open or a repair; where there is no dockerd it costs one question.
     pub(super) fn check_beside(&self) -> Result<()> {
         if self.standing()?.docker.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl Networks {
         self.settle_beside()
     }
 
-    /// What a table that is made now keeps apart.
+    /// The bridges that a table keeps apart if it is made now.
     pub(super) fn apart(&self, bridges: Vec<String>) -> Result<Apart> {
         if is_dockers(&self.standing()?) { apart_from_others(bridges) } else { Ok(Apart::default()) }
     }
@@ -155,7 +155,7 @@ impl Networks {
         self.warnings_of(&bridges)
     }
 
-    /// The same of one network.
+    /// The warnings about one network.
     pub(super) fn warnings_for(&self, network: &Network) -> Result<Vec<String>> {
         self.warnings_of(&[Bridge::of(network, &network.spec.bridge)?])
     }
@@ -215,7 +215,7 @@ impl Networks {
     }
 }
 
-/// What a person lets packets pass with.
+/// The tool by which a person lets packets pass.
 enum Tool {
     Iptables(String),
     Ufw,

@@ -14,7 +14,7 @@ use crate::store::networks as table;
 use crate::walls::Wall;
 use std::net::IpAddr;
 
-/// What a bridge's alias begins with; the network's id, the firewall's key and the root's directory follow.
+/// The beginning of a bridge's alias; the network's id, the firewall's key and the root's directory follow.
 const OWNER: &str = "coracle:";
 /// The longest alias that the kernel keeps, in bytes.
 const MAX_ALIAS: usize = 255;
@@ -351,7 +351,7 @@ impl Networks {
     }
 }
 
-/// What the firewall knows of a network.
+/// The facts of a network for the firewall.
 pub(super) fn zone(network: &Network) -> Result<Zone> {
     let subnets: Vec<Subnet> = Pool::of(network)?.iter().map(|pool| pool.subnet).collect();
     let leaves = options::masquerade(&network.spec)? && !network.spec.internal;

@@ -89,7 +89,7 @@ pub(crate) struct Endpoint {
     pub inside: Script,
 }
 
-/// What a container has of networks for one run.
+/// The endpoints and ports of a container for one run.
 #[derive(Default)]
 pub(crate) struct Joined {
     pub endpoints: Vec<Endpoint>,
@@ -120,7 +120,7 @@ impl Endpoint {
         self.doc.v4_gateway.filter(|_| self.network.spec.driver == "bridge")
     }
 
-    /// What makes the default route go over it; `None`: nothing leads outside there.
+    /// The messages that make the default route go over it; `None`: nothing leads outside there.
     pub(crate) fn lead(&self) -> Option<Script> {
         let mut script = Script::default();
         for gateway in [self.doc.v4_gateway, self.doc.v6_gateway].into_iter().flatten() {
@@ -172,7 +172,7 @@ impl Networks {
             };
             ready.push((network, parent, want));
         }
-        // What a plugin has of an earlier start is given back before it is asked for more.
+        // Resources of a plugin from an earlier start are given back before it is asked for more.
         let foreign = ready.iter().any(|(network, ..)| network.is_remote() || network.has_foreign_addresses());
         self.settle(who.container)?;
         let mut leases: Vec<Vec<Lease>> = Vec::new();
@@ -225,7 +225,7 @@ impl Networks {
             let told = self.join_remote(who, network, &mut docs[at]).map(|prefix| prefixes[at] = prefix);
             if let Err(error) = told {
                 ready.iter().zip(docs.iter()).for_each(|((network, ..), doc)| self.part_remote(network, doc));
-                // What went back is nobody's any more.
+                // Resources that went back are nobody's any more.
                 self.db.write(Flush::Lazy, |tx| {
                     ready.iter().try_for_each(|(network, ..)| table::delete_endpoint(tx, &network.id, who.container))
                 })?;
@@ -241,7 +241,7 @@ impl Networks {
         })
     }
 
-    /// What the container's last start made of its networks; of use for its steps alone.
+    /// Loads the endpoints of the container's last start; of use for its steps alone.
     pub(crate) fn recall(&self, container: &str) -> Result<Joined> {
         let mut ends: Vec<(String, EndpointDoc)> = self.endpoints(container)?.into_iter().collect();
         ends.sort_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
@@ -276,7 +276,7 @@ impl Networks {
             }
             _ => network,
         };
-        // What somebody who was killed at the same left there.
+        // A program that was killed in this step may have left an endpoint there.
         if let Some(left) = self.endpoints(who.container)?.get(&network.id) {
             self.part_remote(&network, left);
         }
@@ -486,7 +486,7 @@ impl Networks {
             Some(at) => self.publish(tx, who, &ready[at].0, &mut docs[at])?,
             None => Taken::default(),
         };
-        // What an earlier start had of networks that it is not on any more is forgotten.
+        // Endpoints of an earlier start on networks that the container has left are forgotten.
         for row in table::of_container(tx, who.container)? {
             table::delete_endpoint(tx, &row.network_id, who.container)?;
         }
@@ -569,7 +569,7 @@ impl Networks {
         })
     }
 
-    /// Who of the others has an address: the one that holds it most.
+    /// The holder of an address among the others: the one that holds it most.
     fn holder(&self, others: &[Other], ip: IpAddr) -> Result<Holder> {
         let rested = now_ns() - REST_NS;
         let mut holder = Holder::Nobody;
@@ -641,7 +641,7 @@ impl Networks {
         self.forget_row(network, container)
     }
 
-    /// The same without a word to plugins: that is still to come.
+    /// Forgets an endpoint's row without a word to plugins: that is still to come.
     pub(crate) fn forget_row(&self, network: &Network, container: &str) -> Result<()> {
         self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, container))?;
         self.write_names(network)
@@ -694,7 +694,7 @@ impl Networks {
         }
     }
 
-    /// What of the firewall leads to no running container: who published it was killed before a monitor had it.
+    /// Port mappings left behind by a program that was killed between publishing a port and handing it to a monitor.
     fn led_to_nobody(&self) -> Result<Led> {
         let led = self.firewall.led()?;
         // In this order: who is led to is in the database before.
@@ -781,7 +781,7 @@ fn link_local(text: &str) -> Result<IpAddr> {
     text.parse().map_err(|_| Error::invalid(format!("invalid link-local IP address: {text}")))
 }
 
-/// What only networks of one's own making allow.
+/// Refuses settings that only user-defined networks allow.
 pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
     let ipam = settings.ipam_config.clone().unwrap_or_default();
     let (v4, v6) = (!ipam.ipv4_address.is_empty(), !ipam.ipv6_address.is_empty());

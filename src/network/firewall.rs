@@ -24,7 +24,7 @@ pub(crate) struct Firewall {
     table: String,
 }
 
-/// What of a network the firewall knows.
+/// The facts of a network that the firewall knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Zone {
     pub bridge: String,
@@ -110,7 +110,7 @@ impl Firewall {
         &self.table
     }
 
-    /// What tells the root's table from others.
+    /// The part of its name that tells the root's table from others.
     pub(crate) fn key(&self) -> &str {
         self.table.trim_start_matches("coracle-")
     }
@@ -172,7 +172,7 @@ impl Firewall {
         send("keep networks apart in the firewall", &batch.finish())
     }
 
-    /// What is kept apart now, in the order of names; none: the table is of a version that knew of no such thing.
+    /// Bridges that are kept apart now, in the order of names; none: the table is of a version that knew of no such thing.
     pub(crate) fn apart(&self) -> Result<Option<Apart>> {
         let mut lists = [Vec::new(), Vec::new()];
         for (list, set) in lists.iter_mut().zip(["apart", "uplinks"]) {

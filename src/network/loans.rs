@@ -1,4 +1,4 @@
-//! What address plugins gave and no row says yet. Each program that asks notes it in a file of its own at once, which is
+//! Addresses that plugins gave and no row has yet. Each program that asks notes them in a file of its own at once, which is
 //! locked as long as the program lives; of one that was killed before its rows were written, the next open gives it back.
 
 use super::endpoint::read;
@@ -25,7 +25,7 @@ struct Given {
     address: String,
 }
 
-/// What was given for one operation; forgotten when it goes, as it is written down or given back then.
+/// The addresses that were given for one operation; forgotten when it goes, for they are written down or given back then.
 pub(super) struct Loan {
     dir: PathBuf,
     file: Option<(File, PathBuf)>,

@@ -35,7 +35,7 @@ pub(super) fn guard(bridge: u32) -> Result<bool> {
     let mut m = Messages::new();
     filter::drop_loopback(&mut m, bridge);
     let acks = m.acks() as usize;
-    // What is refused for whatever reason is not there.
+    // A filter that the kernel refuses, for whatever reason, is not there.
     Socket::open(ROUTE)?.request(&m.finish(), acks)?;
     is_guarded(bridge)
 }
@@ -63,7 +63,7 @@ impl Networks {
         if ports.iter().any(Published::needs_localnet) { self.set_loopback(network, true) } else { Ok(()) }
     }
 
-    /// What a start, an open and a repair look at: the filter of a bridge that lets packets for 127/8 in, and whether
+    /// The check of a start, an open and a repair: the filter of a bridge that lets packets for 127/8 in, and whether
     /// anybody still needs that.
     pub(super) fn check_loopback(&self, network: &Network) -> Result<()> {
         // Without the lock: most have nothing to mend.
@@ -79,7 +79,7 @@ impl Networks {
         self.settle_loopback(network)
     }
 
-    /// The same under [`Networks::lock`].
+    /// Checks one network's loopback filter under [`Networks::lock`].
     pub(super) fn settle_loopback(&self, network: &Network) -> Result<()> {
         self.set_loopback(network, self.needs_loopback(network)?)
     }

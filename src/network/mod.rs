@@ -1,6 +1,6 @@
 //! Networks: their rows and addresses in the database, bridges and firewall in the kernel, by netlink, in process.
 //!
-//! What stands in the kernel is derived and can be made again at any time: bridges ([`bridge`]) and the firewall
+//! The state in the kernel is derived and can be made again at any time: bridges ([`bridge`]) and the firewall
 //! ([`firewall`]). A container's interface lives and dies with its network namespace; its address and its ports are its own
 //! as long as its monitor lives, which is a lock, so that nothing has to be given back when it ends.
 
@@ -68,7 +68,7 @@ pub(crate) struct Networks {
     kernel: Mutex<()>,
 }
 
-/// What a network is, as decided at its creation: the document that the store keeps.
+/// A network as decided at its creation: the document that the store keeps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NetworkSpec {
@@ -83,7 +83,7 @@ pub(crate) struct NetworkSpec {
     pub bridge: String,
     /// As its driver says; empty: local.
     pub scope: String,
-    /// What a plugin calls the pools that it gave.
+    /// A plugin's names of the pools that it gave.
     pub pools: Vec<String>,
     /// The IPv4 subnet was not asked for: another may take its place as long as nobody uses it.
     pub automatic: bool,
@@ -176,7 +176,7 @@ impl Networks {
         self.db.read(Networks::all_in)
     }
 
-    /// The same within a transaction.
+    /// All networks, read within a transaction.
     pub(crate) fn all_in(tx: &Transaction<'_>) -> Result<Vec<Network>> {
         table::all(tx)?.into_iter().map(Network::of).collect()
     }

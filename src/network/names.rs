@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Where containers of user-defined networks ask.
 pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 11);
 
-/// What a container's resolver needs.
+/// The facts that a container's resolver needs.
 pub(crate) struct Resolver {
     /// The port that it listens at; questions to port 53 come there.
     pub port: u16,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 const PREFIXES: [&str; 2] = ["com.docker.network.", "com.engine.network."];
 
-/// What inspect shows of the default network.
+/// The options of the default network that inspect shows.
 pub(super) fn of_default_bridge() -> StringMap {
     let pairs = [
         ("bridge.default_bridge", "true"),

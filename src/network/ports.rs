@@ -71,7 +71,7 @@ impl Published {
         is_there && self.is_translated() && !self.loopback_relayed
     }
 
-    /// What the monitor knows its socket by.
+    /// The key by which the monitor knows its socket.
     pub(crate) fn relay_key(&self) -> [u8; RELAY_KEY] {
         let mut key = [0; RELAY_KEY];
         key[..2].copy_from_slice(&self.host_port.to_le_bytes());
@@ -144,7 +144,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What a container publishes: its exposed ports that have bindings, or all.
+/// The ports that a container publishes: its exposed ports that have bindings, or all.
 pub(crate) struct Asked<'a> {
     pub bindings: &'a BTreeMap<String, Option<Vec<PortBinding>>>,
     pub exposed: Vec<&'a str>,
@@ -165,7 +165,7 @@ pub(crate) struct Taken {
     held: Option<(Bundle, Bundle)>,
 }
 
-/// What keeps ports from other programs as long as it is open.
+/// Sockets that keep ports from other programs as long as they are open.
 pub(crate) struct Hold {
     pub held: OwnedFd,
     /// See [`Published::is_relayed`].

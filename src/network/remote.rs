@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a remote driver made of an endpoint.
+/// An endpoint as a remote driver made it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RemoteEnd {
@@ -434,13 +434,13 @@ impl Networks {
         Ok(true)
     }
 
-    /// The same where nobody holds the container: not if somebody does, or if it runs.
+    /// Releases the container's endpoints if no program holds the container and it does not run.
     pub(crate) fn settle_idle(&self, slot: u32, container: &str) -> Result<()> {
         let Some(_busy) = self.states.try_busy(slot)? else { return Ok(()) };
         if self.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
     }
 
-    /// The same for all that do not run. A network whose plugin is not reached soon is left for another time: nobody who
+    /// Releases the endpoints of all containers that do not run. A network whose plugin is not reached soon is left for another time: nobody who
     /// opens the root waits long for a plugin.
     pub(super) fn settle_all(&self) -> Result<()> {
         self.settle_loans()?;
@@ -545,7 +545,7 @@ fn portmap(who: &Joining<'_>) -> Vec<Value> {
     all
 }
 
-/// What brings a driver's interface into the container.
+/// The messages that bring a driver's interface into the container.
 ///
 /// An interface that is not on the host (it is in the container already, or was never made) is not moved: nothing else may
 /// be taken for it.

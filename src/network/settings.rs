@@ -28,7 +28,7 @@ pub(super) fn set(key: &str, value: &str) -> Result<Option<String>> {
     Ok(Some(before))
 }
 
-/// What all roots of a host share: the record of its settings.
+/// The record of the host's settings, which all roots of a host share.
 struct Shared {
     path: PathBuf,
     /// Keeps other programs out.
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 impl Networks {
-    /// What was changed of the host since it was booted, by whichever root, with the values from before. Interfaces' own
+    /// Settings of the host that any root changed since the boot, with the values from before. Interfaces' own
     /// settings are not among them: they go with the interface.
     pub(crate) fn changed_settings(&self) -> Vec<HostSetting> {
         let now = |setting: HostSetting| HostSetting { now: get(&setting.name), ..setting };

@@ -23,7 +23,7 @@ struct Ours {
     process: u32,
 }
 
-/// What SQLite knows too, but does not tell.
+/// The databases that this process has open: SQLite knows them, too, but does not tell.
 static OURS: Mutex<Vec<Ours>> = Mutex::new(Vec::new());
 
 /// A database that this copy may open, until dropped.

@@ -1,4 +1,4 @@
-//! Who a root is, and who uses it: its engine id, and the one run directory that all of its programs share.
+//! The identity of a root: its engine id, and the one run directory that all of its programs share.
 //!
 //! `root/identity` holds the id of the engine, the boot in which the file was written last, the device and inode of the
 //! file itself, and the run directory. `run/identity` says the same of the run directory. With both, an open tells apart:
@@ -39,7 +39,7 @@ const USERS: u64 = 1;
 /// Where the roots of this boot that are in use stand by their ids.
 const REGISTRY: &str = "/run/coracle-host/roots";
 
-/// What a file system's own directory is called, which is there before a root is.
+/// The name of a file system's own directory, which is there before a root is.
 const KEPT: &str = "lost+found";
 
 /// The longest record: a path and some numbers.
@@ -48,7 +48,7 @@ const MOST: u64 = 16 << 10;
 /// A file's device and inode.
 type Place = (u64, u64);
 
-/// What `root/identity` says.
+/// The document `root/identity`.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 struct Record {
     id: String,
@@ -61,7 +61,7 @@ struct Record {
     older: bool,
 }
 
-/// What `run/identity` and a file of [`REGISTRY`] say.
+/// The document `run/identity`, also of a file of [`REGISTRY`].
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 struct User {
     id: String,
@@ -70,7 +70,7 @@ struct User {
     root_file: Place,
 }
 
-/// What an open asks for.
+/// The request of an open.
 pub(crate) struct Ask<'a> {
     pub root: &'a Path,
     /// The run directory that the program names.
@@ -107,7 +107,7 @@ impl Drop for Claim {
     }
 }
 
-/// What an engine makes in a root that nothing was done with, in the order in which it is removed: what tells that the
+/// Files that an engine makes in a new root, in the order in which they are removed: the one that tells that the
 /// directory is a root goes last.
 const OF_NEW_ROOTS: [&str; 14] = [
     "base",
@@ -125,7 +125,7 @@ const OF_NEW_ROOTS: [&str; 14] = [
     NAME,
     KEPT,
 ];
-/// The same of a run directory.
+/// Files that an engine makes in a new run directory.
 const OF_NEW_RUNS: [&str; 9] = ["x", "c", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
 
 impl Claim {

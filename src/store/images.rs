@@ -210,7 +210,7 @@ pub(crate) fn set_config(tx: &Transaction<'_>, id: &str, config: &[u8]) -> Resul
     tx.execute("UPDATE images SET config = ?2 WHERE id = ?1", params![id, config]).map(drop).map_err(failed)
 }
 
-/// What SQLite finds wrong with the database itself.
+/// The damage that SQLite finds in the database itself.
 pub(crate) fn damage(tx: &Transaction<'_>) -> Result<Option<String>> {
     let said: String = tx.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(failed)?;
     Ok((said != "ok").then_some(said))

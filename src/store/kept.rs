@@ -1,4 +1,4 @@
-//! What was read of the database before, used again as long as nothing changed there.
+//! Answers that were read of the database before, used again as long as nothing changed there.
 
 use super::{Db, failed};
 use crate::error::Result;
@@ -36,7 +36,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// What `make` reads of the database, or read before, if nothing changed since. `worth` says whether an answer is
+    /// The answer that `make` reads of the database, or read before, if nothing changed since. `worth` says whether an answer is
     /// kept: a host program is not to grow with its containers.
     pub(crate) fn read(
         &self,

@@ -1,4 +1,4 @@
-//! What a removal could not remove, and why: noted by who tried, told by `info`, and tried again by every open.
+//! Files that a removal could not remove, and why: the removal notes them, `info` shows them, and every open tries again.
 
 use crate::error::Result;
 use crate::model::Leftover;
@@ -23,7 +23,7 @@ impl Leftovers {
         Ok(())
     }
 
-    /// What is there still; others may have removed something meanwhile.
+    /// The leftovers that are still there; others may have removed some meanwhile.
     pub(crate) fn all(&self) -> Vec<Leftover> {
         let mut all = self.0.lock();
         all.retain(|path, _| path.symlink_metadata().is_ok());
@@ -34,7 +34,7 @@ impl Leftovers {
         all.iter().map(told).collect()
     }
 
-    /// What an event says of these paths: the first that is left, and why.
+    /// The text of an event about these paths: the first that is left, and why.
     pub(crate) fn said_of(&self, paths: &[&Path]) -> Option<String> {
         let all = self.0.lock();
         paths.iter().find_map(|path| all.get(*path).map(|reason| format!("{}: {reason}", path.display())))

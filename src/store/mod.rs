@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What each version of the schema added, in order; the last one's number is this library's. A database with a higher
+/// The additions of each version of the schema, in order; the last one's number is this library's. A database with a higher
 /// one was made by a newer library and is refused.
 const STEPS: &[&[&str]] = &[
     &[images::SCHEMA, containers::SCHEMA],
@@ -53,7 +53,7 @@ const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
 
-/// What a connection keeps of the database in memory, at most: the rows of some 700 containers. With less, a list would
+/// The part of the database that a connection keeps in memory, at most: the rows of some 700 containers. With less, a list would
 /// read most of them anew each time.
 const CACHE_KIB: i32 = 4096;
 
@@ -63,7 +63,7 @@ const RESERVE: i64 = 256 << 10;
 /// When a change is on disk, as SQLite's `synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// What a call acknowledged survives a power cut.
+    /// An acknowledged change survives a power cut.
     #[default]
     Full,
     /// The store stays consistent over a power cut; the last moments may be lost.
@@ -132,7 +132,7 @@ impl Db {
         // In memory: for files SQLite asks the environment for a directory, each time.
         connection.pragma_update(None, "temp_store", 2).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // What was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
+        // A statement that was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
         // another value could, in other schemas than this one, make another plan better.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         Ok(Pooled { connection, number: self.opened.fetch_add(1, Ordering::Relaxed), synchronous: "" })
@@ -244,7 +244,7 @@ impl Db {
         if self.durability == Durability::Full { self.flushes.wait() } else { Ok(()) }
     }
 
-    /// The same for work that frees space: on a full disk it may use what was kept back for it. `work` may run twice.
+    /// Writes as [`Db::write`] does, for work that frees space: on a full disk it may use the reserve. `work` may run twice.
     pub(crate) fn write_to_free<T>(&self, flush: Flush, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
         match self.write(flush, &work) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {

@@ -29,7 +29,7 @@ pub(crate) fn end(tx: &Transaction<'_>, id: &str) -> Result<()> {
         .map_err(failed)
 }
 
-/// What the removal of a container is still to do, if it is under way.
+/// The rest of a container's removal, if it is under way.
 pub(crate) fn get(tx: &Transaction<'_>, id: &str) -> Result<Option<String>> {
     tx.prepare_cached("SELECT document FROM removals WHERE id = ?1")
         .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())

@@ -34,7 +34,7 @@ pub(crate) struct States {
     boot_id: [u8; 16],
 }
 
-/// What is known of a container now.
+/// A container's state as it is known now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Now {
     /// The record; its status is corrected for a monitor that is gone.
@@ -152,7 +152,7 @@ impl States {
         self.root.as_fd()
     }
 
-    /// What is known of the container with this id in this slot.
+    /// The state of the container with this id in this slot.
     pub(crate) fn now(&self, slot: u32, id: &str) -> Result<Now> {
         self.now_of(read(&self.run, slot, id)?, slot, id)
     }
@@ -166,7 +166,7 @@ impl States {
         Ok(Glance(all))
     }
 
-    /// The same as [`States::now`], by a record that was read with the others'.
+    /// Answers as [`States::now`] does, by a record that was read with the others'.
     pub(crate) fn now_in(&self, glance: &Glance, slot: u32, id: &str) -> Result<Now> {
         match glance.record(slot, id) {
             Some(state) => self.now_of(Some(state), slot, id),

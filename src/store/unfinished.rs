@@ -18,7 +18,7 @@ pub(crate) const MARKER: &str = "unfinished-copy";
 /// The longest marker that is read: a path.
 const MOST: u64 = 16 << 10;
 
-/// What the marker says.
+/// The marker's text.
 #[derive(Serialize, Deserialize)]
 struct Said {
     /// The root that is copied.

@@ -150,7 +150,7 @@ impl Volumes {
         self.event("destroy", name, &extras)
     }
 
-    /// What a container mounts for a volume.
+    /// The source that a container mounts for a volume.
     pub(crate) fn source(&self, name: &str) -> Result<Source> {
         let own = Source::Directory { path: self.mountpoint(name), recursive: false, attributes: 0, own: true };
         let options = document(self.row(name)?.options.as_deref())?.unwrap_or_default();
@@ -305,7 +305,7 @@ impl Volumes {
         let data = match options::source(&document(row.options.as_deref())?.unwrap_or_default())? {
             None => tree::open_dir_at(volume.as_fd(), DATA)?,
             Some(Source::Directory { path, .. }) => tree::open_dir(&path)?,
-            // What is copied there would be gone with the mount.
+            // Files that are copied there would be gone with the mount.
             Some(source) if source.is_shared() => return Ok(()),
             Some(Source::FileSystem { kind, device, options, attributes }) => {
                 let mounted = mount::file_system(&kind, &device, &pairs(&options), attributes)?;
@@ -444,7 +444,7 @@ impl Staging<'_> {
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now is noted, and the next opener sweeps it.
+        // Files that cannot be removed now are noted, and the next open sweeps them.
         let _ = self.clear();
     }
 }

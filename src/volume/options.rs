@@ -6,7 +6,7 @@ use crate::model::StringMap;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
-/// What a container mounts for a volume.
+/// The source that a container mounts for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A directory, the volume's own or one that its options name: that one's owners are the host's.
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-/// What needs what.
+/// Options, and the options that each needs.
 const NEEDS: [(&str, &[&str]); 3] = [("device", &["type"]), ("o", &["device", "type"]), ("type", &["device"])];
 
 /// Checks the options of a new volume. Errors: an option that there is not, or one that needs another.
@@ -59,7 +59,7 @@ pub(crate) fn check(options: &StringMap) -> Result<()> {
     Ok(())
 }
 
-/// What these options mount; `None`: nothing, the volume is its directory.
+/// The source that these options mount; `None`: none, the volume is its directory.
 pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
     let value = |key: &str| options.get(key).map_or("", String::as_str);
     let (kind, device) = (value("type"), value("device"));

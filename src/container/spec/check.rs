@@ -1,4 +1,4 @@
-//! What may be wrong with a request, apart from limits, logs and mounts.
+//! The checks of a request, apart from limits, logs and mounts.
 
 use super::{as_500, merge, plain, process, restart, security, signal};
 use crate::error::{Error, Result};
@@ -239,7 +239,7 @@ fn modes(host: &HostConfig) -> Result<()> {
     Ok(())
 }
 
-/// What a user namespace rules out.
+/// Refuses settings that a user namespace rules out.
 pub(super) fn users(host: &HostConfig, remapped: bool) -> Result<()> {
     if !matches!(host.userns_mode.as_str(), "" | "host") {
         return Err(Error::invalid(format!("invalid USER mode: {}", host.userns_mode)));

@@ -88,7 +88,7 @@ pub(crate) fn resolv_conf(host_text: &str, host: &HostConfig) -> String {
     text
 }
 
-/// The same for a container with a resolver of its own: that is the server, whoever it asks in turn.
+/// The text for a container with a resolver of its own: that is the server, whichever server it asks in turn.
 pub(crate) fn embedded_resolv_conf(host_text: &str, host: &HostConfig) -> String {
     let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     let search = some(&host.dns_search).unwrap_or_else(|| last(host_text, "search"));

@@ -9,7 +9,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_RETRIES: u32 = 3;
 const DEFAULT_SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
-/// What is run now and then, and how its results are judged.
+/// The command of a health check, and how its results are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthCheck {
     pub argv: Vec<String>,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::{LogConfig, StringMap, parse_bool};
 use regex_lite::Regex;
 
-/// What keeps the output.
+/// The driver that keeps the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogDriver {
     /// Lines of JSON in a file of the engine: rotated at `max_size` bytes (`None`: never), `max_file` files in all.
@@ -17,7 +17,7 @@ pub(crate) enum LogDriver {
         /// Whether the files that are not written any more are compressed.
         compress: bool,
     },
-    /// The same in a file that is the engine's affair alone, always bounded.
+    /// A log in a file of a private format, always bounded.
     Local {
         max_size: u64,
         max_file: u32,
@@ -36,7 +36,7 @@ pub(crate) struct LogOptions {
 const KNOWN: [&str; 8] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag"];
 /// Options of local.
 const KNOWN_LOCAL: [&str; 3] = ["max-size", "max-file", "compress"];
-/// What local keeps where the request does not say: bytes of a file, files.
+/// The bounds of `local` where the request gives none: bytes of a file, files.
 const LOCAL: (u64, u32) = (20_000_000, 5);
 
 /// Drivers of the field's engines that this one does not have.

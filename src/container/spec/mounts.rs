@@ -8,7 +8,7 @@ use crate::volume;
 use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
 
-/// What a mount shows.
+/// The source of a mount.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MountKind {
     /// A directory or file of the host.
@@ -161,7 +161,7 @@ pub(crate) fn volumes_from(host: &HostConfig) -> Result<Vec<(String, bool)>> {
     Ok(sources)
 }
 
-/// What another container's mount is for one that takes it over.
+/// The mount of another container, as a container has it that takes it over.
 pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
     let mut taken = Mount { no_copy: true, mode_text: String::new(), ..mount.clone() };
     if !writable && !taken.read_only {

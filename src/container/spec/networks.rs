@@ -46,7 +46,7 @@ fn name(network: &str) -> String {
     if matches!(network, "" | "default") { "bridge".into() } else { network.into() }
 }
 
-/// What a request may say of an endpoint; the rest is what the engine answers.
+/// The settings of an endpoint that a request may give; the others are answers of the engine.
 pub(crate) fn asked_for(settings: &Option<EndpointSettings>) -> EndpointSettings {
     let settings = settings.clone().unwrap_or_default();
     EndpointSettings {

@@ -35,7 +35,7 @@ pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<
     env
 }
 
-/// What no image is told: the value of a variable of the host program.
+/// The value of a variable of the host program: no image gets one.
 fn of_the_host(_name: &str) -> Option<String> {
     #[cfg(feature = "attacks")]
     if !crate::walls::Wall::EnvironmentOfImages.stands() {

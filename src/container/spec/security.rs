@@ -83,7 +83,7 @@ pub(super) fn labels_fit(host: &HostConfig, given: bool) -> Result<()> {
     }
 }
 
-/// What is said of labels that were asked for where no process has one.
+/// The warnings about labels that were asked for where no process has one.
 pub(super) fn label_warnings(host: &HostConfig) -> Vec<String> {
     if selinux::is_on() {
         return Vec::new();

@@ -3,7 +3,7 @@
 use super::Spec;
 use crate::error::{Error, Result};
 
-/// What a tag can name of a container.
+/// The facts of a container that a tag can name.
 pub(crate) struct TagFacts<'a> {
     pub id: &'a str,
     /// Without a slash.

@@ -356,7 +356,7 @@ fn what_is_not_built_is_refused_by_name() {
     }
 }
 
-/// What a create decides, by what the engine gives containers that name no profile.
+/// The decision of a create, by the profile that the engine gives containers that name none.
 #[test]
 fn profiles() {
     let decided = |host: Value, default| apparmor(&serde_json::from_value(host).unwrap(), default).unwrap();

@@ -17,12 +17,12 @@ pub(super) enum Forest {
     Indent,
 }
 
-/// What is shown.
+/// The columns and rows that are shown.
 pub(super) struct Format {
     pub(super) columns: Vec<Column>,
     pub(super) forest: Forest,
     pub(super) select: Select,
-    /// What the rows are ordered by, and whether downwards; the first counts most.
+    /// The columns by which the rows are ordered, and whether downwards; the first counts most.
     pub(super) sort: Vec<(Column, bool)>,
     /// A row for each thread.
     pub(super) threads: bool,
@@ -30,7 +30,7 @@ pub(super) struct Format {
     pub(super) environment: bool,
 }
 
-/// What the options ask for, before their columns are known.
+/// The request of the options, before their columns are known.
 #[derive(Clone, Default)]
 struct Asked {
     /// The letters among `f`, `F`, `l`, `j`, `y`, `c`, `P`, `L`, `T`, `M` of the Unix kind.
@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Format> {
     asked.finish()
 }
 
-/// What follows a letter in its word, or else the next word.
+/// The value of a letter: the rest of its word, or else the next word.
 fn value_of<'a>(letters: &'a str, at: usize, words: &mut impl Iterator<Item = &'a str>) -> Option<&'a str> {
     Some(&letters[at + 1..]).filter(|rest| !rest.is_empty()).or_else(|| words.next())
 }
@@ -371,7 +371,7 @@ fn unix_names(letters: &str, bsd: bool) -> Vec<&'static str> {
     parts.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect()
 }
 
-/// What `-c`, `-P`, `-L`, `-T` and `-M` put in, or in a column's place.
+/// Adds the columns of `-c`, `-P`, `-L`, `-T` and `-M`, or puts them in a column's place.
 fn add_modifiers(names: &mut Vec<&'static str>, letters: &str, bsd: bool) {
     let place = |names: &[&str], wanted: &[&str]| names.iter().rposition(|name| wanted.contains(name));
     let ids = ["pid", "ppid", "pgid", "sid"];

@@ -3,7 +3,7 @@
 use super::process::{HERTZ, Host, Process};
 use crate::container::text::Civil;
 
-/// What a name stands for.
+/// The meaning of a column's name.
 pub(super) enum Known {
     Column(Column),
     /// A column of ps that is not here.
@@ -52,7 +52,7 @@ impl Column {
         }
     }
 
-    /// What rows are ordered by: a number, or else a text.
+    /// The key by which rows are ordered: a number, or else a text.
     pub(super) fn key(&self, process: &Process, host: &Host) -> (f64, String) {
         let text = || self.value(process, host);
         match self.names.split(' ').next() {
@@ -216,7 +216,7 @@ fn command(process: &Process, args: bool) -> String {
     format!("{}{text}", process.branch).trim_start().to_owned()
 }
 
-/// What would leave the line or the column is shown as a question mark.
+/// Replaces characters that would leave the line or the column by question marks.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What the host's /proc says of a process, and of the machine.
+//! Facts of a process, and of the machine, from the host's /proc.
 
 use super::columns::printable;
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ pub(super) struct Process {
     pub(super) eip: u64,
     /// Its environment, a space before each word, where it is shown.
     pub(super) environment: Option<String>,
-    /// What is drawn before its command where parents and children are shown.
+    /// The lines that are drawn before its command where parents and children are shown.
     pub(super) branch: String,
 }
 

@@ -4,7 +4,7 @@ use super::failed;
 use super::process::{Host, Process};
 use crate::error::Result;
 
-/// What a list of an option holds.
+/// The type of the items of an option's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Pids,

@@ -117,7 +117,7 @@ fn as_the_real_ps() {
         "-o pid,svuid,sgid,fuid,fgid,suser,fgroup,supgid,label,exe,fname,sched,cpuid,oomadj",
         "-o pid,majflt,pagein,minflt,trs,drs,tgid,blocked,ignored,caught",
     ];
-    // What changes from one moment to the next.
+    // Values that change from one moment to the next.
     let moving = [
         "C", "%CPU", "TIME", "PSR", "RSS", "VSZ", "SZ", "STAT", "S", "WCHAN", "%MEM", "NLWP", "THCNT", "MAJFL",
         "MAJFLT", "PAGEIN", "MINFLT", "TRS", "DRS", "ESP", "EIP",

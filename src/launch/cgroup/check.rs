@@ -15,7 +15,7 @@ const NANO: i64 = 1_000_000_000;
 /// How warnings name a controller that is not there.
 const MOUNTED: &str = "or the cgroup is not mounted";
 
-/// What limits are asked for.
+/// The limits that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// All of a new container's: what is not said gets its default.

@@ -191,7 +191,7 @@ impl Live {
         result
     }
 
-    /// What the container uses now.
+    /// The container's use now.
     pub(crate) fn stats(&self, files: &mut Files) -> CgroupStats {
         let place = |controller: &str| self.with(controller).map(|place| (place.version, place.dir.as_path()));
         stats::read(files, &place, self.unified().map(|place| place.dir.as_path()))

@@ -28,7 +28,7 @@ const ETH_P_ALL: u16 = 3;
 /// An instruction of classic BPF: code, jumps if true and if false, value.
 type Instruction = (u16, u8, u8, u32);
 
-/// What the firewall marks answers to the host's own connections with, where they are for 127/8 already when they come to the
+/// The firewall's mark on answers to the host's own connections, where they are for 127/8 already when they come to the
 /// bridge's ingress: the kernel lets its bridges call the firewall (`bridge-nf-call-iptables`), and connection tracking put
 /// the host's address back. No container marks a packet: marks end at the border of its network namespace.
 pub(crate) const ANSWER: u32 = 0x636f_726c;

@@ -324,7 +324,7 @@ pub(crate) fn address_inside(s: &mut Script, address: Address, index: u32) {
     s.hole(index, at);
 }
 
-/// What a default route goes through.
+/// The way of a default route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
     Gateway(IpAddr),

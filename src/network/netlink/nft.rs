@@ -41,7 +41,7 @@ pub(crate) struct Hook {
     pub priority: i32,
 }
 
-/// What a set holds: the types as `nft` shows them, and the bytes of its keys and values.
+/// The elements of a set: the types as `nft` shows them, and the bytes of its keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetKind {
     pub key: &'static [Type],
@@ -303,7 +303,7 @@ fn write_element(m: &mut Messages, element: &Element) {
 /// `NFT_META_MARK`.
 const MARK: u32 = 3;
 
-/// What of a packet's way a rule looks at.
+/// The part of a packet's way that a rule looks at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Meta {
     InName = 6,
