@@ -40,8 +40,9 @@ fn a_label_is_given_over_no_link_and_to_nothing_of_the_system() {
     std::fs::create_dir(&secret).expect("make a directory");
     std::os::unix::fs::symlink(&secret, &link).expect("make a link");
     let before = label_of(&secret);
+    let own = root.dir.join("root/containers");
     for mode in ["z", "Z"] {
-        for source in [link.as_path(), Path::new("/mnt")] {
+        for source in [link.as_path(), Path::new("/mnt"), Path::new("/sys/kernel"), own.as_path()] {
             let bind = format!("{}:/d:{mode}", source.display());
             let id = root.create("", body(&["true"], host(json!({ "Binds": [bind] }))));
             let started = root.engine.container_start(&id, None, Some(&soon())).map(drop);

@@ -55,10 +55,11 @@ impl Asked {
         Ok(if disabled { Asked::Disabled } else { asked })
     }
 
-    /// The label of a container whose processes are to be this one's peers. Errors: that is no label.
+    /// The label of a container whose processes are to be this one's peers. One that has no label gives none away: this one
+    /// gets its own, as with dockerd. Errors: that is no label.
     pub(crate) fn as_another(process: &str) -> Result<Asked> {
         if process.is_empty() {
-            return Ok(Asked::Disabled);
+            return Ok(Asked::NOTHING);
         }
         let Context { user, role, kind, level } = process.parse()?;
         let level = (!level.is_empty()).then_some(level);

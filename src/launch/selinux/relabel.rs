@@ -7,8 +7,11 @@ use crate::kernel::path::openat2;
 use crate::kernel::tree;
 use crate::kernel::walk::{Mounts, Order, Step, Walk};
 use crate::walls::Wall;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The attribute that holds a label.
 pub(crate) const KEY: &str = "security.selinux";
@@ -63,10 +66,9 @@ const SYSTEM: &[&str] = &[
 /// File systems of the kernel's own: nothing in them is anybody's.
 const KERNELS: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// Opens the source of a bind that is to be relabelled. `kept`: directories of the engine, which is not relabelled, nor what
-/// it lies in. Errors: there is a link on the way, or it belongs to the system.
+/// Opens the source of a bind that is to be relabelled. `kept`: directories of the engine: they are not relabelled, nor is
+/// anything in them or above them. Errors: there is a link on the way, or it belongs to the system or to the engine.
 pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
-    use std::os::unix::ffi::OsStrExt;
     let root = tree::open_dir(Path::new("/"))?;
     let links = if Wall::RelabelTargets.stands() { libc::RESOLVE_NO_SYMLINKS } else { 0 };
     let flags = libc::O_PATH | if Wall::RelabelTargets.stands() { libc::O_NOFOLLOW } else { 0 };
@@ -83,19 +85,29 @@ pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     if stat.mode & libc::S_IFMT == libc::S_IFLNK {
         return Err(linked());
     }
-    let is_below = |dir: &&&str| path.starts_with(Path::new(dir));
+    // The kernel's word for where it lies: the path that was asked for may have `..` in it.
+    let place = PathBuf::from(OsString::from_vec(tree::path_of(source.as_fd())?));
     // Another mount of it is the same directory.
-    let is_same = |other: &Path| {
-        use std::os::unix::fs::MetadataExt;
-        path == other || std::fs::metadata(other).is_ok_and(|other| (other.dev(), other.ino()) == (stat.dev, stat.ino))
-    };
-    if KERNELS.iter().any(|dir| is_below(&dir)) || SYSTEM.iter().any(|dir| is_same(Path::new(dir))) {
+    let is_same = |other: &Path| std::fs::metadata(other).is_ok_and(|it| (it.dev(), it.ino()) == (stat.dev, stat.ino));
+    let is_kernels =
+        KERNELS.iter().map(Path::new).any(|dir| place.starts_with(dir) || lies_in_file_system(dir, stat.dev));
+    if is_kernels || SYSTEM.iter().any(|dir| is_same(Path::new(dir))) {
         return Err(refused("it belongs to the system"));
     }
-    match kept.iter().any(|dir| dir.ancestors().any(is_same)) {
-        true => Err(refused("the engine's own files lie there")),
-        false => Ok(source),
+    for dir in kept {
+        let dir = dir.canonicalize().map_err(|e| Error::io(format_args!("find {}", dir.display()), &e))?;
+        if place.starts_with(&dir) || dir.ancestors().any(is_same) {
+            return Err(refused("the engine's own files lie there"));
+        }
     }
+    Ok(source)
+}
+
+/// Whether a device number is that of the file system that is mounted at `dir`, wherever else it is mounted. A directory that is
+/// no mount of its own says nothing.
+fn lies_in_file_system(dir: &Path, device: u64) -> bool {
+    let device_of = |path: &Path| std::fs::metadata(path).map(|it| it.dev()).ok();
+    device_of(dir) == Some(device) && device_of(Path::new("/")) != Some(device)
 }
 
 /// Gives a file, or a directory with all that is in it, a label. `whole`: what is in a directory that has it already is looked
@@ -155,7 +167,6 @@ pub(crate) fn has(file: BorrowedFd<'_>, label: &str) -> Result<bool> {
 
 /// A file of the engine's own, which a container can write, but not replace.
 pub(crate) fn open_own(path: &Path) -> Result<OwnedFd> {
-    use std::os::unix::ffi::OsStrExt;
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::internal(format!("{} is no file", path.display())));
     };

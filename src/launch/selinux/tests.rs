@@ -95,7 +95,7 @@ fn a_peer_has_the_label_of_the_other() {
     let made = policy().labels(&Asked::as_another(other).unwrap(), "s0:c1,c2");
     assert_eq!((made.process.as_str(), made.level().as_str()), (other, "s0:c3,c4"));
     assert!(made.mount.ends_with(":container_file_t:s0:c3,c4"));
-    assert_eq!(Asked::as_another("").unwrap(), Asked::Disabled);
+    assert_eq!(Asked::as_another("").unwrap(), Asked::NOTHING, "nobody loses a label by a peer without one");
 }
 
 #[test]
@@ -152,12 +152,21 @@ fn a_tree_gets_its_label_and_nothing_that_links_lead_to() {
         ("/usr".into(), "belongs to the system"),
         ("/home".into(), "belongs to the system"),
         ("/proc/sys/vm".into(), "belongs to the system"),
+        (dir.join("../../../../../../proc/sys/vm"), "belongs to the system"),
+        (dir.join("../../../../../../etc"), "belongs to the system"),
+        ("/dev/null".into(), "belongs to the system"),
     ] {
         let error = relabel::open_source(&path, &[]).unwrap_err();
         assert!(error.message().contains("is not allowed") && error.message().contains(why), "{error}");
     }
-    for kept in [&source.join("a/b"), &source] {
-        let error = relabel::open_source(&source, &[kept]).unwrap_err();
+    for (asked, kept) in [
+        (source.clone(), source.join("a/b")),
+        (source.clone(), source.clone()),
+        (source.join("a/b/file"), source.clone()),
+        (other.join("../source/a"), source.clone()),
+        (source.join("a"), dir.join("alias")),
+    ] {
+        let error = relabel::open_source(&asked, &[&kept]).unwrap_err();
         assert!(error.message().contains("engine's own"), "{error}");
     }
     relabel::open_source(&source.join("a"), &[&other]).unwrap();
