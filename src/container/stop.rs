@@ -123,6 +123,10 @@ impl Containers {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
             Err(error) => Err(error),
             Ok(_) if found.now.state.status == STATUS_PAUSED => {
+                if signal != libc::SIGKILL {
+                    // Told before: what it does next may be its end.
+                    self.event(found, "unpause", &[])?;
+                }
                 let _ = control.ask(request(DO_UNPAUSE), None);
                 Ok(())
             }

@@ -86,7 +86,10 @@ fn random_work_of_several_programs() {
     let counts = counts(root);
     for kind in ["create", "rename", "pause", "unpause", "destroy", "exec_create", "stop", "restart", "start"] {
         let told = events.iter().filter(|event| event.action.split(':').next() == Some(kind)).count();
-        assert_eq!(told, counts.get(kind).copied().unwrap_or(0), "{kind}: events told and calls answered");
+        let answered = counts.get(kind).copied().unwrap_or(0);
+        // A stop of a paused container tells `unpause`, too.
+        let fits = if kind == "unpause" { told >= answered } else { told == answered };
+        assert!(fits, "{kind}: {told} events told, {answered} calls answered");
     }
     assert!(counts["create"] > 10 && counts["start"] > 10, "hardly anything happened: {counts:?}");
     lives_are_possible(&events);
@@ -237,7 +240,7 @@ fn lives_are_possible(events: &[&Event]) {
             ("running" | "stopped", "kill" | "stop" | "restart" | "rename" | "exec_die") => state,
             ("stopped", "pause" | "unpause") => state,
             ("running" | "stopped", action) if action.starts_with("exec_") => state,
-            ("gone", "kill" | "stop") => state,
+            ("gone", "kill" | "stop" | "unpause") => state,
             ("gone", action) if action.starts_with("exec_") => state,
             (state, action) => panic!("{id}: {action} while {state}"),
         };

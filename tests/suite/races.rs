@@ -90,6 +90,22 @@ fn a_program_killed_in_a_commit_leaves_nothing_frozen() {
     assert_eq!(root.status(&id), "paused");
 }
 
+/// As dockerd tells it.
+#[test]
+fn a_paused_container_that_is_stopped_is_told_to_go_on() {
+    let root = Root::new();
+    let script = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let id = root.create("paused", body(&["sh", "-c", script], json!({})));
+    root.start(&id);
+    root.wait_for("its trap", || root.logs(&id).out() == "ready");
+    let mut events = root.engine.events(&of_containers()).expect("events");
+    root.engine.container_pause(&id).expect("pause");
+    root.engine.container_stop(&id, Some(10_000), Some(&soon())).expect("stop");
+    let seen = events_until(&mut events, |event| event.action == "stop");
+    assert_eq!(actions(&seen), ["pause", "kill", "unpause", "die", "stop"]);
+    assert_eq!(root.inspect(&id).state.exit_code, 3);
+}
+
 #[test]
 fn a_container_whose_run_directory_is_gone_is_said_to_run_and_can_be_removed() {
     let root = Root::new();
