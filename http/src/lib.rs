@@ -34,6 +34,7 @@ mod json;
 mod local;
 mod message;
 mod parameters;
+mod peer;
 mod query;
 mod router;
 mod routes;

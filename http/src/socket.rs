@@ -1,8 +1,9 @@
 //! A connected stream socket: bounded waits, no SIGPIPE, closing without losing what was sent.
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{self, MsgFlags, Shutdown};
+use nix::sys::time::TimeSpec;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -94,15 +95,8 @@ pub(crate) fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Resu
 pub(crate) fn wait_many(set: &[(BorrowedFd<'_>, PollFlags)], deadline: Option<Instant>) -> io::Result<Vec<PollFlags>> {
     let mut fds: Vec<PollFd<'_>> = set.iter().map(|(fd, events)| PollFd::new(*fd, *events)).collect();
     loop {
-        let timeout = match deadline {
-            None => PollTimeout::NONE,
-            Some(at) => {
-                let left = at.saturating_duration_since(Instant::now());
-                let millis = left.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
-                PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
-            }
-        };
-        match poll(&mut fds, timeout) {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        match ppoll(&mut fds, left.map(TimeSpec::from_duration), None) {
             Ok(0) if deadline.is_some_and(|at| Instant::now() >= at) => return Err(io::ErrorKind::TimedOut.into()),
             Ok(0) | Err(Errno::EINTR) => {}
             Ok(_) => return Ok(fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect()),

@@ -3,6 +3,7 @@
 use crate::api::Call;
 use crate::json;
 use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
+use crate::peer::Peer;
 use crate::socket::{recv_now, send_now, wait_many};
 use crate::websocket;
 use coracle::model::{DetachKeys, Progress};
@@ -230,13 +231,21 @@ struct Pump {
 /// The head of an answer that the client may not have read yet.
 ///
 /// A client that reads through a buffer (Python's `http.client`) takes what came with the head in the same read, and looks
-/// for the stream on the bare socket: what is sent too early is lost to it. dockerd is saved from that by being slow.
+/// for the stream on the bare socket: what is sent too early is lost to it. dockerd is saved from that by being slow. A
+/// client that speaks TLS reads one record at a time, and the head has one of its own.
 struct Head {
-    /// Wakes when the client has read something; `None`: the socket does not tell (TCP), and is asked again and again.
-    wakes: Option<Epoll>,
-    /// When output goes out all the same.
-    until: Instant,
-    is_unix: bool,
+    witness: Witness,
+    sent: Instant,
+}
+
+/// The one that tells whether the client has read the head.
+enum Witness {
+    /// The socket itself, a Unix socket. Wakes when the client has read something.
+    Socket(Option<Epoll>),
+    /// The client's own socket, TCP on this host, which is asked again and again; and whether the head has arrived there.
+    Peer(Peer, bool),
+    /// The acknowledgement of the client's kernel, elsewhere, which says less.
+    Kernel,
 }
 
 /// How often output went out to a client that had not read the answer's head within [`HEAD_READ`].
@@ -253,57 +262,88 @@ impl Unread {
     }
 }
 
-/// How long a client of a Unix socket may take to read the head of an answer.
+/// How long a client of this host may take to read the head of an answer.
 const HEAD_READ: Duration = Duration::from_secs(5);
-/// How long a TCP peer may take to acknowledge it, which says less.
+/// How long a TCP peer may take to acknowledge it.
 const HEAD_ACKNOWLEDGED: Duration = Duration::from_millis(20);
-/// Between two looks at a socket that does not tell.
+/// The longest time between two looks at a socket that does not wake. At first there is none: most clients read at once.
 const LOOK: Duration = Duration::from_millis(1);
+const LOOKS_AT_ONCE: Duration = Duration::from_micros(50);
 
 impl Head {
     /// That of the answer that was just sent; `None`: the client has read it.
     fn of(socket: BorrowedFd<'_>) -> Option<Head> {
-        if is_read(socket) {
-            return None;
-        }
-        let is_unix = getsockname::<UnixAddr>(socket.as_raw_fd()).is_ok();
-        let wakes = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok().filter(|_| is_unix).filter(|epoll| {
-            // Each read of the peer frees room, which an edge tells.
-            epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 0)).is_ok()
-        });
-        let limit = if is_unix { HEAD_READ } else { HEAD_ACKNOWLEDGED };
-        Some(Head { wakes, until: Instant::now() + limit, is_unix })
+        let witness = if getsockname::<UnixAddr>(socket.as_raw_fd()).is_ok() {
+            Witness::Socket(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok().filter(|epoll| {
+                // Each read of the peer frees room, which an edge tells.
+                epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 0)).is_ok()
+            }))
+        } else {
+            Peer::of(socket).map_or(Witness::Kernel, |peer| Witness::Peer(peer, false))
+        };
+        let mut head = Head { witness, sent: Instant::now() };
+        (!head.is_read(socket)).then_some(head)
     }
 
     /// Whether output must still wait.
-    fn is_waiting(&self, socket: BorrowedFd<'_>) -> bool {
-        if let Some(wakes) = &self.wakes {
+    fn is_waiting(&mut self, socket: BorrowedFd<'_>) -> bool {
+        if let Some(wakes) = self.wakes() {
             // Taken before the look: what is read after the look wakes again.
             let _ = wakes.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         }
-        !is_read(socket) && Instant::now() < self.until
+        !self.is_read(socket) && Instant::now() < self.until()
+    }
+
+    fn wakes(&self) -> Option<&Epoll> {
+        if let Witness::Socket(wakes) = &self.witness { wakes.as_ref() } else { None }
+    }
+
+    /// When output goes out all the same.
+    fn until(&self) -> Instant {
+        self.sent + if matches!(self.witness, Witness::Kernel) { HEAD_ACKNOWLEDGED } else { HEAD_READ }
+    }
+
+    /// Whether the client has all that was sent, or its kernel has, where no more is told. A socket that cannot say is not
+    /// waited for.
+    fn is_read(&mut self, socket: BorrowedFd<'_>) -> bool {
+        let acknowledged = || coracle::unread(socket).unwrap_or(0) == 0;
+        match &mut self.witness {
+            Witness::Socket(_) | Witness::Kernel => acknowledged(),
+            Witness::Peer(peer, arrived) => {
+                let waited = self.sent.elapsed() >= HEAD_ACKNOWLEDGED;
+                *arrived = *arrived || waited || acknowledged() || peer.has_arrived().unwrap_or(false);
+                // Asked after: nothing is unread as well where nothing has arrived. A client that is gone reads no more.
+                *arrived && peer.unread().unwrap_or(0) == 0
+            }
+        }
     }
 
     /// Counts it where output goes out although the client could have told that it had read the head.
-    fn tell_unread(&self, socket: BorrowedFd<'_>, unread: &Unread) {
-        if self.is_unix && Instant::now() >= self.until && !is_read(socket) {
+    fn tell_unread(&mut self, socket: BorrowedFd<'_>, unread: &Unread) {
+        let tells = !matches!(self.witness, Witness::Kernel);
+        if tells && Instant::now() >= self.until() && !self.is_read(socket) {
             unread.add();
         }
     }
 
     /// When the client is to be looked at again, if nothing wakes before.
     fn next_look(&self) -> Instant {
-        if self.wakes.is_some() { self.until } else { self.until.min(Instant::now() + LOOK) }
+        let now = Instant::now();
+        match self.sent.elapsed() {
+            _ if self.wakes().is_some() => self.until(),
+            waited if waited < LOOKS_AT_ONCE => now,
+            waited => self.until().min(now + (waited / 2).min(LOOK)),
+        }
     }
 }
 
 /// Waits until the client has read the answer's head: for what goes out before a [`pump`].
 pub(crate) fn await_head(client: &Duplex, unread: &Unread) {
     let socket = client.socket.as_fd();
-    let Some(head) = Head::of(socket) else { return };
+    let Some(mut head) = Head::of(socket) else { return };
     while head.is_waiting(socket) {
         let mut set = vec![(socket, PollFlags::empty())];
-        set.extend(head.wakes.as_ref().map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
+        set.extend(head.wakes().map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
         // A hang-up ends it; what is said then goes nowhere.
         if wait_many(&set, Some(head.next_look()))
             .is_ok_and(|ready| ready.first().is_some_and(|flags| !flags.is_empty()))
@@ -312,11 +352,6 @@ pub(crate) fn await_head(client: &Duplex, unread: &Unread) {
         }
     }
     head.tell_unread(socket, unread);
-}
-
-/// Whether the peer has all that was sent. A socket that cannot say is not waited for.
-fn is_read(socket: BorrowedFd<'_>) -> bool {
-    coracle::unread(socket).unwrap_or(0) == 0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -373,10 +408,10 @@ impl Pump {
             interest |= PollFlags::POLLIN;
         }
         let socket = self.client.socket.as_fd();
-        if self.head.as_ref().is_some_and(|head| self.gone.is_some() || !head.is_waiting(socket)) {
+        if self.head.as_mut().is_some_and(|head| self.gone.is_some() || !head.is_waiting(socket)) {
             // Where there is nothing to be sent nothing was sent too early.
             let head = self.head.take().filter(|_| self.gone.is_none() && !self.to_client.is_empty());
-            head.iter().for_each(|head| head.tell_unread(socket, &self.plan.unread));
+            head.into_iter().for_each(|mut head| head.tell_unread(socket, &self.plan.unread));
         }
         if !self.to_client.is_empty() && self.head.is_none() {
             interest |= PollFlags::POLLOUT;
@@ -397,7 +432,7 @@ impl Pump {
         }
         // Looked for only while something waits for it.
         let head = self.head.as_ref().filter(|_| !self.to_client.is_empty());
-        set.extend(head.and_then(|head| head.wakes.as_ref()).map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
+        set.extend(head.and_then(Head::wakes).map(|wakes| (wakes.0.as_fd(), PollFlags::POLLIN)));
         let Ok(ready) = wait_many(&set, self.gone.or(head.map(Head::next_look))) else {
             return if self.gone.is_some() { Some(End::Done) } else { None };
         };
@@ -570,8 +605,9 @@ impl Pending {
 mod tests {
     use super::*;
     use coracle::model::ProgressDetail;
+    use std::fs::File;
     use std::io::{Read, Write};
-    use std::net::Shutdown;
+    use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
     use std::thread::JoinHandle;
 
@@ -633,7 +669,19 @@ mod tests {
         Joined { client, stdin, outputs: held, thread }
     }
 
-    fn all(stream: &mut UnixStream) -> Vec<u8> {
+    /// Connections to clients of this host, each with the client's end.
+    fn connections() -> [(File, File); 2] {
+        let (client, near) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp_client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        tcp_client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let tcp_near = listener.accept().unwrap().0;
+        [(OwnedFd::from(near), OwnedFd::from(client)), (tcp_near.into(), tcp_client.into())]
+            .map(|(near, client)| (near.into(), client.into()))
+    }
+
+    fn all(stream: &mut impl Read) -> Vec<u8> {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
         bytes
@@ -658,29 +706,29 @@ mod tests {
     /// A client that takes as much as is there with the head of the answer, and looks for the stream later.
     #[test]
     fn output_waits_until_the_client_has_read_the_head() {
-        let (mut client, mut near) = UnixStream::pair().unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        near.write_all(b"the head").unwrap();
-        let (mut output, far) = UnixStream::pair().unwrap();
-        output.write_all(b"x").unwrap();
-        drop(output);
-        let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: Unread::default() };
-        let duplex = Duplex { socket: near.into(), early: Vec::new() };
-        let thread = std::thread::spawn(move || join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0);
-        std::thread::sleep(Duration::from_millis(100));
-        let mut buffer = [0; 64];
-        assert_eq!(client.read(&mut buffer[..3]).unwrap(), 3);
-        std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(client.read(&mut buffer).unwrap(), 5, "output came with the head");
-        assert_eq!(all(&mut client), b"x");
-        assert_eq!(thread.join().unwrap(), End::Done);
+        for (mut near, mut client) in connections() {
+            near.write_all(b"the head").unwrap();
+            let (mut output, far) = UnixStream::pair().unwrap();
+            output.write_all(b"x").unwrap();
+            drop(output);
+            let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: Unread::default() };
+            let duplex = Duplex { socket: near.into(), early: Vec::new() };
+            let thread = std::thread::spawn(move || join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0);
+            std::thread::sleep(Duration::from_millis(100));
+            let mut buffer = [0; 64];
+            assert_eq!(client.read(&mut buffer[..3]).unwrap(), 3);
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(client.read(&mut buffer).unwrap(), 5, "output came with the head");
+            assert_eq!(all(&mut client), b"x");
+            assert_eq!(thread.join().unwrap(), End::Done);
+        }
     }
 
     /// A client that never reads the head gets the output after the bound, and is counted; one that does is not.
     #[test]
     fn a_head_that_nobody_reads_is_counted() {
-        for (reads, counted) in [(false, 1), (true, 0)] {
-            let (mut client, mut near) = UnixStream::pair().unwrap();
+        let ends = connections().into_iter().chain(connections());
+        for ((mut near, mut client), reads) in ends.zip([false, false, true, true]) {
             near.write_all(b"the head").unwrap();
             let (mut output, far) = UnixStream::pair().unwrap();
             output.write_all(b"x").unwrap();
@@ -693,7 +741,7 @@ mod tests {
             let duplex = Duplex { socket: near.into(), early: Vec::new() };
             assert_eq!(join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0, End::Done);
             assert_eq!(all(&mut client), if reads { &b"x"[..] } else { b"the headx" });
-            assert_eq!(unread.count(), counted);
+            assert_eq!(unread.count(), u64::from(!reads));
         }
     }
 
