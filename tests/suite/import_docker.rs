@@ -97,6 +97,7 @@ fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_t
 
     // dockerd ends; the document of one container says that it runs, as after a dockerd that was killed.
     let runs = dockerd.docker(&["inspect", "-f", "{{.Id}}", "runs"]);
+    let stopped = dockerd.docker(&["inspect", "-f", "{{.Id}}", "stopped"]);
     let pid: i32 = std::fs::read_to_string(dir.join("docker/pid")).expect("its pid").trim().parse().expect("a number");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM).expect("end dockerd");
     wait_for("its end", || !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(pid));
@@ -148,6 +149,16 @@ fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_t
     assert_eq!((report.taken.len(), left), (0, vec![("image", true)]), "{report:?}");
     let report = import(&damaged.engine, &of_directory(&data, &["runs"])).expect("a report");
     assert_eq!((report.taken.len(), report.left[0].name.as_str()), (0, "runs"), "{report:?}");
+
+    // A volume's name that is a path would become a bind of the host's directory.
+    let document = data.join("containers").join(&stopped).join("config.v2.json");
+    let text = std::fs::read_to_string(&document).expect("a document");
+    assert!(text.contains("\"Name\":\"kept\""), "{text}");
+    std::fs::write(&document, text.replace("\"Name\":\"kept\"", "\"Name\":\"/etc\"")).expect("write it");
+    let report = import(&damaged.engine, &of_directory(&data, &["stopped"])).expect("a report");
+    let left: Vec<(&str, bool)> =
+        report.left.iter().map(|left| (left.name.as_str(), left.reason.contains("no volume may have"))).collect();
+    assert_eq!((report.taken.len(), left), (0, vec![("stopped", true)]), "{report:?}");
     drop(dockerd);
     let _ = std::fs::remove_dir_all(&dir);
 }
