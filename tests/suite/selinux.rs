@@ -100,6 +100,10 @@ fn every_process_of_a_container_has_its_label() {
     assert_eq!(results[0].output.trim(), wanted, "{results:?}");
     let info = serde_json::to_value(root.engine.info().expect("info")).expect("JSON");
     assert!(info["SecurityOptions"].as_array().expect("options").contains(&json!("selinux")), "{info}");
+    // A peer of one without a label has its own.
+    let open = root.sleeper_with("open", json!({ "HostConfig": { "NetworkMode": "none", "Privileged": true } }));
+    let beside = host(json!({ "PidMode": format!("container:{open}") }));
+    assert!(root.sh_with(LABEL, beside).ok().contains(":container_t:s0:c"));
     // A peer in its processes, an init, no new rights, a start by the monitor's plan again.
     let beside = host(json!({ "PidMode": format!("container:{id}") }));
     assert_eq!(root.sh_with(LABEL, beside).ok(), wanted);
@@ -202,6 +206,32 @@ fn binds_are_read_with_a_word_alone() {
     let secrets = host(json!({ "Binds": ["/etc:/host"] }));
     let output = root.sh_with("cat /host/shadow; cat /host/passwd", secrets);
     assert!(output.out().is_empty() && output.err().contains("ermission denied"), "{output:?}");
+}
+
+#[test]
+fn labels_hold_in_a_user_namespace() {
+    if !is_on("user namespaces") {
+        return;
+    }
+    let root = Root::with(|o| {
+        o.selinux = true;
+        o.userns_remap = Some(coracle::UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 });
+    });
+    root.load(&busybox_archive());
+    let dir = Dir::new();
+    let bound = json!({ "NetworkMode": "none", "Tmpfs": { "/t": "" }, "Binds": [format!("{}:/d:Z", dir.0.display()), "vol:/v"] });
+    let id = root.sleeper_with("remapped", json!({ "HostConfig": bound }));
+    let wanted = root.inspect(&id).process_label;
+    assert!(wanted.contains(":container_t:s0:c"), "{wanted}");
+    assert_eq!(label(root.pid(&id)), wanted);
+    assert_eq!(root.exec(&id, &["sh", "-c", LABEL]).ok(), wanted);
+    let script = "cat /etc/hosts /etc/hostname /etc/resolv.conf > /all && cat /d/below/file && id -u && for d in /t /v /dev/shm; \
+                  do echo $d > $d/f && cat $d/f; done; cat /proc/self/uid_map | tr -s ' '";
+    let output = root.exec(&id, &["sh", "-c", script]);
+    assert_eq!(output.ok(), "content\n0\n/t\n/v\n/dev/shm\n 0 100000 65536");
+    // The private directory stays closed to another container with the same map.
+    let output = root.sh_with(READ, dir.bound("rw"));
+    assert!(output.code != 0 && output.err().contains("ermission denied"), "{output:?}");
 }
 
 #[test]
