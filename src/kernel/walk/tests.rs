@@ -69,7 +69,7 @@ fn a_name_takes_its_length_and_16_bytes() {
     let scratch = Scratch::new("many");
     let base = scratch.fd();
     for number in 0..COUNT {
-        tree::mknod_at(base.as_fd(), &format!("one of {number:017}"), libc::S_IFREG | 0o644, (0, 0)).unwrap();
+        tree::mknod_at(base.as_fd(), format!("one of {number:017}"), libc::S_IFREG | 0o644, (0, 0)).unwrap();
     }
     let walk = Walk::new(base.as_fd(), Order::ByName, Mounts::Crossed).unwrap();
     assert_eq!(walk.names.len(), COUNT);
