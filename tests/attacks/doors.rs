@@ -515,6 +515,7 @@ fn an_image_s_variables_without_values_get_none_of_the_host_s() {
 }
 
 // attack: 30, 142 wall labels-are-text
+// attack: 139 wall specs-of-their-own
 #[test]
 fn labels_of_an_image_are_text() {
     let root = Root::empty();
@@ -545,6 +546,7 @@ fn labels_of_an_image_are_text() {
 }
 
 // attack: 147 wall stored-documents
+// attack: 139 wall specs-of-their-own
 #[test]
 fn a_stored_document_that_is_damaged_is_its_own_container_s_fault() {
     let root = Root::new();
