@@ -20,6 +20,9 @@ use crate::time::now_ns;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Files get their times from a clock of the kernel that is up to one tick behind, at 100 ticks a second (the fewest).
+const MAX_TICK_NS: i64 = 10_000_000;
+
 /// The result of looking at a layer.
 enum Looked {
     Whole,
@@ -115,7 +118,7 @@ impl Images {
 
     /// Looks at one layer.
     fn look(&self, staging: &Staging<'_>, diff_id: &Digest, op: Option<&Op>) -> Result<Looked> {
-        let begun = now_ns().div_euclid(1_000_000_000);
+        let begun = (now_ns() - MAX_TICK_NS).div_euclid(1_000_000_000);
         let layer = match self.layers.open_layer(diff_id) {
             Ok(layer) => layer,
             Err(error) => return self.unreadable(diff_id, error),

@@ -110,7 +110,7 @@ fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_t
     let report = import(&root.engine, &of_directory(&data, &[])).expect("import the directory");
     assert_eq!(root.engine.image_inspect("made:1").expect("the image").id, id);
     assert_eq!(root.engine.image_inspect("localhost:5000/also:2").expect("its other name").id, id);
-    assert!(root.engine.verify(&VerifyImages::default(), &mut |_| Ok(()), None).expect("verify").damage.is_empty());
+    assert_eq!(root.engine.verify(&VerifyImages::default(), &mut |_| Ok(()), None).expect("verify").damage, []);
     let left: Vec<(&str, &str)> = report.left.iter().map(|left| (left.name.as_str(), left.reason.as_str())).collect();
     assert!(left.iter().any(|(name, reason)| *name == "runs" && reason.contains("stop it first")), "{left:?}");
     assert!(left.iter().any(|(name, reason)| *name == "stopped" && reason.contains("log")), "{left:?}");
