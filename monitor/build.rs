@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What no program needs is left out: unwind tables (nobody unwinds it), the compilers' names.
+/// The linker leaves out sections that the program does not need: unwind tables (nobody unwinds it), the compilers' names.
 const LEFT_OUT: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.eh_frame.*) *(.comment) } } INSERT AFTER .text;\n";
 
 fn main() {

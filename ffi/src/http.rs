@@ -155,7 +155,7 @@ impl Request {
     }
 }
 
-/// How a request of that method may use the root; a method that is no text is refused later.
+/// How a request of that method may use the root. The caller refuses a method that is not text later.
 fn access(method: *const c_char) -> Access {
     match arg::text(method, "method") {
         Ok("GET" | "HEAD") => Access::Read,

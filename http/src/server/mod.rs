@@ -239,7 +239,7 @@ fn exhausted(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
 }
 
-/// How long a new connection waits, where there is no room, for answers that are whole and on their way.
+/// If all connections are taken, a new one waits so long for connections whose answers are complete and being sent.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 /// How long the server rests when the system has nothing left to accept with.
 const PAUSE: Duration = Duration::from_millis(20);
