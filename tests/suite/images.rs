@@ -71,6 +71,12 @@ fn stored(root: &Path) -> (Vec<String>, Vec<String>) {
 /// Asserts that the files of the store are those of its images and nothing more.
 #[track_caller]
 fn nothing_leaked(engine: &Engine, root: &Path) {
+    let [found, wanted] = found_and_wanted(engine, root);
+    assert_eq!(found, wanted);
+}
+
+/// The names in `layers/` and in `tmp/`: those that are there, and those that the images of the engine need.
+fn found_and_wanted(engine: &Engine, root: &Path) -> [(Vec<String>, Vec<String>); 2] {
     let mut wanted: Vec<String> = Vec::new();
     for image in engine.image_list(&ListImages { all: true, ..ListImages::default() }).expect("list") {
         let detail = engine.image_inspect(&image.id).expect("inspect");
@@ -81,7 +87,7 @@ fn nothing_leaked(engine: &Engine, root: &Path) {
     let (layers, mut staged) = stored(root);
     // What a download left is gone on with; an overlay without layers stands on what is empty.
     staged.retain(|name| !name.starts_with("part-") && name != "empty");
-    assert_eq!((layers, staged), (wanted, vec![]));
+    [(layers, staged), (wanted, vec![])]
 }
 
 #[track_caller]
@@ -567,15 +573,19 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
         // Whoever opens next finds all or nothing, and sweeps.
         let mut engine = root.reopen();
         let all = ListContainers { all: true, ..ListContainers::default() };
-        // A child that it had just forked holds its locks until it is a monitor: the open after that sweeps.
-        wait_for("the containers of a build to go", || {
-            let gone = engine.container_list(&all).expect("list").is_empty();
+        // A child that it had just forked holds its locks until it is a monitor or a worker, or ends: the open after that
+        // sweeps.
+        let swept = |engine: &Engine| {
+            let [found, wanted] = found_and_wanted(engine, &root.dir);
+            found == wanted && engine.container_list(&all).expect("list").is_empty()
+        };
+        wait_for("the containers of a build, and all that was staged, to go", || {
+            let gone = swept(&engine);
             if !gone {
                 engine = root.reopen();
             }
             gone
         });
-        nothing_leaked(&engine, &root.dir);
         assert_eq!(engine.damage_at_open(), [""; 0]);
         for (i, name) in ["many:1", "flat:1", &remote, "made:1"].iter().enumerate() {
             if engine.image_inspect(name).is_ok() {

@@ -46,6 +46,11 @@ impl Plugin {
         std::fs::write(format!("{}.hang", self.log.display()), methods).expect("say what hangs");
     }
 
+    /// How many calls that hung have ended.
+    fn late(&self) -> usize {
+        std::fs::read_to_string(format!("{}.late", self.log.display())).unwrap_or_default().lines().count()
+    }
+
     /// The addresses and pools that it has given.
     fn taken(&self) -> Value {
         let socket = self.log.with_file_name("toy.sock");
@@ -338,7 +343,10 @@ fn what_plugins_gave_to_killed_programs() {
         wait_for(method, || plugin.calls().iter().any(|(name, _)| name == method));
         child.kill().expect("kill it");
         child.wait().expect("its end");
+        let late = plugin.late();
         plugin.hang("");
+        // The plugin does then what the dead program asked for.
+        wait_for("the end of the call that hung", || plugin.late() > late);
     };
     let create = ["network", "create", "--driver", "toy", "--ipam-driver", "toy", "far"];
     for method in ["IpamDriver.RequestAddress", "NetworkDriver.CreateNetwork"] {

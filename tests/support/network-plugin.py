@@ -2,7 +2,7 @@
 
 network-plugin.py SOCKET LOG [CERTIFICATES]: at a Unix socket, or, where there is a directory with certificates (ca.pem,
 server.pem, server.key), over TLS at port 7443 of this host for clients that it vouches for; serves until it is killed; each call is a line `Method BODY` of the log. A method whose name is
-in the file LOG.hang waits until it is not there any more, before it does anything.
+in the file LOG.hang waits until it is not there any more, before it does anything; its end is a line of LOG.late.
 """
 
 import json
@@ -123,6 +123,7 @@ class Handler(BaseHTTPRequestHandler):
         method = self.path[1:]
         with open(log_path, "a") as log:
             log.write(f"{method} {body.decode()}\n")
+        late = hangs(method)
         while hangs(method):
             time.sleep(0.02)
         status, answer = 200, {}
@@ -132,6 +133,9 @@ class Handler(BaseHTTPRequestHandler):
             status, answer = 404, None
         except Exception as error:
             answer = {"Err": str(error)}
+        if late:
+            with open(log_path + ".late", "a") as ended:
+                ended.write(method + "\n")
         text = json.dumps(answer).encode() if answer is not None else b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
