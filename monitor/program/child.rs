@@ -216,6 +216,7 @@ impl<'a> Child<'a> {
             OP_WORKDIR => self.workdir(p.cstr()),
             OP_CHDIR => self.chdir(p.cstr()),
             OP_PROFILE => profile(p),
+            OP_CHANGE_PROFILE => self.change_profile(p.bytes()),
             OP_LABEL => label(p),
             OP_MOUNT_LABEL => {
                 self.label = p.cstr();
@@ -655,6 +656,27 @@ impl<'a> Child<'a> {
         sys::close(file);
         sys::close(sys_dir);
         Ok(())
+    }
+
+    /// By the container's own procfs, for the host's is gone. The kernel takes the word only from the credentials that the
+    /// file was opened with, so the file is not opened beforehand.
+    fn change_profile(&mut self, word: &[u8]) -> Step {
+        // SAFETY: getpid takes no arguments.
+        let pid = os(unsafe { sys::call(nr::GETPID, &[]) })?;
+        let mut digits = [0u8; 12];
+        let pid = crate::text::decimal(&mut digits, pid as i64);
+        let pid = Name::new(pid).ok_or_else(|| errno(EINVAL))?;
+        let dir = os(sys::openat2(self.proc, pid.cstr(), O_PATH | O_DIRECTORY, 0, FIXED))?;
+        let file = match sys::openat2(dir, b"attr/apparmor/current\0", O_WRONLY, 0, FIXED) {
+            // Before Linux 5.8.
+            Err(ENOENT) => sys::openat2(dir, b"attr/current\0", O_WRONLY, 0, FIXED),
+            other => other,
+        };
+        sys::close(dir);
+        let file = os(file)?;
+        let written = sys::write_all(file, word);
+        sys::close(file);
+        ok(written)
     }
 
     fn pivot(&mut self, attributes: u64, propagation: u32) -> Step {

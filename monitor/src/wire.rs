@@ -178,6 +178,10 @@ pub const OP_LABEL: u16 = 36;
 /// standard streams. Other file systems have it among their options (`context`).
 pub const OP_MOUNT_LABEL: u16 = 37;
 
+/// str `changeprofile NAME`: the AppArmor profile that the process has from now on. Unlike with [`OP_PROFILE`] its exec is no
+/// change of profiles then, at which the kernel would clear the parent-death signal.
+pub const OP_CHANGE_PROFILE: u16 = 38;
+
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
 /// messages: netlink requests, sent in one buffer after the holes in it are filled.
 pub const OP_NET: u16 = 40;

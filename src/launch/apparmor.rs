@@ -1,8 +1,8 @@
 //! AppArmor: the engine's own profile, and whether the kernel has any.
 //!
 //! The kernel takes profiles in a compiled form, which only apparmor_parser makes of a text: so the profile is compiled
-//! beforehand, and loading it is one write. Who a process becomes is written by itself before its exec: see
-//! [`coracle_monitor::wire::OP_LABEL`].
+//! beforehand, and loading it is one write. The profile of a process is written by that process: see
+//! [`coracle_monitor::wire::OP_PROFILE`] and [`coracle_monitor::wire::OP_CHANGE_PROFILE`].
 
 use crate::error::{Error, Result};
 use std::io::Write;

@@ -271,7 +271,9 @@ pub(crate) fn compile(c: &Container) -> Plan {
     join(&mut plan, c);
     names(&mut plan, c);
     networks(&mut plan, c);
-    profile(&mut plan, &c.rights);
+    if !changes_profile(c) {
+        profile(&mut plan, &c.rights);
+    }
     label(&mut plan, &c.rights);
     oom_score(&mut plan, c.oom_score_adj);
     plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
@@ -302,6 +304,10 @@ pub(crate) fn compile(c: &Container) -> Plan {
         plan.op(OP_USER_NS, "enter the user namespace").u32(users.uid).u32(users.gid);
         // A container that may not mount needs no locked mounts; no archive could be put into those from outside.
         plan.u32(u32::from(c.rights.capabilities & SYS_ADMIN != 0));
+    }
+    if changes_profile(c) {
+        plan.op(OP_CHANGE_PROFILE, format!("{PROFILE}{}", c.rights.apparmor));
+        plan.str(format!("changeprofile {}", c.rights.apparmor));
     }
     process(&mut plan, &c.rights, &c.program);
     for_the_monitor(&mut plan, c);
@@ -622,6 +628,13 @@ fn mapped(ip: std::net::IpAddr) -> std::net::Ipv6Addr {
         std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         std::net::IpAddr::V6(ip) => ip,
     }
+}
+
+/// Whether the first process has its profile before its exec: else the kernel takes the parent-death signal away from it at
+/// that exec. That is for the engine's own profile, which lets any program be executed and changes nothing at it: another one
+/// may mean the container's program to be the only one. Beside others of its PID namespace a process is confined otherwise.
+fn changes_profile(c: &Container) -> bool {
+    c.rights.apparmor == apparmor::DEFAULT && !matches!(c.pid, Namespace::Join(_)) && Wall::AppArmorLabel.stands()
 }
 
 /// While the host's procfs is there to say it.
