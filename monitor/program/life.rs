@@ -151,7 +151,6 @@ impl Monitor {
 
     /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
     fn bring_up(&mut self, report: i32, (pid, pidfd): (i32, i32), appeared: &mut i32) -> core::result::Result<(), Failure> {
-        self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
         self.make_cgroups(true)?;
         // Without its groups the first process does not come to its program.
         self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
@@ -176,6 +175,8 @@ impl Monitor {
             direct = self.direct.map(|fd| fd >= 0);
             self.make_pipes(&mut given.ends).map_err(failed)?;
         }
+        // It gives its rights up while the kernel makes the namespaces of the first process.
+        self.start_worker().map_err(failed)?;
         given.report = sys::report_pair().map_err(failed)?;
         let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
