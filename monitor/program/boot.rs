@@ -51,6 +51,8 @@ pub struct Monitor {
     pub root: i32,
     /// The container's mount namespace, kept as long: the process that takes it along takes its time to end.
     pub mounts: i32,
+    /// When the stack that a further process took is given back, by the monotonic clock; 0: it was.
+    pub tidy_at: i64,
     pub master: i32,
     pub stdin: i32,
     /// Descriptors that the next process gets as its standard streams; -1: it gets pipes.

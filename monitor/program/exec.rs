@@ -12,6 +12,8 @@ use crate::wire::*;
 
 /// Exit code of an exec whose program could not be started, whatever the reason, as with dockerd.
 const NOT_STARTED: i32 = 126;
+/// How long after a further process its memory is kept for the next one.
+const TIDY_NS: i64 = 1_000_000_000;
 
 pub struct Exec {
     used: bool,
@@ -464,6 +466,8 @@ impl Monitor {
             }
         }
         *exec = FREE;
+        // Not at once: another one may follow, and would take it again.
+        self.tidy_at = sys::monotonic() + TIDY_NS;
         if index == CHECK {
             self.health.result.output = self.end_check_output();
             self.check_ended((!failed).then_some(code), failure);

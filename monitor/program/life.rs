@@ -58,6 +58,10 @@ pub fn run(monitor: &mut Monitor) -> ! {
         monitor.health_due(now);
         monitor.end_late_execs(now);
         monitor.worker_tick(now);
+        if monitor.tidy_at > 0 && now >= monitor.tidy_at {
+            monitor.tidy_at = 0;
+            sys::drop_stack();
+        }
     }
 }
 
@@ -89,7 +93,7 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due()].into_iter().filter(|&at| at > 0).min();
+        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due(), self.tidy_at].into_iter().filter(|&at| at > 0).min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 

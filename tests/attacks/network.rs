@@ -622,6 +622,7 @@ fn a_neighbour_reaches_published_ports_alone() {
 
 /// More than one attribute of netlink holds.
 // attack: 33 wall netlink-lengths
+// attack: 122 wall peer-addresses
 #[test]
 fn as_many_ports_as_no_message_holds_are_published() {
     const FIRST: u16 = 20_000;

@@ -300,6 +300,7 @@ fn a_mount_is_read_only_wherever_a_link_leads_it() {
 
 /// The kernel lets who is controlled by a terminal type into it.
 // attack: 25 wall own-terminal
+// attack: 20 wall null-device
 #[test]
 fn a_caller_s_terminal_gets_no_byte_of_a_container() {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
