@@ -1,20 +1,29 @@
 //! What AppArmor keeps a container from that the rest lets through.
 
+use crate::programs::program;
 use crate::support::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// A container that may mount (as programs ask that mount file systems of their own) mounts the kernel's files anew, without
-/// masks. Its exec'd processes try, too.
-// attack: R11 wall apparmor-label
-#[test]
-fn who_may_mount_shows_no_unmasked_files_of_the_kernel() {
+/// Whether the kernel has AppArmor; where it has none, that nothing was shown is said past the test harness.
+fn is_on() -> bool {
     let on = std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y"));
     if !on {
         assert!(std::env::var_os("CORACLE_APPARMOR").is_none(), "this machine is said to have AppArmor");
         use std::io::Write;
         let text =
             "apparmor: this kernel has no AppArmor: nothing was shown (VM_SUITE=attacks tests/vm/run apparmor::)\n";
-        return std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
+        std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
+    }
+    on
+}
+
+/// A container that may mount (as programs ask that mount file systems of their own) mounts the kernel's files anew, without
+/// masks. Its exec'd processes try, too.
+// attack: R11 wall apparmor-label
+#[test]
+fn who_may_mount_shows_no_unmasked_files_of_the_kernel() {
+    if !is_on() {
+        return;
     }
     let root = Root::new();
     let script = "mkdir /m; mount -t proc proc /m && ls /m/sysrq-trigger";
@@ -27,4 +36,26 @@ fn who_may_mount_shows_no_unmasked_files_of_the_kernel() {
     for output in [root.sh_with(script, may(&[])), root.exec(&id, &["sh", "-c", script])] {
         assert!(output.code != 0 && output.err().contains("ermission denied"), "{output:?}");
     }
+}
+
+/// A container whose caller gave it the host's `/sys` and took its filter away: the profile alone is left.
+// attack: R11 wall apparmor-label
+#[test]
+fn without_a_filter_the_profile_closes_the_ciphers_and_the_kernel_s_settings() {
+    if !is_on() {
+        return;
+    }
+    let root = Root::new();
+    let setting = "/sys/kernel/mm/ksm/sleep_millisecs";
+    let script =
+        format!("/calls x86_64 | grep '^socket-alg '; cat {setting} > /s; cat /s > {setting} && echo set; true");
+    let with = |options: &[&str]| -> Value {
+        let binds = [format!("{}:/calls:ro", program("calls").display()), "/sys:/sys".to_owned()];
+        host(json!({ "Binds": binds, "SecurityOpt": options, "ReadonlyPaths": [], "MaskedPaths": [] }))
+    };
+    let open = root.sh_with(&script, with(&["seccomp=unconfined", "apparmor=unconfined"])).out();
+    assert_eq!(open, "socket-alg ok\nset", "it can be done without a profile");
+    let output = root.sh_with(&script, with(&["seccomp=unconfined"]));
+    assert_eq!(output.out(), "socket-alg 13", "{output:?}");
+    assert!(output.err().contains("ermission denied"), "{output:?}");
 }
