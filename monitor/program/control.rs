@@ -79,7 +79,7 @@ impl Monitor {
         let waits = self.clients[slot].waits;
         self.clients[slot] = Client { fd: 0, waits: Waits::No };
         self.forget_exec_client(slot);
-        if waits == Waits::Freezes && self.state.status == STATUS_PAUSED && self.pause(false).is_ok() {
+        if waits == Waits::Freezes && self.state.status() == Status::Paused && self.pause(false).is_ok() {
             self.event(b"unpause", b"", &[]);
         }
     }
@@ -95,7 +95,7 @@ impl Monitor {
                 Ok(()) => return,
                 Err(errno) => Err(errno),
             },
-            DO_WAIT if self.state.status == STATUS_RESTARTING && request.a == WAIT_STOP => Ok(()),
+            DO_WAIT if self.state.status() == Status::Restarting && request.a == WAIT_STOP => Ok(()),
             DO_WAIT => {
                 self.clients[slot].waits = if request.a == WAIT_STOP { Waits::Stop } else { Waits::End };
                 return;
@@ -156,7 +156,7 @@ impl Monitor {
     }
 
     fn hold_off(&mut self, slot: usize) -> Result<()> {
-        if self.state.status != STATUS_RESTARTING || self.restart_at == 0 {
+        if self.state.status() != Status::Restarting || self.restart_at == 0 {
             return Err(ESRCH);
         }
         self.clients[slot].waits = Waits::HoldsOff;
@@ -192,7 +192,7 @@ impl Monitor {
 
     fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if self.init == 0 {
-            if by_hand && self.state.status == STATUS_RESTARTING {
+            if by_hand && self.state.status() == Status::Restarting {
                 // It ended between the look of who asks and now: what is to end is the waiting.
                 self.no_restart = true;
                 self.give_up_restart();
@@ -205,7 +205,7 @@ impl Monitor {
         if signal == sys::SIGKILL {
             // Frozen, it could not die, and nobody may freeze it now.
             self.killed = true;
-            if self.state.status == STATUS_PAUSED {
+            if self.state.status() == Status::Paused {
                 self.freeze(false)?;
             }
         }
@@ -223,7 +223,7 @@ impl Monitor {
         for client in self.clients.iter_mut().filter(|client| client.waits == Waits::Freezes) {
             client.waits = Waits::No;
         }
-        self.state.status = if pause { STATUS_PAUSED } else { STATUS_RUNNING };
+        self.state.status = if pause { Status::Paused } else { Status::Running } as u32;
         if pause { self.end_health() } else { self.resume_health() }
         self.write_state(false);
         Ok(())

@@ -95,7 +95,7 @@ impl Monitor {
         if self.init == 0 {
             return Err(ESRCH);
         }
-        if self.state.status == STATUS_PAUSED {
+        if self.state.status() == Status::Paused {
             return Err(EAGAIN);
         }
         if fds.len() != wanted {

@@ -37,7 +37,7 @@ pub fn token(kind: u32, index: u32) -> u64 {
 /// The first start, then the loop until the container has ended for good.
 pub fn run(monitor: &mut Monitor) -> ! {
     monitor.delay_ms = FIRST_DELAY_MS;
-    monitor.set_status(STATUS_STARTING, true);
+    monitor.set_status(Status::Starting, true);
     if let Err(failure) = monitor.start() {
         monitor.start_failed(failure);
     } else {
@@ -109,8 +109,8 @@ impl Monitor {
         }
     }
 
-    fn set_status(&mut self, status: u32, durable: bool) {
-        self.state.status = status;
+    fn set_status(&mut self, status: Status, durable: bool) {
+        self.state.status = status as u32;
         self.write_state(durable);
     }
 
@@ -317,7 +317,7 @@ impl Monitor {
         self.state.started_ns = sys::now();
         self.state.failure = Failure::default();
         self.state.flags = 0;
-        self.set_status(STATUS_RUNNING, true);
+        self.set_status(Status::Running, true);
         self.event(b"start", b"", &[]);
         self.enable_inputs();
         self.begin_health();
@@ -345,7 +345,7 @@ impl Monitor {
         self.remove_cgroups();
         self.release_network();
         self.state.failure = failure;
-        self.set_status(STATUS_CREATED, true);
+        self.set_status(Status::Created, true);
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);
         self.answer_start(failure);
@@ -396,7 +396,7 @@ impl Monitor {
         }
         let again = self.wants_restart(code);
         // The event comes after the record: who hears of the end must find it ended.
-        self.set_status(if again { STATUS_RESTARTING } else { STATUS_EXITED }, true);
+        self.set_status(if again { Status::Restarting } else { Status::Exited }, true);
         self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
         self.network_events(b"disconnect");
         self.volume_events(STRING_UNMOUNTED);
@@ -426,7 +426,7 @@ impl Monitor {
         self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
         replace(&mut self.mounts, -1);
         self.remove_cgroups();
-        self.set_status(STATUS_RESTARTING, true);
+        self.set_status(Status::Restarting, true);
         self.answer_waiters(false);
     }
 
@@ -466,8 +466,8 @@ impl Monitor {
     /// others may want at once, are free by then, too. Who starts or removes the container waits for the lock, and so
     /// for all that is released here.
     fn finish(&mut self) -> ! {
-        if self.state.status != STATUS_EXITED {
-            self.set_status(STATUS_EXITED, true);
+        if self.state.status() != Status::Exited {
+            self.set_status(Status::Exited, true);
         }
         self.end_execs();
         if !self.has_networks() {

@@ -378,18 +378,37 @@ pub const DETAIL_IN_PROCFS: u32 = 8;
 /// take it over before the filter is set.
 pub const DETAIL_FILTER: u32 = 9;
 
-/// Statuses of a state record.
-pub const STATUS_CREATED: u32 = 0;
-/// Its monitor is starting it.
-pub const STATUS_STARTING: u32 = 1;
-/// It runs.
-pub const STATUS_RUNNING: u32 = 2;
-/// It is frozen.
-pub const STATUS_PAUSED: u32 = 3;
-/// It ended and its monitor waits to start it again.
-pub const STATUS_RESTARTING: u32 = 4;
-/// It ended.
-pub const STATUS_EXITED: u32 = 5;
+/// The state of a container, by its number in a state record.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It never ran, or its first start failed.
+    Created = 0,
+    /// Its monitor is starting it.
+    Starting = 1,
+    /// It runs.
+    Running = 2,
+    /// It is frozen.
+    Paused = 3,
+    /// It ended, and its monitor waits to start it again.
+    Restarting = 4,
+    /// It ended.
+    Exited = 5,
+}
+
+impl Status {
+    /// Each state at the place of its number.
+    pub const ALL: [Status; 6] =
+        [Status::Created, Status::Starting, Status::Running, Status::Paused, Status::Restarting, Status::Exited];
+
+    /// Whether a monitor holds the container.
+    pub fn is_live(self) -> bool {
+        match self {
+            Status::Starting | Status::Running | Status::Paused | Status::Restarting => true,
+            Status::Created | Status::Exited => false,
+        }
+    }
+}
 
 /// The kernel's OOM killer ended it.
 pub const STATE_OOM: u32 = 1;
@@ -461,7 +480,7 @@ pub struct State {
     pub id: [u8; 8],
     /// The boot that the record belongs to (`/proc/sys/kernel/random/boot_id` as bytes).
     pub boot: [u8; 16],
-    /// `STATUS_*`.
+    /// The number of a [`Status`]: see [`State::status`].
     pub status: u32,
     /// `STATE_*`.
     pub flags: u32,
@@ -504,7 +523,7 @@ impl State {
         version: 0,
         id: [0; 8],
         boot: [0; 16],
-        status: STATUS_CREATED,
+        status: Status::Created as u32,
         flags: 0,
         pid: 0,
         exit_code: 0,
@@ -520,6 +539,11 @@ impl State {
         kept: 0,
         reserved: [0; 12],
     };
+
+    /// The container's state. A number that no state has tells of none that a monitor of this library holds.
+    pub fn status(&self) -> Status {
+        Status::ALL.get(self.status as usize).copied().unwrap_or(Status::Exited)
+    }
 
     /// After which restart its network namespace was made, as [`PATCH_RESTART`] has it.
     pub fn network_restarts(&self) -> u32 {

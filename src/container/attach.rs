@@ -1,6 +1,7 @@
 //! Attaching: ends of streams, one side for the caller, one for the monitor; also before the container runs.
 
 use super::spec::{self, LogDriver, Spec};
+use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
@@ -172,12 +173,9 @@ impl Drop for Parked {
 impl Containers {
     /// Attaches streams to a container; `wait` also before it runs.
     pub(crate) fn attach(&self, found: &Found, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
-        if found.now.state.status == STATUS_PAUSED {
-            let text = format!("container {} is paused, unpause the container before attach", found.row.name);
-            return Err(Error::conflict(text));
-        }
+        let way = decide(Verb::Attach, found)?;
         self.event(found, "attach", &[])?;
-        if found.now.is_live() {
+        if way == Way::Do {
             return self.attach_now(found, streams, op);
         }
         if !wait {

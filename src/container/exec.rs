@@ -2,6 +2,7 @@
 
 use super::names::new_id;
 use super::start::rlimits;
+use super::state::{Refusal, Verb, decide};
 use super::stop::gone_is_not_running;
 use super::{Containers, Found, failure, not_running, spec};
 use crate::error::{Error, ErrorKind, Result};
@@ -51,7 +52,7 @@ impl Containers {
             let text = format!("the working directory '{dir}' is invalid, it needs to be an absolute path");
             return Err(Error::invalid(text));
         }
-        self.can_exec(&found)?;
+        decide(Verb::Exec, &found)?;
         self.sweep_execs();
         let id = new_exec_id(&found.row.id)?;
         let kept = Kept { container: found.row.id.clone(), config: config.clone() };
@@ -62,18 +63,6 @@ impl Containers {
         self.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         self.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
         Ok(id)
-    }
-
-    fn can_exec(&self, found: &Found) -> Result<()> {
-        let Found { row, now, .. } = found;
-        match now.state.status {
-            STATUS_PAUSED => Err(is_paused(&row.name)),
-            STATUS_RESTARTING => {
-                Err(Error::conflict(format!("Container {} is restarting, wait until the container is running", row.id)))
-            }
-            _ if !now.is_live() => Err(not_running(&row.id)),
-            _ => Ok(()),
-        }
     }
 
     fn exec_path(&self, id: &str) -> PathBuf {
@@ -106,7 +95,7 @@ impl Containers {
     ) -> Result<RunningExec> {
         let Kept { container, config } = self.kept(id)?;
         let found = self.find(&container)?;
-        self.can_exec(&found)?;
+        decide(Verb::Exec, &found)?;
         let state_file = self.claim_exec(id)?;
         let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
         let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
@@ -129,7 +118,7 @@ impl Containers {
         if answer.failure == Failure::default() {
             return Err(match answer.errno {
                 libc::ESRCH => not_running(&found.row.id),
-                libc::EAGAIN => is_paused(&found.row.name),
+                libc::EAGAIN => Refusal::ExecOfPaused.error(&found.row.id, &found.row.name),
                 libc::EBUSY => {
                     Error::new(ErrorKind::Unavailable, "too many processes are being exec'd in this container")
                 }
@@ -359,8 +348,4 @@ pub(super) fn event_words(argv: &[String]) -> String {
 /// As inspect shows them: nothing where nothing was said.
 fn detach_keys(text: &str) -> Result<String> {
     if text.is_empty() { Ok(String::new()) } else { DetachKeys::parse(text).map(|keys| keys.encoded()) }
-}
-
-fn is_paused(name: &str) -> Error {
-    Error::conflict(format!("Container {name} is paused, unpause the container before exec"))
 }

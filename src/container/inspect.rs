@@ -167,10 +167,10 @@ impl Containers {
         let mut counts = (0, 0, 0);
         for (id, slot) in self.db.read(crate::store::containers::slots)? {
             let now = self.states.now(slot, &id)?;
-            match now.state.status {
-                STATUS_PAUSED => counts.1 += 1,
-                STATUS_RUNNING => counts.0 += 1,
-                _ => counts.2 += 1,
+            match now.state.status() {
+                Status::Paused => counts.1 += 1,
+                Status::Running => counts.0 += 1,
+                Status::Created | Status::Starting | Status::Restarting | Status::Exited => counts.2 += 1,
             }
         }
         Ok(counts)
@@ -239,9 +239,9 @@ fn state_view(found: &Found) -> StateView {
     let state = &now.state;
     StateView {
         // One that is being started does not run yet.
-        running: now.is_live() && state.status != STATUS_STARTING,
-        paused: state.status == STATUS_PAUSED,
-        restarting: state.status == STATUS_RESTARTING,
+        running: now.is_live() && state.status() != Status::Starting,
+        paused: state.status() == Status::Paused,
+        restarting: state.status() == Status::Restarting,
         removing: false,
         dead: false,
         exit_code: state.exit_code,

@@ -29,6 +29,7 @@ mod remove;
 pub(crate) mod spec;
 mod specs;
 mod start;
+mod state;
 mod stats;
 mod stop;
 pub(crate) mod text;
@@ -69,7 +70,7 @@ use crate::store::states::{Busy, Now, States};
 use crate::store::{Db, Flush, Kept, Leftovers};
 use crate::time::now_ns;
 use crate::volume::Volumes;
-use coracle_monitor::wire::STATUS_STARTING;
+use coracle_monitor::wire::Status;
 use parking_lot::Mutex;
 use spec::Spec;
 use std::os::fd::AsFd;
@@ -337,7 +338,7 @@ impl Containers {
     /// or not written its record yet. (The record of one that is on its way out is its own.)
     fn is_arriving(&self, found: &Found) -> Result<bool> {
         let state = &found.now.state;
-        if state.status == STATUS_STARTING {
+        if state.status() == Status::Starting {
             return Ok(!found.now.lost);
         }
         Ok(!found.now.is_live() && self.states.has_monitor(found.row.slot)? && !process::is_monitor(state.monitor_pid))

@@ -2,6 +2,7 @@
 
 use super::names::check_name;
 use super::removal::Removal;
+use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs, start};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::monitor::request;
@@ -9,7 +10,7 @@ use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::states::Busy;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT, STATUS_PAUSED, STATUS_RESTARTING};
+use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,19 +35,9 @@ impl Containers {
                 }
                 (taken, _) => taken?,
             };
-            if !found.now.is_live() {
+            let verb = if how.force { Verb::RemoveByForce } else { Verb::Remove };
+            if decide(verb, &found)? == Way::Do {
                 return self.remove_taken(busy, &found, how.volumes || goes_by_itself(&found));
-            }
-            if !how.force {
-                let (state, first) = match found.now.state.status {
-                    STATUS_PAUSED => ("paused", "Unpause and then stop"),
-                    STATUS_RESTARTING => ("restarting", "Stop"),
-                    _ => ("running", "Stop"),
-                };
-                return Err(Error::conflict(format!(
-                    "You cannot remove a {state} container {}. {first} the container before attempting removal or force remove",
-                    found.row.id
-                )));
             }
             // Not under the lock: the end is waited for, and somebody may start it again meanwhile.
             drop(busy);

@@ -2,6 +2,7 @@
 
 use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
+use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
@@ -73,10 +74,8 @@ impl Containers {
         op: Option<&Op>,
     ) -> Result<(Changed, Found)> {
         let (busy, found) = self.take(reference, op)?;
-        match found.now.state.status {
-            STATUS_RUNNING | STATUS_STARTING | STATUS_RESTARTING => return Ok((Changed::No, found)),
-            STATUS_PAUSED => return Err(Error::conflict("cannot start a paused container, try unpause instead")),
-            _ => {}
+        if decide(Verb::Start, &found)? == Way::Nothing {
+            return Ok((Changed::No, found));
         }
         if session.is_some() {
             self.event(&found, "attach", &[])?;

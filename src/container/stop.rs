@@ -1,6 +1,7 @@
 //! Ending, freezing and waiting: everything that is asked of a running container's monitor.
 
 use super::spec::{self, parse_signal, signal_exists};
+use super::state::{Verb, Way, decide};
 use super::{Containers, Found, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
@@ -27,7 +28,7 @@ impl Containers {
     /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
     pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         let found = self.settled(reference, op)?;
-        if !found.now.is_live() {
+        if decide(Verb::Stop, &found)? == Way::Nothing {
             return Ok(Changed::No);
         }
         self.holding_the_end(&found, || {
@@ -85,7 +86,7 @@ impl Containers {
     fn ending(&self, found: &Found, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
         let Some(control) = self.live_control(found)? else { return Ok(None) };
         let Some(waiter) = self.waiter(found)? else { return Ok(None) };
-        if found.now.state.status == STATUS_RESTARTING {
+        if decide(Verb::Stop, found)? == Way::EndRestart {
             // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
             let _ = control.ask(request(DO_NO_RESTART), op);
             if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
@@ -122,7 +123,7 @@ impl Containers {
             // It ended by itself in between: what was wanted.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
             Err(error) => Err(error),
-            Ok(_) if found.now.state.status == STATUS_PAUSED => {
+            Ok(_) if found.now.state.status() == Status::Paused => {
                 if signal != libc::SIGKILL {
                     // Told before: what it does next may be its end.
                     self.event(found, "unpause", &[])?;
@@ -158,11 +159,9 @@ impl Containers {
             let text = format!("The linux daemon does not support signal {signal}");
             return Err(prefix(Error::internal(text)));
         }
-        if !found.now.is_live() {
-            return Err(prefix(not_running(&found.row.id)));
-        }
+        let way = decide(Verb::Kill, &found).map_err(prefix)?;
         let Some(control) = self.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
-        if found.now.state.status == STATUS_RESTARTING {
+        if way == Way::EndRestart {
             let _ = control.ask(request(DO_NO_RESTART), op);
             return Ok(());
         }
@@ -179,7 +178,7 @@ impl Containers {
     pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Found> {
         let found = self.settled(reference, op)?;
         self.holding_the_end(&found, || {
-            if found.now.is_live() {
+            if decide(Verb::Restart, &found)? == Way::EndFirst {
                 self.stop_live(&found, grace_ms, op)?;
                 self.event(&found, "stop", &[])?;
             }
@@ -209,7 +208,7 @@ impl Containers {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             taken => taken?,
         };
-        if found.now.state.status != STATUS_PAUSED {
+        if found.now.state.status() != Status::Paused {
             return Ok(());
         }
         match held.ask(request(DO_UNPAUSE), None) {
@@ -221,15 +220,7 @@ impl Containers {
     fn pause_until(&self, reference: &str, until: u32) -> Result<Control> {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
-        match found.now.state.status {
-            STATUS_PAUSED => return Err(Error::conflict(format!("Container {id} is already paused"))),
-            STATUS_RESTARTING => {
-                let text = format!("Container {id} is restarting, wait until the container is running");
-                return Err(Error::conflict(text));
-            }
-            _ if !found.now.is_live() => return Err(not_running(id)),
-            _ => {}
-        }
+        decide(Verb::Pause, &found)?;
         let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
         self.event(&found, "pause", &[])?;
         Ok(control)
@@ -261,9 +252,7 @@ impl Containers {
     pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
-        if found.now.state.status != STATUS_PAUSED {
-            return Err(Error::internal(format!("Container {id} is not paused")));
-        }
+        decide(Verb::Unpause, &found)?;
         self.control(&found)?.ask(request(DO_UNPAUSE), None).map_err(|error| gone_is_not_running(error, id))?;
         self.event(&found, "unpause", &[])
     }
@@ -366,9 +355,7 @@ impl Containers {
     /// Sets the terminal's size.
     pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
         let found = self.find(reference)?;
-        if !found.now.is_live() {
-            return Err(not_running(&found.row.id));
-        }
+        decide(Verb::Resize, &found)?;
         let size = Request { a: u32::from(rows), b: u32::from(cols), ..request(DO_RESIZE) };
         self.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
         self.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
@@ -377,14 +364,7 @@ impl Containers {
     /// The container's processes.
     pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
         let found = self.find(reference)?;
-        match found.now.state.status {
-            STATUS_RESTARTING => {
-                let text = format!("Container {} is restarting, wait until the container is running", found.row.id);
-                return Err(Error::conflict(text));
-            }
-            _ if !found.now.is_live() => return Err(not_running(&found.row.id)),
-            _ => {}
-        }
+        decide(Verb::Top, &found)?;
         let live = self.live_groups(&found)?;
         let top = super::top::top(&live.pids()?, ps_args)?;
         self.event(&found, "top", &[])?;

@@ -2,6 +2,7 @@
 
 use super::spec::{Spec, restart_policy};
 use super::start::policy_words;
+use super::state::{Verb, Way, may};
 use super::{Containers, Found};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
@@ -12,7 +13,7 @@ use crate::launch::plan::compile_limits;
 use crate::model::{HostConfig, Resources, UpdateContainer, Updated};
 use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_LIMITS, DO_POLICY, Request, STATUS_RESTARTING};
+use coracle_monitor::wire::{DO_LIMITS, DO_POLICY, Request};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -106,7 +107,7 @@ const GONE: Duration = Duration::from_millis(500);
 
 /// Whether it has control groups: it runs, frozen or not.
 fn is_grouped(now: &Now) -> bool {
-    now.is_live() && now.state.status != STATUS_RESTARTING
+    may(Verb::Update, now.state.status()) == Ok(Way::Do)
 }
 
 /// The limits that an update may change; others in its body count for nothing, as in the field.

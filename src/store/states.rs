@@ -50,7 +50,7 @@ pub(crate) struct Now {
 impl Now {
     /// Whether a monitor holds it: running, paused, restarting or starting.
     pub(crate) fn is_live(&self) -> bool {
-        !self.lost && is_live(self.state.status)
+        !self.lost && self.state.status().is_live()
     }
 }
 
@@ -79,10 +79,6 @@ impl Glance {
         let bytes = self.0.get(at..at + STATE_LEN)?.first_chunk()?;
         State::from_bytes(bytes).filter(|state| id.as_bytes().get(..8) == Some(&state.id))
     }
-}
-
-fn is_live(status: u32) -> bool {
-    matches!(status, STATUS_STARTING | STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
 }
 
 /// Exit code of a container whose monitor was killed, and its process with it.
@@ -184,13 +180,13 @@ impl States {
                 Now { state, lost: false, rebooted: stale, stale }
             }
         };
-        if matches!(now.state.status, STATUS_CREATED | STATUS_EXITED) {
+        if !now.state.status().is_live() {
             now.rebooted = false;
         } else if now.rebooted {
             ended(&mut now.state, REBOOT_CODE);
         } else if !self.has_monitor(slot)? {
             // The monitor may have recorded the end between the two looks.
-            let over = |state: &State| matches!(state.status, STATUS_CREATED | STATUS_EXITED);
+            let over = |state: &State| !state.status().is_live();
             // Or in the root alone, where the run directory did not take it.
             let of_this_run =
                 |state: &State| state.boot == self.boot_id && state.started_ns == now.state.started_ns && over(state);
@@ -221,7 +217,7 @@ impl States {
         let Glance(all) = self.glance()?;
         let mut lost = Vec::new();
         for (slot, bytes) in all.as_chunks::<STATE_LEN>().0.iter().enumerate() {
-            let live = |state: &State| state.boot == self.boot_id && is_live(state.status);
+            let live = |state: &State| state.boot == self.boot_id && state.status().is_live();
             if let Some(state) = State::from_bytes(bytes).filter(live)
                 && !self.has_monitor(slot as u32)?
             {
@@ -352,7 +348,7 @@ pub(crate) fn write_copy(root: &Path, all: &[(u32, State)]) -> Result<()> {
 pub(crate) fn run_elsewhere(root: &Path, run: &Path, boot: [u8; 16]) -> Result<bool> {
     let here = records(&open(&run.join(NAME))?)?;
     let known = |slot: u32| here.iter().any(|(other, state)| *other == slot && state.boot == boot);
-    let live = |state: &State| state.boot == boot && is_live(state.status);
+    let live = |state: &State| state.boot == boot && state.status().is_live();
     Ok(records(&open(&root.join(NAME))?)?.iter().any(|(slot, state)| live(state) && !known(*slot)))
 }
 
@@ -364,7 +360,7 @@ fn records(file: &File) -> Result<Vec<(u32, State)>> {
 }
 
 fn ended(state: &mut State, code: i32) {
-    state.status = STATUS_EXITED;
+    state.status = Status::Exited as u32;
     state.pid = 0;
     state.exit_code = code;
     if state.finished_ns < state.started_ns {

@@ -9,7 +9,7 @@ use crate::many::spawn_worker;
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, Op};
-use coracle_monitor::wire::{STATE_LEN, STATUS_EXITED, STATUS_PAUSED, STATUS_RESTARTING, STATUS_RUNNING, State};
+use coracle_monitor::wire::{STATE_LEN, State, Status};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ impl World<'_> {
         }
         let monitors = self.monitors();
         let live: BTreeSet<i32> =
-            records.values().filter(|state| is_live(state.status)).map(|state| state.monitor_pid).collect();
+            records.values().filter(|state| is_live(state.status())).map(|state| state.monitor_pid).collect();
         holds!(monitors == live, "monitors {monitors:?}, records say {live:?}");
         self.check_own()
     }
@@ -211,16 +211,16 @@ impl World<'_> {
     /// One container: what is answered, its monitor's record, the kernel.
     fn check_one(&self, detail: &ContainerDetail, record: Option<&State>) -> Result<(), String> {
         let (id, state) = (&detail.id, &detail.state);
-        let status = record.map_or(0, |record| record.status);
+        let status = record.map_or(Status::Created, State::status);
         let expected = match status {
-            STATUS_RUNNING => "running",
-            STATUS_PAUSED => "paused",
-            STATUS_RESTARTING => "restarting",
-            STATUS_EXITED => "exited",
-            _ => "created",
+            Status::Running => "running",
+            Status::Paused => "paused",
+            Status::Restarting => "restarting",
+            Status::Exited => "exited",
+            Status::Created | Status::Starting => "created",
         };
-        holds!(state.status == expected, "{id} is {}, its record says {status}", state.status);
-        if let Some(record) = record.filter(|_| status == STATUS_EXITED) {
+        holds!(state.status == expected, "{id} is {}, its record says {status:?}", state.status);
+        if let Some(record) = record.filter(|_| status == Status::Exited) {
             let codes = (state.exit_code, record.exit_code);
             holds!(codes.0 == codes.1, "{id}: exit code {} and {}", codes.0, codes.1);
         }
@@ -290,7 +290,7 @@ impl World<'_> {
         holds!(entries(&self.dir.join("run/c")).is_empty(), "run directories are left");
         holds!(entries(&self.dir.join("run/x")).is_empty(), "execs are left");
         holds!(entries(&self.dir.join("root/volumes")).is_empty(), "volumes are left");
-        let live = self.records().into_values().find(|state| is_live(state.status));
+        let live = self.records().into_values().find(|state| is_live(state.status()));
         holds!(live.is_none(), "a record is left: {live:?}");
         Ok(())
     }
@@ -554,8 +554,8 @@ fn may_be(what: &str, error: &Error) -> bool {
     }
 }
 
-fn is_live(status: u32) -> bool {
-    matches!(status, STATUS_RUNNING | STATUS_PAUSED | STATUS_RESTARTING)
+fn is_live(status: Status) -> bool {
+    matches!(status, Status::Running | Status::Paused | Status::Restarting)
 }
 
 fn ids(list: &[ContainerSummary]) -> Vec<&str> {

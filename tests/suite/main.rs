@@ -60,6 +60,7 @@ mod roots_copy;
 mod selinux;
 mod serve;
 mod specification;
+mod state_table;
 mod store;
 mod userns;
 mod versions;

@@ -1,6 +1,7 @@
 //! Making an image of a container.
 
 use crate::container::spec::over;
+use crate::container::state::{Verb, Way, decide};
 use crate::container::{Containers, Found};
 use crate::error::Result;
 use crate::image::archive_writer::TarWriter;
@@ -9,7 +10,6 @@ use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, is_elsewhere};
 use crate::model::CommitContainer;
 use crate::op::Op;
-use coracle_monitor::wire::STATUS_RUNNING;
 use std::io::Write;
 use std::os::fd::AsFd;
 
@@ -23,7 +23,7 @@ impl Containers {
         crate::image::apply_changes(&mut config, &how.changes)?;
         let config = over(&config, &found.spec.config);
         // One that ends at this moment is committed as it ended.
-        let pause = how.pause && found.now.state.status == STATUS_RUNNING;
+        let pause = how.pause && decide(Verb::Commit, &found)? == Way::Freeze;
         let held = if pause { self.hold_still(&found.row.id)? } else { None };
         let commit = Commit {
             parent: &found.row.image_id,

@@ -16,7 +16,7 @@ use crate::launch::monitor::{Control, request};
 use crate::op::Op;
 use crate::store::states::Busy;
 use crate::volume::{Source, pairs};
-use coracle_monitor::wire::{DO_HOLD_OFF, STATUS_STARTING};
+use coracle_monitor::wire::{DO_HOLD_OFF, Status};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -311,7 +311,7 @@ fn attributes(found: &Found, access: Access) -> u64 {
 }
 
 fn is_running(found: &Found) -> bool {
-    found.now.is_live() && found.now.state.status != STATUS_STARTING && found.now.state.pid > 0
+    found.now.is_live() && found.now.state.status() != Status::Starting && found.now.state.pid > 0
 }
 
 /// A namespace of a running container. Errors: it ended meanwhile ([`ErrorKind::Conflict`]).
