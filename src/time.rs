@@ -88,7 +88,8 @@ fn seconds_of(text: &[u8]) -> Option<i64> {
     Some(days * DAY + hour * 3600 + minute * 60 + second)
 }
 
-/// What follows the seconds: `.123Z`, `Z`, `.5+02:00`. Answers the seconds to add to come to UTC, and nanoseconds.
+/// Reads the end of a time behind its seconds: `.123Z`, `Z`, `.5+02:00`. Answers the seconds to add to come to UTC, and
+/// nanoseconds.
 fn offset_and_fraction(text: &[u8]) -> Option<(i64, i64)> {
     let (nanos, zone) = fraction(text)?;
     let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));

@@ -71,7 +71,7 @@ pub(crate) fn plain_agent() -> ureq::Agent {
     plain().new_agent()
 }
 
-/// What such agents are made of.
+/// The parts that such agents are made of.
 pub(crate) fn plain() -> &'static ureq::config::Config {
     static PLAIN: OnceLock<ureq::config::Config> = OnceLock::new();
     PLAIN.get_or_init(|| ureq::Agent::config_builder().proxy(None).build())
@@ -97,7 +97,7 @@ pub(crate) fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'stat
     })
 }
 
-/// Who we are, from PEM texts. `None`: one of them holds nothing of it.
+/// This side's certificate and key, from PEM texts. `None`: one of them holds nothing of it.
 pub(crate) fn client(chain: &[u8], key: &[u8]) -> Option<ClientCert> {
     let chain: Vec<Certificate<'static>> = certificates(chain).collect();
     let key = PrivateKey::from_pem(key).ok()?;

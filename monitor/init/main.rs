@@ -22,7 +22,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     sys::exit(70)
 }
 
-/// What the entry point calls.
+/// The entry point calls this.
 mod boot {
     /// `stack` is what the kernel laid out for a new program: the count of arguments, the arguments, the environment.
     pub extern "C" fn main(stack: *const usize) -> ! {

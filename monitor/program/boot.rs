@@ -82,7 +82,7 @@ pub struct Monitor {
     pub delay_ms: i64,
     /// When the pending restart is due (monotonic ns); 0 is none.
     pub restart_at: i64,
-    /// Who waits for the result of the first start: the boot socket, then nobody.
+    /// The receiver of the result of the first start: the boot socket, then nobody.
     pub boot: i32,
 }
 

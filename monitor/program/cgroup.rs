@@ -96,8 +96,9 @@ impl Monitor {
         Ok(())
     }
 
-    /// What a child joins the group through. A v2 group is joined in the clone itself: a write to its `cgroup.procs` waits
-    /// for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd tree is v2.
+    /// The file through which a child joins the group. A v2 group is joined in the clone itself: a write to its
+    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd
+    /// tree is v2.
     fn open_group(&mut self, path: &[u8]) -> Result<()> {
         let dir = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?;
         // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.

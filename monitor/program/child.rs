@@ -13,7 +13,7 @@ use crate::userns::Made;
 use crate::walls::Wall;
 use crate::wire::*;
 
-/// What the monitor prepared for a child.
+/// The parts that the monitor prepared for a child.
 pub struct Launch<'a> {
     pub ops: Ops<'a>,
     /// Where failures go, and the terminal's master; its end means success.
@@ -69,7 +69,7 @@ struct Child<'a> {
     empty: i32,
     /// See [`SPECIAL_PLACE`]; also the working directory.
     place: i32,
-    /// What a terminal is mounted on: the container's own `/dev/console`, or that of somebody else's `/dev`.
+    /// The place that a terminal is mounted on: the container's own `/dev/console`, or that of somebody else's `/dev`.
     console: Console,
     /// Bind mounts that stay the host's peers: where their source stands in the plan, and the mount.
     shared: [(usize, i32); 32],
@@ -79,7 +79,7 @@ struct Child<'a> {
     filter: &'a [u8],
     /// The filter is set by the process that the others see, for it would refuse what comes before.
     filter_last: bool,
-    /// What the process gives up once its filter is set: permitted, inheritable and ambient capabilities from then on.
+    /// The capabilities from the moment on in which the filter is set: permitted, inheritable and ambient ones.
     give_up: Option<[u64; 3]>,
     /// The limit of processes, which would count the helper.
     processes: Option<[u64; 2]>,
@@ -301,8 +301,8 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// What this mount namespace hears of the host's mounts, and they of its. The tree as a whole never tells the host: only
-    /// the bind mounts that are to, and those are taken while they are still the host's peers.
+    /// Says which mount events pass between this mount namespace and the host's. The tree as a whole never tells the host:
+    /// only the bind mounts that are to, and those are taken while they are still the host's peers.
     fn propagation(&mut self, kind: u32) -> Step {
         if kind & MS_SHARED == 0 {
             return ok(sys::mount_propagation(b"/\0", kind));
@@ -736,7 +736,7 @@ impl<'a> Child<'a> {
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
         if self.devpts < 0 {
-            // What was bound to /dev/pts is no place of terminals.
+            // A file system that was bound to /dev/pts is no place of terminals.
             return Err(errno(ENODEV));
         }
         if os(sys::fs_magic(self.devpts))? != DEVPTS_MAGIC {
@@ -1097,7 +1097,7 @@ impl Path {
     fn follow(&mut self, dir: i32, name: &Name, at: core::ops::Range<usize>) -> Step {
         let mut joined = [0; 4096];
         let mut link = [0; 4096];
-        // What procfs tells of a descriptor is no path to go by.
+        // The text that procfs shows of a descriptor is no path to go by.
         if Wall::ResolveInRoot.stands() && os(sys::fs_magic(dir))? == PROC_MAGIC {
             return Err(errno(ELOOP));
         }
@@ -1333,7 +1333,7 @@ fn set_ids(who: &user::Identity) -> Result<()> {
     Ok(())
 }
 
-/// What is permitted is effective. Ambient ones must be permitted and inheritable.
+/// Permitted capabilities are effective. Ambient ones must be permitted and inheritable.
 pub fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step {
     const VERSION_3: u32 = 0x2008_0522;
     const PR_CAP_AMBIENT: usize = 47;

@@ -15,7 +15,7 @@ pub struct Client {
     waits: Waits,
 }
 
-/// What a client waits for.
+/// The event that a client waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     No,

@@ -16,7 +16,7 @@ use crate::wire::*;
 /// Kind of the events of these sockets.
 pub const DNS: u32 = 20;
 
-/// What the child sends its sockets with: this word, then which of them.
+/// The message with which the child sends its sockets: this word, then which of them.
 pub const REPORT_DNS: u32 = 16;
 
 const UDP: usize = 0;
@@ -121,7 +121,7 @@ struct Pending {
     /// As the client asked.
     query: [u8; QUERY],
     length: usize,
-    /// What it is asked over, also when it is not used. 0: none.
+    /// The socket that it is asked over, also when it is not used. 0: none.
     socket: i32,
     reach: Reach,
 }
@@ -190,7 +190,7 @@ pub struct Dns {
     server_count: usize,
     networks: [&'static [u8]; MAX_NETWORKS],
     network_count: usize,
-    /// What [`OP_ALIASES`] says.
+    /// The content of [`OP_ALIASES`].
     aliases: Option<Payload<'static>>,
     alive: i32,
     pending: [Pending; MAX_PENDING],
@@ -294,7 +294,7 @@ impl Dns {
         }
     }
 
-    /// What a name of this container's alone means on a network.
+    /// The address that a name of this container's alone means on a network.
     fn alias(&self, network: usize, name: &[u8]) -> Option<&'static [u8]> {
         let mut p = self.aliases?;
         for _ in 0..p.u32() {
@@ -332,7 +332,7 @@ impl Monitor {
         self.dns.sockets.iter().copied().enumerate().filter(|(_, fd)| *fd >= 0)
     }
 
-    /// Who lives stands in a file of locks.
+    /// A file of locks tells which containers live.
     pub fn open_alive(&mut self) -> i32 {
         self.dns.alive = sys::openat(self.container_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
         self.dns.alive
@@ -797,7 +797,7 @@ enum Reply {
     Silent,
 }
 
-/// Who has which name on a network: see [`NAMES_MAGIC`].
+/// The holders of names on a network: see [`NAMES_MAGIC`].
 struct NamesFile {
     memory: &'static [u8],
     network: &'static [u8],

@@ -67,7 +67,7 @@ const FREE: Exec = Exec {
     code: None,
 };
 
-/// What was forked for an exec; the walls decide whether the helper is there, or the process itself at once.
+/// The process that was forked for an exec; the walls decide whether the helper is there, or the process itself at once.
 struct Forked {
     helper: i32,
     pid: i32,
@@ -429,7 +429,7 @@ impl Monitor {
         }
         if let Some(index) = find(self) {
             self.execs[index].code = Some(code);
-            // What it reported is there; if it left its end of the socket to somebody, nobody is waited for.
+            // Its report is there; if it left its end of the socket to somebody, nobody is waited for.
             while self.exec_report(index) {}
             if self.execs[index].report >= 0 {
                 self.exec_launched(index);
@@ -452,7 +452,7 @@ impl Monitor {
         self.drop_inputs(index as u32 + 1);
         if !failed {
             let extras = [(&b"exitCode"[..], Value::Number(i64::from(code))), (b"execID", Value::Text(&id))];
-            // Who asked may be an older library, that says no id.
+            // The asking program may have an older library, which says no id.
             let known = if id[0] == 0 { 1 } else { 2 };
             self.event(b"exec_die", b"", &extras[..known]);
             if let Some(client) = client {

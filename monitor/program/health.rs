@@ -24,7 +24,7 @@ pub struct Health {
     next: i64,
     /// When the one that runs has taken too long; 0: none runs, or it was killed already.
     deadline: i64,
-    /// What it does is of no interest any more.
+    /// Its result is of no interest any more.
     abandoned: bool,
     pub id: [u8; 64],
     pub result: HealthResult,

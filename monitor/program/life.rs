@@ -9,7 +9,7 @@ use crate::userns::Made;
 use crate::walls::Wall;
 use crate::wire::*;
 
-// What an epoll event is about: kind in the upper half, index in the lower.
+// The subject of an epoll event: kind in the upper half, index in the lower.
 pub const SIGNALS: u32 = 1;
 pub const LISTENER: u32 = 2;
 pub const CLIENT: u32 = 3;
@@ -65,7 +65,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
     }
 }
 
-/// What the first process is given, closed here once it has it or will never be.
+/// The descriptors of the first process, closed here once it has them or will never be.
 struct Given {
     /// Its standard streams.
     ends: [i32; 3],
@@ -135,7 +135,7 @@ impl Monitor {
         let kept = kept.map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() });
         let mut report = core::mem::replace(&mut given.report[0], -1);
         given.close();
-        // What takes time for both is done by both at once.
+        // The slow work of both is done at the same time.
         let outcome = forked.and_then(|child| {
             let mut appeared = 0;
             match kept.and_then(|()| self.bring_up(report, child, &mut appeared)) {

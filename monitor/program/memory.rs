@@ -1,5 +1,5 @@
-//! What the compiler expects of a C library: the entry point, which passes on what the kernel laid out on the stack, and the
-//! memory functions.
+//! The functions that the compiler expects of a C library: the entry point, which passes on what the kernel laid out on the
+//! stack, and the memory functions.
 
 use core::arch::{asm, global_asm};
 

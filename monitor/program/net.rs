@@ -22,7 +22,7 @@ pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
     let messages = p.bytes();
     let buffer = os(sys::map_memory(messages.len().max(1)))?;
     buffer[..messages.len()].copy_from_slice(messages);
-    // The same in each hole.
+    // Each hole gets the number that is found once.
     let mut index = None;
     for _ in 0..count {
         let (kind, at) = (holes.u32(), holes.u32() as usize);

@@ -4,7 +4,7 @@ use crate::boot::Monitor;
 use crate::life::{OOM, token};
 use crate::sys::{self, *};
 
-/// What is known of the OOM killer's work in the container.
+/// The known work of the OOM killer in the container.
 #[derive(Clone, Copy)]
 pub struct Watch {
     /// Tells of more: v1's eventfd, v2's open `memory.events`; below 0: nothing does.

@@ -18,7 +18,7 @@ use crate::worker;
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Word {
-    /// What is ordered or wished; in an answer an error number, or 0.
+    /// The order or wish; in an answer an error number, or 0.
     pub what: u32,
     pub a: u32,
     pub b: u64,
@@ -101,7 +101,7 @@ const DOUBLED: u32 = 9;
 /// A worker that lived as long died of something else than those before it.
 const STEADY_NS: i64 = 10_000_000_000;
 
-/// What the launcher knows of the worker.
+/// The launcher's view of the worker.
 pub struct Worker {
     /// 0: there is none.
     pub pid: i32,
@@ -234,7 +234,7 @@ impl Monitor {
         true
     }
 
-    /// What is left of a worker that died: the count of what it had taken and not written.
+    /// Clears up after a worker that died, and counts the records that it had taken and not written.
     fn bury_worker(&mut self) {
         self.worker.pid = 0;
         for end in self.worker.orders.iter_mut().chain(&mut self.worker.wishes) {
@@ -275,7 +275,7 @@ impl Monitor {
         }
     }
 
-    /// What is due: a worker in place of one that died.
+    /// Starts a worker in place of one that died, when that is due.
     pub fn worker_tick(&mut self, now: i64) {
         if self.worker.due > 0 && now >= self.worker.due && self.start_worker().is_err() {
             self.worker.due = now + PAUSE_NS;
@@ -507,7 +507,7 @@ impl Monitor {
     /// All output of the container's processes is taken and logged; one worker may die of it.
     pub fn stop_worker_streams(&mut self) {
         let stop = Word { what: STOP, ..Word::default() };
-        // What is there to read is read, however many workers died.
+        // All output that is there is read, however many workers died.
         self.worker.deaths = 0;
         // Before the first worker nothing ran that wrote.
         if self.worker.pid > 0 || self.worker.orders[1] < 0 && self.worker.sources != [-1; 2] {

@@ -2,7 +2,7 @@
 //!
 //! The library compiled the filter; an instruction that it does not make counts as a refusal.
 
-/// What the kernel shows a filter of a call.
+/// The view of a call that the kernel gives a filter.
 struct Call {
     number: u32,
     arguments: [u64; 6],

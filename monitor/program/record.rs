@@ -1,4 +1,4 @@
-//! What the world can read of the container: its state record, and events in the journal.
+//! The parts of the container that the world can read: its state record, and events in the journal.
 
 use crate::boot::Monitor;
 use crate::sys;
@@ -10,7 +10,7 @@ const EVENT_ROOM: &[u8] = &[0; 16];
 /// How often an event is tried to be written, and the nanoseconds between.
 const EVENT_TRIES: usize = 10;
 const EVENT_PAUSE: i64 = 20_000_000;
-/// What the journal takes at the most where no program looks after it; the limit is kept then.
+/// The size of the journal at the most where no program looks after it; the limit is kept then.
 const JOURNAL_MOST: u64 = 4 * JOURNAL_LIMIT;
 
 /// An attribute's value.

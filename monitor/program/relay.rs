@@ -18,7 +18,7 @@ pub const BACK: u32 = 23;
 
 const MAX_CONNECTIONS: usize = 1024;
 const MAX_PEERS: usize = 256;
-/// What a pipe takes, in bytes.
+/// The room of a pipe, in bytes.
 const PIPE: usize = 64 << 10;
 /// How often one connection is served before the others are.
 const TURNS: usize = 16;
@@ -285,7 +285,7 @@ impl Monitor {
                 const SO_KEEPALIVE: i32 = 9;
                 const TCP_KEEPIDLE: i32 = 4;
                 const TCP_KEEPINTVL: i32 = 5;
-                // Who is gone without a word does not keep his place.
+                // A client that is gone without a word does not keep its place.
                 sys::set_option(side, SOL_SOCKET, SO_KEEPALIVE, 1);
                 sys::set_option(side, 6, TCP_KEEPIDLE, 15);
                 sys::set_option(side, 6, TCP_KEEPINTVL, 15);

@@ -21,7 +21,7 @@ use crate::wire::{LOG_MARK, LOG_MARK_LEN, LogMark};
 /// Compressing yields to what the machine has to do.
 const NICE: usize = 10;
 const NAME: usize = 256;
-/// What follows a file's number.
+/// The end of a file's name behind its number.
 const FORMS: [&[u8]; 2] = [b"", b".gz"];
 
 pub struct Files {
@@ -76,7 +76,7 @@ impl Files {
         };
         let (mut new, mut name) = ([0; NAME], [0; NAME]);
         self.named(&mut new, 0, b".new");
-        // What a killed monitor may have left.
+        // A killed monitor may have left one.
         let _ = sys::unlinkat(self.dir, &new, 0);
         let fd = self.make(&new).ok()?;
         let lock = if self.compress { lock(self.dir) } else { -1 };
@@ -220,7 +220,7 @@ impl Files {
         loop {
             let file = Opened(self.make(name)?);
             sys::lock_file(file.0)?;
-            // Who had it may have given it its name, or removed it.
+            // Its maker may have given the file its name, or removed it.
             let current = sys::openat(self.dir, name, O_RDONLY | O_NOFOLLOW, 0).map(Opened);
             if current.is_ok_and(|current| current.is(file.0)) {
                 sys::ftruncate(file.0, 0)?;

@@ -168,7 +168,7 @@ fn read_noted(log: &Log, logged: bool, index: usize, source: i32, buffer: &mut [
     got
 }
 
-/// What a descriptor is that the launcher has opened anew; one that may block is of no kind.
+/// The kind of a descriptor that the launcher has opened anew; one that may block is of no kind.
 fn kind_of(fd: i32) -> Kind {
     const S_IFSOCK: u32 = 0o140000;
     const S_IFIFO: u32 = 0o010000;

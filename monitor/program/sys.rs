@@ -282,13 +282,13 @@ pub fn fchmodat(dir: i32, name: &[u8], mode: u32) -> Result<()> {
     sys!(FCHMODAT, dir, name.as_ptr(), mode).map(|_| ())
 }
 
-/// What of statx(2) is used here.
+/// The part of statx(2) that is used here.
 #[derive(Clone, Copy, Default)]
 pub struct Stat {
     pub mode: u32,
     pub ino: u64,
     pub size: u64,
-    /// What it takes, in pieces of 512 bytes.
+    /// The file's size on the disk, in pieces of 512 bytes.
     pub blocks: u64,
     pub rdev_major: u32,
     pub rdev_minor: u32,
@@ -433,7 +433,7 @@ pub fn socketpair() -> Result<[i32; 2]> {
     Ok(fds)
 }
 
-/// The same for a child's reports: the kernel says with each message to the first end which process sent it.
+/// As [`socketpair`], for a child's reports: the kernel says with each message to the first end which process sent it.
 pub fn report_pair() -> Result<[i32; 2]> {
     const SOL_SOCKET: i32 = 1;
     const SO_PASSCRED: i32 = 16;
@@ -458,7 +458,7 @@ pub fn internet(tcp: bool) -> Result<i32> {
     sys!(SOCKET, AF_INET, kind | 0o2000000 | 0o4000, 0).map(|fd| fd as i32)
 }
 
-/// The same for any address: an IPv6 one, or an IPv4 one in its mapped form.
+/// As [`internet`], for any address: an IPv6 one, or an IPv4 one in its mapped form.
 pub fn internet6(tcp: bool) -> Result<i32> {
     const AF_INET6: usize = 10;
     let kind = if tcp { 1 } else { 2 };
@@ -647,7 +647,8 @@ pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Re
     recv_from_child(fd, data, fds, wait).map(|(got, count, _)| (got, count))
 }
 
-/// The same of a [`report_pair`]: the last number is the process that sent the message, 0 where the kernel does not say.
+/// As [`recv_fds`], of a [`report_pair`]: the last number is the process that sent the message, 0 where the kernel does not
+/// say.
 pub fn recv_from_child(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Result<(usize, usize, i32)> {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const MSG_DONTWAIT: usize = 0x40;
@@ -743,7 +744,8 @@ pub fn drop_stack() {
     const DONTNEED: usize = 4;
     // Where pages are larger this does nothing.
     const PAGE: usize = 4 << 10;
-    // What this call and the next one use; and how deep others went, at most. The kernel keeps the room below a stack free.
+    // The room that this call and the next one use; and the depth of others, at most. The kernel keeps the room below a
+    // stack free.
     const IN_USE: usize = 8 << 10;
     const ROOM: usize = 512 << 10;
     let here = 0u8;
@@ -942,10 +944,11 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
     Ok((pid as i32, pidfd))
 }
 
-/// What clone(2) makes a sibling of: a process whose parent is the caller's.
+/// The flag of clone(2) for a sibling: a process whose parent is the caller's.
 pub const SIBLING: u64 = CLONE_PARENT | SIGCHLD as u64;
 
-/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and its pid.
+/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and its
+/// pid.
 pub fn fork_sibling() -> Result<i32> {
     sys!(CLONE, SIBLING, 0usize, 0usize, 0usize, 0usize).map(|pid| pid as i32)
 }
@@ -1130,7 +1133,7 @@ pub fn mount_idmap(mount: i32, recursive: bool, userns: i32) -> Result<()> {
     sys!(MOUNT_SETATTR, mount, c"".as_ptr(), flags, &raw const attr, size_of::<MountAttr>()).map(|_| ())
 }
 
-/// Who the root of a user namespace is inside of it: all three ids of each kind, and no other groups.
+/// Becomes the root of a user namespace inside of it: all three ids of each kind, and no other groups.
 pub fn become_root() -> Result<()> {
     sys!(SETGROUPS, 0, 0)?;
     sys!(SETRESGID, 0, 0, 0)?;

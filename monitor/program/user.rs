@@ -1,4 +1,4 @@
-//! Who a process runs as: names looked up in the container's own passwd and group files.
+//! The user that a process runs as: names looked up in the container's own passwd and group files.
 //!
 //! The files are the image's: regular files of bounded size only, opened inside the root, read whole; what they say is
 //! `src/users.rs`'s to find.

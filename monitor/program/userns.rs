@@ -36,7 +36,7 @@ impl Monitor {
         let Some(mut op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_USER_MAP)) else {
             return Ok(Made::NONE);
         };
-        // What goes on belongs to the user namespace that goes on with it.
+        // A namespace that goes on belongs to the user namespace that goes on with it.
         let again = self.kept.net >= 0;
         let kinds = u64::from(op.payload.u32()) & if again { !CLONE_NEWNET } else { !0 };
         let join = op.payload.u32();

@@ -225,7 +225,7 @@ impl Monitor {
             let old = core::mem::replace(&mut self.plan, plan);
             self.drop_plan(old);
             self.read_resolver();
-            // What was on its way went to where the ports led before.
+            // Packets on their way went to where the ports led before.
             self.end_relayed();
         }
     }
@@ -246,7 +246,7 @@ impl Monitor {
     }
 }
 
-/// The same file, for reading alone.
+/// Opens a descriptor's file again, for reading alone.
 fn reopened(fd: i32) -> Result<i32> {
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     crate::text::decimal(&mut path[14..], i64::from(fd));

@@ -66,7 +66,7 @@ fn deflate(input: &[u8], table: &mut [u8], out: &mut Bits) {
     input[at..].iter().for_each(|&byte| out.literal(byte));
 }
 
-/// What stood before like what stands at `at`: length and distance. Notes the place.
+/// The longest earlier match of the bytes at `at`: length and distance. Notes the place.
 #[inline(never)]
 fn find(input: &[u8], at: usize, table: &mut [u8]) -> Option<(usize, usize)> {
     let slot = slot(table, input, at);

@@ -13,7 +13,7 @@ pub struct Instruction {
     value: u32,
 }
 
-/// What an argument must be.
+/// The condition on an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Anything.
@@ -37,7 +37,7 @@ const AF_INET6: u32 = 10;
 /// F_DUPFD_CLOEXEC, F_GETFL, F_SETFL, F_OFD_GETLK, F_SETPIPE_SZ, F_GETPIPE_SZ.
 const FCNTL: &[u32] = &[1030, 3, 4, 36, 1031, 1032];
 
-/// What the worker calls, the frequent ones first.
+/// The system calls of the worker, the frequent ones first.
 pub const WORKER: &[Rule] = &[
     (0, 63, Any),                              // read
     (1, 64, Any),                              // write
@@ -71,7 +71,7 @@ pub const WORKER: &[Rule] = &[
     (231, 94, Any),                            // exit_group
 ];
 
-/// What compressing calls.
+/// The system calls of compressing.
 pub const COMPRESSOR: &[Rule] = &[
     (0, 63, Any),                    // read
     (1, 64, Any),                    // write

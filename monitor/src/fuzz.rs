@@ -114,7 +114,7 @@ fn resolver(data: &[u8]) {
     }
 }
 
-/// What is compressed is what it was, as a reader of its own finds.
+/// A reader of its own finds the compressed bytes as they were before.
 fn gzip(data: &[u8]) {
     let (mut buffer, mut table, mut out) = (vec![0; deflate::BUFFER], vec![0; deflate::TABLE], Vec::new());
     let done = deflate::compress(data, &mut buffer, &mut table, &mut |bytes| {

@@ -24,7 +24,7 @@ pub enum Bad {
     Entry,
 }
 
-/// Who `user` is: a name, a number, or nothing for root.
+/// Looks `user` up: a name, a number, or nothing for root.
 pub fn user<'a>(user: &[u8], passwd: &'a [u8]) -> Result<Found<'a>, Bad> {
     let named = !Wall::UserNumbers.stands() && lines(passwd).any(|line| field(line, 0) == user);
     let wanted = match user.is_empty() {

@@ -8,8 +8,8 @@ pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"CORAPLAN");
 /// Version of the plan and of the control protocol. A monitor refuses a plan of another version; a library speaks every
 /// control version up to its own.
 ///
-/// What an older monitor may leave out does not change it: operations of the monitor ([`OP_STRING`] and above) that it does
-/// not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
+/// Parts that an older monitor may leave out do not change it: operations of the monitor ([`OP_STRING`] and above) that it
+/// does not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
 /// read, and reserved fields that it leaves zero mean "none".
 pub const VERSION: u32 = 1;
 
@@ -216,7 +216,7 @@ pub const OP_CGROUP_DEVICES: u16 = 0x103;
 pub const OP_CGROUP_FREEZER: u16 = 0x104;
 /// str path: the file whose `oom_kill` line counts kills (`memory.oom_control` or `memory.events`).
 pub const OP_CGROUP_OOM: u16 = 0x105;
-/// What follows of cgroups may be made while the first process is on its way: it joins them before the first step that they
+/// The cgroups that follow may be made while the first process is on its way: it joins them before the first step that they
 /// matter to. A monitor that does not know this makes all of them before.
 pub const OP_CGROUP_LATE: u16 = 0x1ff;
 
@@ -274,7 +274,7 @@ pub const STRING_LOG_NAME: u32 = 4;
 pub const STRING_LOG_ATTRS: u32 = 5;
 /// A volume of the container: the actor of its mount event, `"Actor":{...}`. One string for each volume.
 pub const STRING_MOUNTED: u32 = 6;
-/// The same for its unmount event.
+/// As [`STRING_MOUNTED`], for the unmount event.
 pub const STRING_UNMOUNTED: u32 = 7;
 
 /// A mount with nothing special.
@@ -432,7 +432,7 @@ pub const HEALTH_UNHEALTHY: u32 = 3;
 /// The attribute of a log file that holds its [`LogMark`].
 pub const LOG_MARK: &core::ffi::CStr = c"trusted.coracle.log";
 
-/// What was written to a log before one of its files.
+/// The amount that was written to a log before one of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogMark {
     /// Each file has one more than the file before it.
@@ -619,7 +619,7 @@ pub const HEALTH_SLOT_LEN: usize = HEALTH_RESULT_LEN + HEALTH_OUTPUT;
 pub const HEALTH_RESULT_LEN: usize = 40;
 const _: () = assert!(size_of::<HealthResult>() == HEALTH_RESULT_LEN);
 
-/// What a health check gave.
+/// The result of a health check.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthResult {
@@ -876,7 +876,7 @@ fn read_header(plan: &[u8]) -> Option<Header> {
 }
 
 impl<'a> Ops<'a> {
-    /// What is left to be read.
+    /// The bytes that are left to be read.
     pub fn bytes(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! What instructions do to a configuration: as steps of a build, and as the changes of commit and import.
+//! The changes that instructions make to a configuration: as steps of a build, of a commit and of an import.
 
 use super::expand::{Expander, check_all};
 use super::go::{quoted, quoted_list, shown_duration, shown_list};

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Where the container has the program that waits for the start.
 const STARTER: &str = "/dev/.coracle-start";
 
-/// What the launch mounts by itself, and the type of each.
+/// The places that the launch mounts by itself, and the type of each.
 const OWN_MOUNTS: &[(&str, &str)] = &[
     ("/proc", "proc"),
     ("/dev", "tmpfs"),
@@ -251,7 +251,7 @@ struct Namespaces {
 }
 
 impl Namespaces {
-    /// What is not named is the host's.
+    /// A namespace that is not named is the host's.
     fn of(list: &[super::config::Namespace]) -> Result<Namespaces> {
         let host = Namespace::Host;
         let mut all =

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// output as pipes.
 #[derive(Debug, Default)]
 pub struct Io {
-    /// What the process reads.
+    /// The end that the process reads from.
     pub stdin: Option<OwnedFd>,
     /// Where its output goes; of a process with a terminal, all of it.
     pub stdout: Option<OwnedFd>,
@@ -66,7 +66,7 @@ const REFUSED: Duration = Duration::from_millis(20);
 
 /// Both sides of a process's streams.
 pub(crate) struct Ends {
-    /// What the caller keeps; absent where the caller gave a descriptor of its own, or wants none.
+    /// The ends that the caller keeps; absent where the caller gave a descriptor of its own, or wants none.
     pub stdin: Option<OwnedFd>,
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
@@ -154,7 +154,7 @@ impl Parked {
                     if handed.is_ok() {
                         return;
                     }
-                    // Who asked is gone, or no descriptor is free: the next who asks is waited for.
+                    // The asking process is gone, or no descriptor is free: the next one is waited for.
                     std::thread::sleep(REFUSED);
                 }
                 Ok(_) => {}

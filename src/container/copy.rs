@@ -38,7 +38,7 @@ impl Containers {
         &self.db
     }
 
-    /// What the copy's record of a container says, and whether the container runs: what runs here has ended there, `now`
+    /// The copy's record of a container, and whether the container runs: one that runs here has ended there, `now`
     /// (nanoseconds since 1970), as by the machine's end.
     pub(crate) fn state_for_copy(&self, slot: u32, id: &str, now: i64) -> Result<(State, bool)> {
         let found = self.states.now(slot, id)?;
@@ -90,8 +90,8 @@ impl Containers {
         tree::sync_fs(upper.as_fd())
     }
 
-    /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of the
-    /// copy cannot. To be called before there is anything to count.
+    /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of
+    /// the copy cannot. To be called before there is anything to count.
     fn bound_copy(&self, id: &str, spec: &str, dir: &Path) -> Result<bool> {
         let spec = self.specs.of(id, spec)?;
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(true) };
@@ -104,8 +104,8 @@ impl Containers {
         Ok(true)
     }
 
-    /// Runs `work` while these containers are frozen, of those that run and are not frozen by somebody else. They go on also where
-    /// this program is killed.
+    /// Runs `work` while these containers are frozen, of those that run and are not frozen by somebody else. They go on
+    /// also where this program is killed.
     pub(crate) fn while_still<T>(&self, ids: &[String], work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held: Vec<(&String, Control)> = Vec::new();
         let frozen = ids.iter().try_for_each(|id| match self.hold_still(id) {

@@ -47,7 +47,7 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// What is in a directory; nothing where it is not there. Names that are no text are none of ours.
+/// The names in a directory; none where the directory is not there. Names that are no text are none of ours.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |e: std::io::Error| Error::io(format_args!("read {}", dir.display()), &e);
     let entries = match std::fs::read_dir(dir) {
@@ -143,7 +143,7 @@ const BASE: [(&str, Kind); 9] = [
     ("etc/mtab", Kind::Link("/proc/mounts")),
 ];
 
-/// What is made in the base layer.
+/// The places that are made in the base layer.
 #[derive(Clone, Copy)]
 enum Kind {
     Directory,

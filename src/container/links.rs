@@ -220,7 +220,7 @@ impl Containers {
         Ok(seen)
     }
 
-    /// What its environment has of them.
+    /// The variables of its environment that tell of links.
     pub(super) fn link_variables(&self, found: &Found) -> Result<Vec<String>> {
         Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
     }

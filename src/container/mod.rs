@@ -259,8 +259,8 @@ impl Containers {
         self.found(row)
     }
 
-    /// What was read of a container's directories without its lock, if the container is still there: a removal takes the
-    /// row first.
+    /// The value that was read of a container's directories without its lock, if the container is still there: a removal
+    /// takes the row first.
     fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
         match self.db.read(|tx| table::by_id(tx, &found.row.id))? {
             Some(_) => read,
@@ -284,7 +284,7 @@ impl Containers {
         }
     }
 
-    /// What can be found of a damaged spec, and where the container's own would be if it was made as most are.
+    /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
     fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Spec {
         let mut spec = specs::salvage(text);
         let or = |value: &mut String, other: &str| {

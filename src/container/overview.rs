@@ -8,11 +8,11 @@ use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
 use std::sync::Arc;
 
-/// What the database says of all containers.
+/// The rows of all containers, as the database has them.
 pub(super) struct Overview {
     /// In no order.
     rows: Vec<(Arc<ContainerRow>, Arc<Spec>)>,
-    /// What is wrong with rows whose stored documents cannot be read.
+    /// The faults of rows whose stored documents cannot be read.
     pub damaged: Vec<String>,
     pub networks: View,
     pub links: Vec<Link>,
@@ -34,12 +34,12 @@ impl Containers {
         })
     }
 
-    /// What is wrong with containers whose stored documents are damaged.
+    /// The faults of containers whose stored documents are damaged.
     pub(crate) fn damaged(&self) -> Result<Vec<String>> {
         Ok(self.all()?.damaged.clone())
     }
 
-    /// The same with what each does now.
+    /// The overview with the state of each container now.
     pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Found>> {
         let states = self.states.glance()?;
         let found = all.rows.iter().map(|(row, spec)| {

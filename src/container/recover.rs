@@ -11,7 +11,7 @@ use coracle_monitor::wire::*;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 
-/// What is told of a container whose monitor was killed.
+/// The text about a container whose monitor was killed.
 pub(super) const LOST: &str = "the container's monitor was killed, and the container with it";
 
 /// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.

@@ -33,7 +33,7 @@ impl Specs {
             .map_err(|error| damaged(format!("the stored spec of container {id}: {error}")))?;
         let spec = Arc::new(spec);
         let mut all = self.0.lock();
-        // What is beyond the bound is read anew each time, as all of it was once.
+        // A spec beyond the bound is read anew each time, as every spec was once.
         if all.len() < MOST || all.contains_key(id) {
             all.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(&spec) });
         }
@@ -56,7 +56,7 @@ impl Specs {
     }
 }
 
-/// What can be found of a damaged document: the members that can be read by themselves, if it is JSON at all.
+/// The parts of a damaged document that can be found: the members that can be read by themselves, if it is JSON at all.
 pub(super) fn salvage(text: &str) -> Spec {
     let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(text) else { return Spec::default() };
     members.retain(|name, value| {

@@ -15,7 +15,7 @@ use process::{Host, Process};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What `ps` is run with where the client says nothing.
+/// The arguments of `ps` where the client says nothing.
 const DEFAULT_ARGS: &str = "-ef";
 
 /// The processes `pids` in the form that `ps_args` asks for (empty: `-ef`). Those that have ended are left out.
@@ -66,7 +66,7 @@ pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
     })
 }
 
-/// What becomes of rows without a heading, too.
+/// The treatment of rows, also without a heading.
 fn no_pid_field() -> Error {
     failed("Couldn't find PID field in ps output")
 }
@@ -133,7 +133,7 @@ fn grow(processes: Vec<Process>, forest: Forest) -> Vec<Process> {
         process.branch = lines(&levels, forest);
         grown.push(process);
     }
-    // What is left descends from itself: processes were replaced while they were read.
+    // A process that is left descends from itself: processes were replaced while they were read.
     grown.extend(children.into_values().flatten());
     grown
 }
@@ -148,7 +148,7 @@ fn lines(levels: &[bool], forest: Forest) -> String {
     above.iter().map(level).chain([if forest == Forest::Lines { " \\_ " } else { "  " }]).collect()
 }
 
-/// What ps does and this does not.
+/// Options of ps that are not known here.
 fn unsupported(what: &str) -> Error {
     Error::unsupported(format!("ps: {what} is not supported")).in_area("container")
 }

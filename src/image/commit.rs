@@ -11,13 +11,13 @@ use crate::store::images as rows;
 use crate::time::now_ns;
 use std::io::Write;
 
-/// What is committed.
+/// The facts of a commit.
 pub(crate) struct Commit<'a> {
     /// Id of the container's image; empty: it has none.
     pub(crate) parent: &'a str,
     pub(crate) container: &'a str,
     pub(crate) container_config: &'a ContainerConfig,
-    /// What containers of the new image are made from.
+    /// The configuration that containers of the new image are made from.
     pub(crate) config: &'a ContainerConfig,
     pub(crate) author: &'a str,
     pub(crate) comment: &'a str,
@@ -41,8 +41,8 @@ pub(crate) fn check_commit_name(repo: &str, tag: &str) -> Result<Option<Referenc
 }
 
 impl Images {
-    /// The configuration and the layers of a container's image, also of one that was removed by force: what a container needs of
-    /// it stays. Without an image there is nothing below.
+    /// The configuration and the layers of a container's image, also of one that was removed by force: what a container
+    /// needs of it stays. Without an image there is nothing below.
     fn below(&self, image: &str) -> Result<(ImageConfig, Vec<String>)> {
         if image.is_empty() {
             return Ok((ImageConfig::default(), Vec::new()));

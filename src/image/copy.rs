@@ -59,7 +59,7 @@ impl CopiedImages<'_> {
 
 impl Drop for CopiedImages<'_> {
     fn drop(&mut self) {
-        // What fails here the next open does.
+        // The next open does the work that fails here.
         let builder = self.staging.name();
         let ended = self.images.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
         let _ = ended.and_then(|()| self.images.collect());

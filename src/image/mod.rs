@@ -104,10 +104,10 @@ pub(crate) type Emit<'a> = &'a mut dyn FnMut(Event);
 pub(crate) struct Images {
     db: Arc<Db>,
     layers: Layers,
-    /// What pulls of this program are fetching.
+    /// The layers that pulls of this program are fetching.
     #[cfg(feature = "registry")]
     flights: remote::Flights,
-    /// What builds of this program have made and nobody else sees yet, by id.
+    /// The images that builds of this program have made and nobody else sees yet, by id.
     pending: Mutex<HashMap<String, Pending>>,
 }
 
@@ -147,7 +147,7 @@ impl Images {
         self.layers.sweep(known, options.registry.parts_limit)
     }
 
-    /// What could not be removed.
+    /// The directories that could not be removed.
     pub(crate) fn leftovers(&self) -> Vec<Leftover> {
         self.layers.leftovers.all()
     }
@@ -156,7 +156,7 @@ impl Images {
         self.db.read(rows::all_layers)?.iter().map(|id| stored_digest(id)).collect()
     }
 
-    /// What is wrong with layers, as far as one look at each one's directory shows; a line each. Microseconds a layer.
+    /// The damage of layers, as far as one look at each one's directory shows; a line each. Microseconds a layer.
     pub(crate) fn damage_seen(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for diff_id in self.known_layers()? {
@@ -370,7 +370,7 @@ struct NewImage {
     made_here: bool,
 }
 
-/// What [`Images::commit`] changed beside what it was asked for.
+/// The changes that [`Images::commit`] made beside those that it was asked for.
 #[derive(Debug, Default)]
 struct Committed {
     /// Names that other images had, and their ids.

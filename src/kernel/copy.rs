@@ -13,10 +13,10 @@ use crate::op::Op;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// What the kernel copies in one call: a cancelled copy ends after one of these.
+/// The bytes that the kernel copies in one call: a cancelled copy ends after one of these.
 const CHUNK: u64 = 16 << 20;
 
-/// What overlayfs notes of where a file came from, by the numbers of the file system that it lies on: nothing that a copy
+/// The note of overlayfs about where a file came from, by the numbers of the file system that it lies on: nothing that a copy
 /// elsewhere could use.
 const OF_ITS_PLACE: [&str; 2] = ["trusted.overlay.origin", "trusted.overlay.uuid"];
 
@@ -29,7 +29,7 @@ pub(crate) enum Attributes {
     Seen,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// Names: of files, directories, links, devices.
@@ -92,7 +92,7 @@ impl<'a> TreeCopy<'a> {
 
     fn entry(&mut self, walk: &mut Walk<'_>, made: &mut Chain<'_>, root: BorrowedFd<'_>) -> Result<()> {
         self.op.map_or(Ok(()), Op::check)?;
-        // What went away meanwhile is not copied.
+        // A file that went away meanwhile is not copied.
         let Some(stat) = walk.stat()? else { return Ok(()) };
         if stat.is_dir() {
             let Some(source) = walk.open()? else { return Ok(()) };
@@ -186,7 +186,7 @@ impl<'a> TreeCopy<'a> {
                 self.copied.shared += stat.size;
                 return Ok(());
             }
-            // What is wrong otherwise, with this file or with the disk, the copy below says.
+            // Any other fault, of this file or of the disk, the copy below says.
             if matches!(errno(), libc::EOPNOTSUPP | libc::EXDEV | libc::ENOTTY | libc::ENOSYS) {
                 self.unshared = Some(stat.dev);
             }

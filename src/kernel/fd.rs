@@ -24,9 +24,9 @@ fn owned(fd: i64, what: impl std::fmt::Display) -> Result<OwnedFd> {
 
 /// Occupies those of the descriptors 0 to 2 that are closed, for as long as the answer lives.
 ///
-/// A host without standard output may print all the same: that must not go into a file of ours which got its number.
-/// What stands there now takes no bytes (`O_PATH`), so that such a host gets the error that it got before. SQLite would
-/// put a descriptor there too, for the same reason, but one that is inherited and stays.
+/// A host without standard output may print all the same: that must not go into a file of ours which got its number. The
+/// descriptor that stands there now takes no bytes (`O_PATH`), so that such a host gets the error that it got before.
+/// SQLite would put a descriptor there too, for the same reason, but one that is inherited and stays.
 pub(crate) fn occupy_standard_places() -> Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
     // SAFETY: no pointers are passed.

@@ -14,7 +14,7 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
     read_again(&File::open(path)?)
 }
 
-/// The same of a file that need not be text.
+/// As [`read_text`], for bytes that need not be text.
 pub(crate) fn read_bytes(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
     read_all(&File::open(path)?)
 }

@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use std::ffi::{CStr, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// What a sealed memfd is for: since Linux 6.3 that is said at its birth.
+/// The use of a sealed memfd: since Linux 6.3 it is said at its birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sealed {
     /// It is executed.
@@ -91,7 +91,7 @@ fn program_file(content: &[u8]) -> Result<OwnedFd> {
         };
         let writer = open(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL, 0o500)?;
         write_all(&writer, content)?;
-        // What is open for writing is not executed.
+        // The kernel executes no file that is open for writing.
         drop(writer);
         let program = open(OFlag::O_RDONLY, 0)?;
         mount::set_private(mount.as_fd(), attributes | libc::MOUNT_ATTR_RDONLY, false)?;
@@ -102,7 +102,7 @@ fn program_file(content: &[u8]) -> Result<OwnedFd> {
     })
 }
 
-/// What the two short-lived children share with the starting thread.
+/// The memory that the two short-lived children share with the starting thread.
 struct Start {
     program: RawFd,
     boot: RawFd,

@@ -1,4 +1,4 @@
-//! What a test build (feature `attacks`) tells each monitor in its command line. In every other build it is nothing.
+//! The words that a test build (feature `attacks`) tells each monitor in its command line. Other builds tell none.
 
 use std::ffi::CString;
 

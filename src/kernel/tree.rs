@@ -16,7 +16,7 @@ pub(crate) struct Time {
     pub(crate) nanos: u32,
 }
 
-/// What lstat says of an object.
+/// The answer of lstat about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) mode: u32,
@@ -324,7 +324,7 @@ pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u
     })
 }
 
-/// The same of a single name, not following a link.
+/// As [`get_xattr_fd`], of a single name, without following a link.
 pub(crate) fn get_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str) -> Result<Option<Vec<u8>>> {
     let (path, key) = (path_at(dir, name)?, cstr(key)?);
     get_xattr(&mut |value| {
@@ -363,7 +363,7 @@ pub(crate) fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// The same of a single name, not following a link; none where it is not there any more.
+/// As [`xattrs_fd`], of a single name, without following a link; none where the name is not there any more.
 pub(crate) fn xattrs_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Vec<String>> {
     let path = path_at(dir, name)?;
     let all = xattrs(&mut |buffer| {
@@ -513,8 +513,9 @@ fn again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     owned(fd, "open", "a directory")
 }
 
-/// Tells the names of a directory that nobody has read from yet, and which are directories where the file system says
-/// so, as long as `tell` answers true; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve again.
+/// Tells the names of a directory that nobody has read from yet, and which are directories where the file system says so,
+/// as long as `tell` answers true; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve
+/// again.
 pub(crate) fn each_name(
     dir: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,

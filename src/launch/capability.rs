@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use caps::{CapSet, Capability};
 
-/// What a container has that asks for nothing: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
+/// The capabilities of a container that asks for nothing: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
 /// NET_BIND_SERVICE, NET_RAW, SYS_CHROOT, MKNOD, AUDIT_WRITE and SETFCAP, as dockerd has it.
 pub(crate) const DEFAULT: u64 = 0xa804_25fb;
 

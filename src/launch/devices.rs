@@ -116,12 +116,12 @@ impl fmt::Display for DeviceRule {
     }
 }
 
-/// What a device cgroup lets through.
+/// The devices that a device cgroup lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceRules {
     /// Everything (a privileged container); the list does not count then.
     pub default_allow: bool,
-    /// What is allowed; all else is refused.
+    /// The allowed devices; all others are refused.
     pub allow: Vec<DeviceRule>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Devices {
     pub rules: DeviceRules,
 }
 
-/// What a container gets: the default nodes and rules and what `HostConfig.Devices` adds; a privileged one gets every
+/// The devices of a container: the default nodes and rules and what `HostConfig.Devices` adds; a privileged one gets every
 /// device of the host and no rule. Of two nodes at one path the later one, the one that was asked for, counts.
 ///
 /// # Errors
@@ -202,8 +202,8 @@ pub(crate) fn default_nodes() -> Vec<DeviceNode> {
         .into()
 }
 
-/// What every container may use: the default nodes, console, ptmx, the pseudo terminals, tun, and making (not opening)
-/// any node.
+/// The devices that every container may use: the default nodes, console, ptmx, the pseudo terminals, tun, and making (not
+/// opening) any node.
 pub(crate) fn default_rules() -> DeviceRules {
     const fn char(major: u32, minor: Option<u32>) -> DeviceRule {
         DeviceRule::new(DeviceKind::Char, Some(major), minor, Access::ALL)
@@ -284,7 +284,7 @@ fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<
     Ok(())
 }
 
-/// What is in a directory, the last name first, each with its path in the container.
+/// The entries of a directory, the last name first, each with its path in the container.
 fn entries_of(dir: &Path, inside: &str) -> io::Result<Vec<(PathBuf, String)>> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));

@@ -50,7 +50,7 @@ impl Streams {
     }
 }
 
-/// What a monitor gets at its start.
+/// The parts that a monitor gets at its start.
 pub(crate) struct Boot<'a> {
     pub run_dir: BorrowedFd<'a>,
     pub container_dir: BorrowedFd<'a>,
@@ -89,7 +89,7 @@ impl From<Error> for StartError {
 /// How long a start may take: longer than a step of it, which the monitor itself bounds.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(STEP_LIMIT_S as u64 + 10);
 
-/// What a start is told that is given up after [`START_LIMIT`].
+/// The error of a start that is given up after [`START_LIMIT`].
 pub(crate) fn late() -> Error {
     Error::new(ErrorKind::Timeout, "the container's start takes too long").in_area("launch")
 }
@@ -136,7 +136,7 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     Err(StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step)))
 }
 
-/// What the monitor says of the start.
+/// The monitor's answer about the start.
 fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
     if !wait_fd(ours, Ready::Read, Some(START_LIMIT), None).map_err(StartError::Unheard)? {
         return Err(StartError::Late);
@@ -148,7 +148,7 @@ fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
     })
 }
 
-/// What step of a plan that was, in words.
+/// The step of a plan, in words.
 pub(crate) fn sentence(steps: &[String], step: u32) -> String {
     match step {
         STEP_CLONE => "make the container's namespaces".into(),

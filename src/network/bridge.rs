@@ -141,7 +141,7 @@ impl Networks {
         self.settle_all()
     }
 
-    /// The same, whatever it looks like: the firewall is made anew.
+    /// As `heal`, with the firewall made anew whatever it looks like.
     pub(crate) fn repair(&self) -> Result<()> {
         self.heal()?;
         let _here = self.kernel.lock();

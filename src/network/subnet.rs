@@ -27,7 +27,7 @@ impl Subnet {
         Ok(subnet)
     }
 
-    /// The same, and the address as written.
+    /// As `parse`, and the address as written.
     pub(crate) fn parse_with_address(text: &str) -> Result<(Subnet, IpAddr)> {
         let bad = || Error::new(ErrorKind::Internal, format!("invalid CIDR address: {text}")).in_area("network");
         let (address, prefix) = text.split_once('/').ok_or_else(bad)?;

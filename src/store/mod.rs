@@ -1,7 +1,8 @@
 //! The durable metadata: one SQLite database under the root, opened by any number of programs.
 //!
-//! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables
-//! and their queries live in one file per noun ([`images`], [`containers`], [`networks`], [`volumes`]), each with its part of the schema.
+//! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables and
+//! their queries live in one file per noun ([`images`], [`containers`], [`networks`], [`volumes`]), each with its part of
+//! the schema.
 
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(crate) mod blobs;
@@ -53,8 +54,8 @@ const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
 
-/// The part of the database that a connection keeps in memory, at most: the rows of some 700 containers. With less, a list would
-/// read most of them anew each time.
+/// The part of the database that a connection keeps in memory, at most: the rows of some 700 containers. With less, a list
+/// would read most of them anew each time.
 const CACHE_KIB: i32 = 4096;
 
 /// Bytes of disk kept back, so that a full disk can still be told to forget something.
@@ -132,8 +133,8 @@ impl Db {
         // In memory: for files SQLite asks the environment for a directory, each time.
         connection.pragma_update(None, "temp_store", 2).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // A statement that was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew at each use:
-        // another value could, in other schemas than this one, make another plan better.
+        // A statement that was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew
+        // at each use: another value could, in other schemas than this one, make another plan better.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         Ok(Pooled { connection, number: self.opened.fetch_add(1, Ordering::Relaxed), synchronous: "" })
     }
@@ -207,7 +208,7 @@ impl Db {
         self.read_by(|tx, _| work(tx))
     }
 
-    /// The same; `work` is also told which connection it uses.
+    /// As [`Db::read`]; `work` is also told which connection it uses.
     fn read_by<T>(&self, work: impl FnOnce(&Transaction<'_>, u64) -> Result<T>) -> Result<T> {
         let mut pooled = self.checkout()?;
         let result = (|| {

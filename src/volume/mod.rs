@@ -57,7 +57,7 @@ pub(crate) struct Staged<'a> {
 }
 
 impl Staged<'_> {
-    /// The same, with labels and options for one that is new.
+    /// Adds the labels and options of a volume that is new.
     pub(crate) fn made_with(self, asked: &VolumeOptions) -> Self {
         let map = |map: &StringMap| (!map.is_empty()).then(|| map.clone());
         let driver_opts = asked.driver_config.as_ref().and_then(|driver| map(&driver.options));
@@ -112,7 +112,7 @@ impl Volumes {
         self.create_of(body, None)
     }
 
-    /// The same; a new one begins with what is in `content`.
+    /// As [`Volumes::create`]; a new volume begins with the files of `content`.
     pub(crate) fn create_of(&self, body: &CreateVolume, content: Option<&OwnedFd>) -> Result<Volume> {
         let name = match body.name.as_str() {
             "" => new_name()?,

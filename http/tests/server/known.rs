@@ -14,7 +14,7 @@ struct Known {
     route: String,
     /// The members above it; `[]` behind one that is a list.
     above: String,
-    /// What the page calls the members above it.
+    /// The page's name of the members above it.
     page: String,
     name: String,
 }
@@ -92,7 +92,7 @@ fn no_field_is_taken_silently() {
                 }
             }
         }
-        // What containers read has a test, which the page names.
+        // The fields that containers read have a test, which the page names.
         let (status, _) = one.asked(&server, "", &json!(5.5));
         let container = ["Config", "HostConfig", "NetworkingConfig", "Update", "ExecConfig"];
         let listed = container.iter().any(|head| one.page.split('.').next() == Some(head));
@@ -104,7 +104,7 @@ fn no_field_is_taken_silently() {
     assert!(wrong.is_empty(), "{} fields:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The same door in process, and those that give documents: what HTTP knows is no stranger there, and the other way round.
+/// The doors in process take what HTTP takes, and HTTP takes what they take.
 #[test]
 fn documents_of_other_doors_know_the_fields() {
     let server = serve();
@@ -138,7 +138,7 @@ fn documents_of_other_doors_know_the_fields() {
     }
 }
 
-/// What is refused among the parameters, at every version, and never where it asks for nothing.
+/// Parameters that are refused: at every version, and never where their value asks for nothing.
 // parameter: POST /containers/{name}/start: detachKeys
 #[test]
 fn parameters_that_are_not_here_are_named() {

@@ -97,7 +97,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.handle.shutdown(Duration::from_millis(200));
         self.thread.take().unwrap().join().unwrap();
-        // What networks left in the kernel.
+        // The links and tables that networks left in the kernel.
         if let Err(error) = self.engine.network_release() {
             eprintln!("release the networks: {error}");
         }
@@ -115,7 +115,7 @@ pub fn rest(stream: &mut impl Read) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// What comes until `end` was seen.
+/// The bytes that come until `end` was seen.
 pub fn until(stream: &mut impl Read, end: &str) -> String {
     let mut all = Vec::new();
     let mut byte = [0];

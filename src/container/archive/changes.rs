@@ -1,4 +1,4 @@
-//! What a container changed of its image: its writable directory against the image's tree.
+//! The changes that a container made to its image: its writable directory against the image's tree.
 
 use crate::container::Containers;
 use crate::error::Result;
@@ -13,7 +13,7 @@ const MODIFIED: u8 = 0;
 const ADDED: u8 = 1;
 const DELETED: u8 = 2;
 
-/// What the engine makes in every container that its image does not have, as long as nothing is put in it.
+/// The places that the engine makes in every container and that its image does not have, as long as nothing is put in it.
 const ENGINE_MADE: [&str; 9] =
     ["/dev", "/proc", "/sys", "/etc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/console"];
 
@@ -30,7 +30,7 @@ impl Change {
 }
 
 impl Containers {
-    /// What a container changed, by path.
+    /// The changes of a container, by path.
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
         let found = self.find(reference)?;
         let (_, changes) = self.if_there(&found, self.changed(&found.row.id, &found.row.image_id))?;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Archive {
     stat: PathStat,
     place: Place,
-    /// What the entries' names begin with.
+    /// The beginning of the entries' names.
     name: Vec<u8>,
     end: End,
 }
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Archive {
-    /// What stands at the path.
+    /// The object at the path.
     pub fn stat(&self) -> &PathStat {
         &self.stat
     }
@@ -68,7 +68,7 @@ impl Archive {
 }
 
 impl Containers {
-    /// What stands at a path of a container.
+    /// The object at a path of a container.
     pub(crate) fn archive_stat(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;

@@ -97,7 +97,7 @@ fn as_owner(
 }
 
 /// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
-/// What must be remembered for the end, and is much, lies on the file system of `beside`.
+/// The part that must be remembered for the end, and is much, lies on the file system of `beside`.
 pub(crate) fn extract(
     root: &OwnedFd,
     base: &str,
@@ -112,13 +112,13 @@ pub(crate) fn extract(
 
 struct Put<'a> {
     root: &'a OwnedFd,
-    /// What the first user and group of the archive are written as.
+    /// The ids that the first user and group of the archive are written as.
     first: (u32, u32),
     /// The directory that is extracted into: absolute.
     base: &'a str,
     how: PutArchive,
     op: Option<&'a Op>,
-    /// What a compressed archive's decoder may take.
+    /// The memory that a compressed archive's decoder may take.
     room: Room,
     /// The directory of the last entry, by its path in the archive.
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
@@ -224,7 +224,7 @@ impl Put<'_> {
             }
             _ => {}
         }
-        // What is mounted there is not this archive's to remove; and in a namespace that the caller is not in, the kernel
+        // This archive may not remove a mount; and in a namespace that the caller is not in, the kernel
         // would let it.
         if holds_mount(parent, name, mount::mount_id(parent)?)? {
             return Err(Error::os("replace a mount", libc::EBUSY));

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a view is for.
+/// The use of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Reading, binds and volumes included.
@@ -302,7 +302,7 @@ fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<Ow
     }
 }
 
-/// What the root mount gets in the end.
+/// The attributes that the root mount gets in the end.
 fn attributes(found: &Found, access: Access) -> u64 {
     match access {
         Access::Write if !found.spec.host_config.readonly_rootfs => SAFE,
@@ -332,9 +332,9 @@ fn root_of(found: &Found) -> Result<OwnedFd> {
     mount::root_of(namespace_of(found, "mnt")?.as_fd())
 }
 
-/// The same with all that is mounted below it: only the root mount itself can be written. What the container mounted
-/// itself is among it, and a copy keeps that from being taken away: nothing can be done below but read. A file system
-/// that a process of the container serves could hold up whoever looks at it.
+/// A copy of a running container's root mount with all mounts below it: only the root mount itself can be written. What the
+/// container mounted itself is among it, and a copy keeps that from being taken away: nothing can be done below but read. A
+/// file system that a process of the container serves could hold up whoever looks at it.
 fn tree_of(found: &Found) -> Result<OwnedFd> {
     let root = mount::tree_of(namespace_of(found, "mnt")?.as_fd())?;
     let mounts = read_text(format!("/proc/{}/mountinfo", found.now.state.pid));

@@ -5,7 +5,7 @@ use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::tree::{self, Stat};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What a path of a client means.
+/// The meaning of a client's path.
 pub(crate) struct Wanted {
     /// Absolute and clean.
     path: String,
@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
     pub content: bool,
 }
 
-/// What stands there.
+/// The object that stands there.
 pub(super) struct Place {
     /// The directory that holds it: the root itself holds the root.
     pub parent: OwnedFd,

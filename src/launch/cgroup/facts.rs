@@ -1,9 +1,9 @@
-//! What this host's kernel can limit.
+//! The limits that this host's kernel knows.
 
 use super::{Hierarchies, Hierarchy, Version};
 use std::fs;
 
-/// What can be limited here; the booleans of `info` and the reasons for the warnings of create.
+/// The limits that work here; the booleans of `info` and the reasons for the warnings of create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostFacts {
     /// `2` if all is v2, else `1`.

@@ -32,7 +32,7 @@ use crate::walls::Wall;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a write's failure means.
+/// The meaning of a write's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnError {
     /// The container cannot start.
@@ -72,7 +72,7 @@ pub(crate) struct Group {
     pub controllers: Vec<String>,
     /// The container's directory on the host, absolute.
     pub dir: PathBuf,
-    /// What `mount -t cgroup` takes to show this hierarchy, such as `memory` or `none,name=systemd`; empty for v2.
+    /// The options with which `mount -t cgroup` shows this hierarchy, such as `memory` or `none,name=systemd`; empty for v2.
     pub mount_options: String,
     /// The directory below /sys/fs/cgroup in the container. Empty: shown there itself (pure v2), or not shown at all
     /// (the v2 hierarchy beside v1 ones, which the engine uses for itself).

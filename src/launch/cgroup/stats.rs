@@ -1,4 +1,4 @@
-//! What a container uses, read from its groups. A number that the host does not have is 0, a list empty.
+//! The use of resources by a container, read from its groups. A number that the host does not have is 0, a list empty.
 
 use super::Version;
 use super::held::Files;
@@ -103,7 +103,7 @@ fn cpu_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
 }
 
 fn memory_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    /// What the kernel calls no limit is a page or so less than this.
+    /// The kernel's number for no limit is a page or so less than this.
     const HALF_OF_NO_LIMIT: u64 = i64::MAX as u64 / 2;
     stats.memory_usage = number(files, dir, "memory.usage_in_bytes");
     stats.memory_max_usage = number(files, dir, "memory.max_usage_in_bytes");

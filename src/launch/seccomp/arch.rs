@@ -38,7 +38,7 @@ const FOREIGN: [&str; 18] = [
 ];
 
 impl Arch {
-    /// What programs of this library's own kind use.
+    /// The architecture of programs of this library's own kind.
     pub(super) const NATIVE: Option<Arch> = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
         Some(Arch::X86_64)
     } else if cfg!(target_arch = "aarch64") {

@@ -90,7 +90,7 @@ impl Builder {
         if yes == no {
             return yes;
         }
-        // What brings the second target into reach moves the first one step away.
+        // The instruction that brings the second target into reach moves the first one step away.
         let mut targets = [yes, no];
         for target in &mut targets {
             if self.reversed.len() - 1 - target.0 > REACH - 1 {
@@ -114,7 +114,7 @@ impl Builder {
         }
     }
 
-    /// The same as `place`, as the newest instruction: a return is repeated, to others a long jump is made.
+    /// As `place`, for the newest instruction: a return is repeated, to others a long jump is made.
     fn nearer(&mut self, place: Place) -> Place {
         let Instruction { code, value, .. } = self.reversed[place.0];
         match code {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// The most that the kernel takes.
 const MOST_INSTRUCTIONS: usize = 4096;
 
-/// What happens to a call: its rules in order (none without conditions, except the last), else the default.
+/// The rules of a call in order (none without conditions, except the last), else the default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Fate {
     conditional: Vec<(Vec<Condition>, Action)>,
@@ -51,7 +51,7 @@ struct Named<'a> {
     rule: &'a Rule<'a>,
 }
 
-/// What a policy says of calls that any architecture has, in its order.
+/// The rules of a policy for calls that any architecture has, in its order.
 fn named<'a>(policy: &'a Policy<'a>) -> Vec<Named<'a>> {
     let of_rule = |rule: &'a Rule<'a>| {
         rule.names.iter().filter_map(move |name| Some(Named { name, row: arch::row(name)?, rule }))

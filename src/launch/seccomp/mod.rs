@@ -103,7 +103,7 @@ impl Machine {
     }
 }
 
-/// What a default filter is compiled for.
+/// The facts that a default filter is compiled for.
 type Key = (u64, Machine);
 
 /// The default filters that an engine has compiled, by capabilities: a compilation takes about 0.3 ms, and nearly all

@@ -41,7 +41,7 @@ pub(super) struct Condition {
     pub value: u64,
 }
 
-/// What happens to some calls when all conditions hold.
+/// The action on some calls when all conditions hold.
 #[derive(Debug)]
 pub(super) struct Rule<'a> {
     pub names: &'a [String],
@@ -90,7 +90,7 @@ fn field(name: impl std::fmt::Display, why: impl std::fmt::Display) -> Error {
     Error::invalid(format!("{name}: {why}"))
 }
 
-/// What the field's format has and this engine cannot do yet.
+/// Parts of the field's format that this engine cannot do yet.
 fn refuse_unbuilt(said: &Said) -> Result<()> {
     for flag in said.flags.iter().flatten() {
         // A container's first process has one thread when its filter is installed, so that TSYNC changes nothing.

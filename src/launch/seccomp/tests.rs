@@ -70,7 +70,7 @@ fn numbers(profile: &Value) -> Numbers {
     EVERY.into_iter().map(|arch| (arch, rules.iter().map(|rule| of_rule(arch, rule)).collect())).collect()
 }
 
-/// What a profile means for a call, read from its JSON without any of the compiler's code but the table of numbers.
+/// The verdict of a profile on a call, read from its JSON without any of the compiler's code but the table of numbers.
 /// Only what the random profiles use.
 fn meaning(profile: &Value, numbers: &Numbers, call: &Call) -> u32 {
     let listed: Vec<&str> =
@@ -367,7 +367,7 @@ fn families_of_sockets() {
     assert_eq!(verdict(&filter, "socket", &[u64::from(u32::MAX)]), ALLOW, "the kernel knows no negative one");
 }
 
-/// What `socketcall` does stands in memory. Images for i386 need it all the same.
+/// The filter cannot see the call behind `socketcall`, which stands in memory. Images for i386 need it all the same.
 #[test]
 fn socketcall_is_for_images_of_i386() {
     let usual = default_filter(capability::DEFAULT, Machine::Usual).unwrap();
@@ -403,7 +403,7 @@ fn there_is_no_x32() {
     assert_eq!(run(&filter, &skipped), EPERM, "a tracer skips a call by -1");
 }
 
-/// The same verdicts as seccompiler's on what it can say: one architecture, one action.
+/// The verdicts equal seccompiler's where seccompiler can say them: one architecture, one action.
 #[test]
 fn agrees_with_seccompiler() {
     use seccompiler::{
