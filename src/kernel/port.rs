@@ -13,7 +13,7 @@ const PACKET: usize = 16;
 /// How many connections may wait at a port that somebody reads.
 const BACKLOG: i32 = 4096;
 
-/// Takes a port of the host: a listening (TCP, SCTP) or bound (UDP) socket, for somebody who reads it (`read`) or to keep
+/// Takes a port of the host: a listening (TCP) or bound (UDP, SCTP) socket, for somebody who reads it (`read`) or to keep
 /// others out. Errors carry the kernel's number.
 pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Result<OwnedFd> {
     // A reader of datagrams reads addresses of one form.
@@ -37,7 +37,7 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
         let is_mapped = matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(!is_mapped));
     }
-    if protocol != libc::IPPROTO_UDP {
+    if protocol == libc::IPPROTO_TCP {
         // Connections that ended a moment ago do not count; a listening socket keeps everybody else out all the same.
         set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
     }
@@ -49,7 +49,7 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
     nix::sys::socket::bind(socket.as_raw_fd(), &address).map_err(|e| Error::os("bind", e as i32))?;
     let backlog = if read { BACKLOG } else { 0 };
     // SAFETY: no pointers.
-    if protocol != libc::IPPROTO_UDP && unsafe { libc::listen(fd, backlog) } < 0 {
+    if protocol == libc::IPPROTO_TCP && unsafe { libc::listen(fd, backlog) } < 0 {
         return Err(Error::os("listen", errno()));
     }
     Ok(socket)
