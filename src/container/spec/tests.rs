@@ -471,6 +471,7 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
     let empty = Some(Vec::new());
     let left = crate::model::Resources {
         memory_swap: -1,
+        oom_kill_disable: None,
         blkio_weight_device: Some(Vec::new()),
         blkio_device_read_bps: empty.clone(),
         blkio_device_write_bps: empty.clone(),

@@ -108,7 +108,8 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
 fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) {
     let disable = limits.oom_kill_disable == Some(true);
     if asked == Asked::ForNew {
-        limits.oom_kill_disable = Some(disable && facts.oom_kill_disable);
+        // Where there is no such thing, nothing is said of it.
+        limits.oom_kill_disable = facts.oom_kill_disable.then_some(disable);
     }
     if disable && !facts.oom_kill_disable {
         lacking(warnings, "OomKillDisable. OomKillDisable discarded.");
@@ -360,7 +361,7 @@ mod tests {
         assert!(warnings.iter().all(|text| text.starts_with("Your kernel does not support ")));
         let left = Resources {
             memory_swap: -1,
-            oom_kill_disable: Some(false),
+            oom_kill_disable: None,
             blkio_device_read_bps: Some(Vec::new()),
             ..Resources::default()
         };

@@ -101,7 +101,8 @@ pub(crate) struct Plan {
 /// Values that the host's kernel does not know are an error here; [`check`] is what drops them with a warning.
 ///
 /// # Errors
-/// A bad `CgroupParent`; a limit whose controller the host lacks; a missing device; a host that cannot rule devices.
+/// A bad `CgroupParent`; a limit whose controller the host lacks, or that v2 cannot hold; a missing device; a host that cannot
+/// rule devices.
 pub(crate) fn compile(
     host: &Hierarchies,
     parent: &str,
@@ -118,7 +119,7 @@ pub(crate) fn compile(
         let mut group = bare(hierarchy, &path, v2);
         match hierarchy.version {
             Version::V1 => v1::fill(hierarchy, &path, &limits, devices, &mut group)?,
-            Version::V2 => v2::fill(hierarchy, &path, &limits, &mut group),
+            Version::V2 => v2::fill(hierarchy, &path, &limits, &mut group)?,
         }
         groups.push(group);
     }
@@ -141,7 +142,7 @@ pub(crate) fn update_writes(host: &Hierarchies, resources: &Resources) -> Result
     for hierarchy in &host.list {
         match hierarchy.version {
             Version::V1 => v1::limits(hierarchy, &limits, &mut writes),
-            Version::V2 => v2::limits(hierarchy, &limits, &mut writes),
+            Version::V2 => v2::limits(hierarchy, &limits, &mut writes)?,
         }
     }
     Ok(writes)

@@ -113,6 +113,11 @@ fn unlimited_swap_on_v2() {
     let asked = Resources { memory: 1 << 24, ..Resources::default() };
     let plan = compile(&host, "", ID, &asked, &default_rules()).unwrap();
     assert_eq!(lines(&plan.groups[0].writes)[1], "memory.swap.max = 16777216 (or not)");
+    let asked = Resources { memory_swap: 1 << 24, ..Resources::default() };
+    for refused in [compile(&host, "", ID, &asked, &default_rules()).map(drop), update_writes(&host, &asked).map(drop)]
+    {
+        assert_eq!(refused.unwrap_err().message(), "unable to set swap limit without memory limit");
+    }
 }
 
 #[test]

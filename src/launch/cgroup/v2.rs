@@ -2,25 +2,32 @@
 
 use super::hierarchy::words_of;
 use super::{Group, Hierarchy, Limits, Write, parents};
+use crate::error::{Error, Result};
 use std::path::Path;
 
 /// The controllers that a container's group needs.
 const WANTED: [&str; 5] = ["cpuset", "cpu", "io", "memory", "pids"];
 
 /// Everything that a group of this hierarchy gets.
-pub(super) fn fill(hierarchy: &Hierarchy, path: &Path, limits: &Limits, group: &mut Group) {
+///
+/// # Errors
+/// As [`limits`].
+pub(super) fn fill(hierarchy: &Hierarchy, path: &Path, limits: &Limits, group: &mut Group) -> Result<()> {
     delegate(hierarchy, path, group);
-    self::limits(hierarchy, limits, &mut group.writes);
+    self::limits(hierarchy, limits, &mut group.writes)
 }
 
 /// The limits alone, for a new group as for a change of a live one.
-pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) {
+///
+/// # Errors
+/// A limit that this hierarchy cannot hold.
+pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) -> Result<()> {
     if hierarchy.has("cpuset") {
         writes.extend(limits.cpus.iter().map(|cpus| Write::must("cpuset.cpus", cpus)));
         writes.extend(limits.mems.iter().map(|mems| Write::must("cpuset.mems", mems)));
     }
     if hierarchy.has("memory") {
-        memory(limits, writes);
+        memory(limits, writes)?;
     }
     if hierarchy.has("cpu") {
         writes.extend(limits.cpu_shares.map(|shares| Write::must("cpu.weight", weight_of_shares(shares))));
@@ -33,6 +40,7 @@ pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Wr
         let value = |pids: i64| if pids < 0 { "max".into() } else { pids.to_string() };
         writes.extend(limits.pids.map(|pids| Write::must("pids.max", value(pids))));
     }
+    Ok(())
 }
 
 /// Turns the controllers on for the children of every group from the root down to the container's parent. One write a
@@ -48,7 +56,7 @@ fn delegate(hierarchy: &Hierarchy, path: &Path, group: &mut Group) {
     }
 }
 
-fn memory(limits: &Limits, writes: &mut Vec<Write>) {
+fn memory(limits: &Limits, writes: &mut Vec<Write>) -> Result<()> {
     writes.extend(limits.memory.map(|bytes| Write::must("memory.max", bytes)));
     match (limits.swap, limits.memory) {
         (Some(total), Some(memory)) if total > 0 => {
@@ -59,10 +67,15 @@ fn memory(limits: &Limits, writes: &mut Vec<Write>) {
                 false => Write::may("memory.swap.max", swap),
             });
         }
+        // How much of the sum is swap, nobody knows.
+        (Some(total), None) if total > 0 => {
+            return Err(Error::internal("unable to set swap limit without memory limit"));
+        }
         (Some(_), _) => writes.push(Write::may("memory.swap.max", "max")),
         (None, _) => {}
     }
     writes.extend(limits.reservation.map(|bytes| Write::must("memory.low", bytes)));
+    Ok(())
 }
 
 fn cpu_max(limits: &Limits) -> Option<String> {
