@@ -658,18 +658,19 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// By the container's own procfs, for the host's is gone. The kernel takes the word only from the credentials that the
-    /// file was opened with, so the file is not opened beforehand.
+    /// By the container's own procfs, for the host's is gone: not by what a mask put there. The kernel takes the word only from
+    /// the credentials that the file was opened with, so the file is not opened beforehand.
     fn change_profile(&mut self, word: &[u8]) -> Step {
         // SAFETY: getpid takes no arguments.
         let pid = os(unsafe { sys::call(nr::GETPID, &[]) })?;
         let mut digits = [0u8; 12];
         let pid = crate::text::decimal(&mut digits, pid as i64);
         let pid = Name::new(pid).ok_or_else(|| errno(EINVAL))?;
-        let dir = os(sys::openat2(self.proc, pid.cstr(), O_PATH | O_DIRECTORY, 0, FIXED))?;
-        let file = match sys::openat2(dir, b"attr/apparmor/current\0", O_WRONLY, 0, FIXED) {
+        let how = FIXED | RESOLVE_NO_XDEV;
+        let dir = os(sys::openat2(self.proc, pid.cstr(), O_PATH | O_DIRECTORY, 0, how))?;
+        let file = match sys::openat2(dir, b"attr/apparmor/current\0", O_WRONLY, 0, how) {
             // Before Linux 5.8.
-            Err(ENOENT) => sys::openat2(dir, b"attr/current\0", O_WRONLY, 0, FIXED),
+            Err(ENOENT) => sys::openat2(dir, b"attr/current\0", O_WRONLY, 0, how),
             other => other,
         };
         sys::close(dir);

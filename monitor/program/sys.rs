@@ -135,6 +135,7 @@ pub const O_PATH: u32 = 0o10000000;
 
 pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
 pub const RESOLVE_NO_SYMLINKS: u64 = 4;
+pub const RESOLVE_NO_XDEV: u64 = 1;
 pub const RESOLVE_BENEATH: u64 = 8;
 pub const RESOLVE_IN_ROOT: u64 = 16;
 

@@ -1,6 +1,7 @@
 //! AppArmor by deed, where the kernel has it. The emulated machine (`tests/vm/run apparmor::`) has it, and says so by
 //! `CORACLE_APPARMOR`: there no test may find that the kernel has none.
 
+use crate::support::kernel::said;
 use crate::support::*;
 use coracle::{Engine, ErrorKind};
 use serde_json::{Value, json};
@@ -21,12 +22,6 @@ fn is_on(shows: &str) -> bool {
         ));
     }
     on
-}
-
-/// Past the test harness, which keeps what a passing test prints.
-fn said(text: &str) {
-    use std::io::Write;
-    std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
 }
 
 /// A profile that a test loads; dropping it takes it away.
@@ -290,6 +285,19 @@ fn no_start_is_silently_without() {
         fails(start(&id), ErrorKind::Internal, text);
     }
     assert_eq!(root.sh_with(LABEL, host(json!({ "SecurityOpt": ["apparmor=unconfined"] }))).ok(), "unconfined");
+}
+
+/// What the container's request covers is not taken for the kernel's file.
+#[test]
+fn a_mask_takes_no_profile_away() {
+    if !is_on("a mask over the file of the profile") {
+        return;
+    }
+    let root = Root::new();
+    let masks = json!({ "MaskedPaths": ["/proc/1/attr/apparmor/current", "/proc/1/attr/current"] });
+    let id = root.create("", body(&["true"], host(masks)));
+    let start = root.engine.container_start(&id, None, Some(&soon())).map(drop);
+    fails(start, ErrorKind::Internal, "unable to apply apparmor profile: ");
 }
 
 /// The other side: where the kernel has none nothing is asked for, and nothing that is asked for is left out silently.

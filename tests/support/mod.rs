@@ -5,6 +5,7 @@ pub mod archive;
 pub mod disk;
 pub mod dockerd;
 pub mod faulty;
+pub mod kernel;
 pub mod registry;
 pub mod world;
 
