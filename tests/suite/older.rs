@@ -4,6 +4,7 @@
 //! today's code may follow when the formats of today move on.
 #![cfg(target_arch = "x86_64")]
 
+use crate::support::kernel::{release, said};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Channel, Engine, Io};
@@ -200,9 +201,19 @@ fn kept() -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// Whether a monitor of that name can start a container here. The first one mounts overlays by an option that kernels before
+/// 6.5 take without a word and refuse at the mount: there is no container of that version on such a host.
+fn starts_here(name: &str) -> bool {
+    name != "x86_64-1" || release() >= (6, 5)
+}
+
 /// A root for each kept monitor, and the engine of today on it.
 fn with_each(test: impl Fn(&Root, &Engine, &[u8])) {
     for (name, program) in kept() {
+        if !starts_here(&name) {
+            said(&format!("older: the monitor {name} starts no container on this kernel: nothing was shown of it\n"));
+            continue;
+        }
         println!("monitor {name}");
         let mut root = Root::new();
         // The file that monitors of that version lock; it was there before this version opened the root.
