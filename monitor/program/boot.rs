@@ -1,5 +1,6 @@
 //! From the first instruction to the event loop.
 
+use crate::call::Call;
 use crate::life;
 use crate::rotate::Files;
 use crate::streams::Streams;
@@ -247,15 +248,15 @@ impl Monitor {
         loop {
             let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
             let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
-            match request.what {
-                DO_ATTACH => {
-                    let _ = self.attach(request.a, &fds[..count]);
+            match Call::of(&request) {
+                Some(Call::Attach { streams }) => {
+                    let _ = self.attach(streams, &fds[..count]);
                 }
-                DO_VOLUME => match self.volumes.get_mut(request.a as usize) {
+                Some(Call::Volume { index }) => match self.volumes.get_mut(index as usize) {
                     Some(place) if count == 1 => *place = fds[0],
                     _ => return Err(broken(EINVAL)),
                 },
-                DO_GO => return Ok(()),
+                Some(Call::Go) => return Ok(()),
                 _ => return Err(broken(EINVAL)),
             }
         }

@@ -1,6 +1,7 @@
 //! The control socket: one request a message, one answer (an exec gives two).
 
 use crate::boot::{MAX_CLIENTS, Monitor};
+use crate::call::{Call, Freeze, Until};
 use crate::life::{CLIENT, token};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -85,52 +86,59 @@ impl Monitor {
     }
 
     fn serve(&mut self, slot: usize, request: Request, text: &[u8], fds: &[i32]) {
-        let result = match request.what {
-            DO_HELLO => Ok(()),
-            DO_SIGNAL => self.signal(request.a, request.b != 0),
-            DO_ATTACH => self.attach(request.a & SESSION_STREAMS, fds),
-            DO_RESIZE => self.resize(request),
-            DO_EXEC => match self.exec(slot, request.a, text, fds) {
+        let Some(call) = Call::of(&request) else {
+            return self.answer(slot, ENOSYS, self.state.exit_code, Failure::default());
+        };
+        let result = match call {
+            Call::Hello => Ok(()),
+            Call::Signal { signal, by_hand } => self.signal(signal, by_hand),
+            Call::Attach { streams } => self.attach(streams & SESSION_STREAMS, fds),
+            Call::Resize { rows, cols, process } => self.resize(rows, cols, process),
+            Call::Exec { streams } => match self.exec(slot, streams, text, fds) {
                 // Its answers come later.
                 Ok(()) => return,
                 Err(errno) => Err(errno),
             },
-            DO_WAIT if self.state.status() == Status::Restarting && request.a == WAIT_STOP => Ok(()),
-            DO_WAIT => {
-                self.clients[slot].waits = if request.a == WAIT_STOP { Waits::Stop } else { Waits::End };
+            Call::Wait(Until::Stopped) if self.state.status() == Status::Restarting => Ok(()),
+            Call::Wait(until) => {
+                self.clients[slot].waits = match until {
+                    Until::Stopped => Waits::Stop,
+                    Until::Over => Waits::End,
+                };
                 return;
             }
-            DO_PAUSE => self.pause(true).inspect(|()| {
-                if request.a == PAUSE_HELD {
+            Call::Pause(how) => self.pause(true).inspect(|()| {
+                if how == Freeze::Held {
                     self.clients[slot].waits = Waits::Freezes;
                 }
             }),
-            DO_UNPAUSE => self.pause(false),
-            DO_NO_RESTART => {
+            Call::Unpause => self.pause(false),
+            Call::NoRestart => {
                 self.no_restart = true;
                 self.answer(slot, 0, self.state.exit_code, Failure::default());
                 return self.give_up_restart();
             }
-            DO_POLICY => {
-                (self.policy, self.policy_max) = (request.a, request.b);
+            Call::Policy { name, bound } => {
+                (self.policy, self.policy_max) = (name, bound);
                 Ok(())
             }
-            DO_LIMITS => self.take_limits(fds),
-            DO_NETWORK => {
+            Call::Limits => self.take_limits(fds),
+            Call::Network => {
                 let changed = self.change_network(fds);
                 fds.iter().copied().for_each(sys::close);
                 let failure = changed.err().unwrap_or_default();
                 let errno = if failure == Failure::default() { 0 } else { failure.errno.max(1) };
                 return self.answer(slot, errno, 0, failure);
             }
-            DO_VOLUME => return self.answer_volume(slot, text),
-            DO_HOLD_OFF => self.hold_off(slot),
-            DO_END_INPUT => self.end_input(),
-            DO_ATTRIBUTES => {
+            Call::Volume { .. } => return self.answer_volume(slot, text),
+            Call::HoldOff => self.hold_off(slot),
+            Call::EndInput => self.end_input(),
+            Call::Attributes => {
                 self.set_attributes(text);
                 Ok(())
             }
-            _ => Err(ENOSYS),
+            // Of a boot message.
+            Call::Go => Err(ENOSYS),
         };
         self.answer(slot, result.err().unwrap_or(0), self.state.exit_code, Failure::default());
     }
@@ -229,13 +237,15 @@ impl Monitor {
         Ok(())
     }
 
-    fn resize(&mut self, request: Request) -> Result<()> {
-        let (rows, cols) = (request.a as u16, request.b as u16);
-        let master = if request.c == 0 { self.master } else { self.exec_master(request.c as i32).ok_or(ESRCH)? };
-        if request.c == 0 {
-            // A restart's terminal begins with it.
-            (self.header.rows, self.header.cols) = (rows, cols);
-        }
+    fn resize(&mut self, rows: u16, cols: u16, process: Option<i32>) -> Result<()> {
+        let master = match process {
+            Some(pid) => self.exec_master(pid).ok_or(ESRCH)?,
+            None => {
+                // A restart's terminal begins with this size.
+                (self.header.rows, self.header.cols) = (rows, cols);
+                self.master
+            }
+        };
         if master >= 0 { sys::set_window(master, rows, cols) } else { Ok(()) }
     }
 }

@@ -62,6 +62,9 @@ mod user;
 mod userns;
 mod worker;
 #[allow(dead_code)]
+#[path = "../src/call.rs"]
+mod call;
+#[allow(dead_code)]
 #[path = "../src/filter.rs"]
 mod filter;
 #[allow(dead_code)]

@@ -5,6 +5,7 @@
 
 #[cfg(any(test, fuzzing))]
 mod answers;
+pub mod call;
 #[cfg(any(test, fuzzing))]
 mod deflate;
 #[allow(unsafe_code)]

@@ -150,7 +150,7 @@ pub const OP_USER_NS: u16 = 30;
 /// u32 uid, u32 gid: the standard streams are theirs (exec, before a user namespace is entered).
 pub const OP_OWN_STREAMS: u16 = 31;
 
-/// u32 index of a volume's mount namespace ([`DO_VOLUME`]), u32 flags (`BIND_IDMAP`), u64 attr set, u64 attr clear, str
+/// u32 index of a volume's mount namespace ([`crate::call::Call::Volume`]), u32 flags (`BIND_IDMAP`), u64 attr set, u64 attr clear, str
 /// target, str name of the volume: the file system that is the root of that namespace is mounted here, too.
 pub const OP_VOLUME: u16 = 32;
 
@@ -681,13 +681,13 @@ pub struct Request {
     pub magic: u32,
     /// [`VERSION`] of the sender.
     pub version: u32,
-    /// `DO_*`.
+    /// The number of a call: see [`crate::call::Call`].
     pub what: u32,
-    /// Argument.
+    /// Its argument.
     pub a: u32,
-    /// Argument.
+    /// Its argument.
     pub b: u32,
-    /// Argument.
+    /// Its argument.
     pub c: u32,
     /// Boot id of the machine (boot message only).
     pub boot: [u8; 16],
@@ -695,59 +695,6 @@ pub struct Request {
     pub d: u64,
 }
 
-/// Answers who is there.
-pub const DO_HELLO: u32 = 1;
-/// a: signal; b: 1 when it is by hand, so that no restart follows.
-pub const DO_SIGNAL: u32 = 2;
-/// a: mask of `SESSION_*` that descriptors are brought for, in that order.
-pub const DO_ATTACH: u32 = 3;
-/// a: rows, b: columns, c: 0 for the container, else the pid of an exec'd process.
-pub const DO_RESIZE: u32 = 4;
-/// a: mask of `SESSION_*`; descriptors: plan, exec state file, streams; text: the exec instance's id, for its events. Two
-/// answers: started, ended.
-pub const DO_EXEC: u32 = 5;
-/// Answers when the container's process ended. a: [`WAIT_END`] or [`WAIT_STOP`].
-pub const DO_WAIT: u32 = 6;
-/// Wait for an end after which no restart follows.
-pub const WAIT_END: u32 = 0;
-/// Wait for this end, whatever follows.
-pub const WAIT_STOP: u32 = 1;
-/// Freezes the container. a: [`PAUSE_ON`] or [`PAUSE_HELD`].
-pub const DO_PAUSE: u32 = 7;
-/// Frozen until somebody thaws it.
-pub const PAUSE_ON: u32 = 0;
-/// Frozen until somebody thaws it, or the connection ends: who asked was killed.
-pub const PAUSE_HELD: u32 = 1;
-/// Thaws it.
-pub const DO_UNPAUSE: u32 = 8;
-/// No restart from now on; a pending one is given up.
-pub const DO_NO_RESTART: u32 = 9;
-/// a: `RESTART_*`, b: bound. The policy from now on.
-pub const DO_POLICY: u32 = 10;
-/// Text after the request: [`STRING_ATTRIBUTES`] from now on.
-pub const DO_ATTRIBUTES: u32 = 11;
-
-/// Last of the boot messages: the start begins. Before it come the boot message ([`DO_HELLO`] with the boot descriptors)
-/// and any number of [`DO_ATTACH`] and [`DO_VOLUME`].
-pub const DO_GO: u32 = 12;
-
-/// Descriptor: a plan of cgroup operations, a sealed memfd. They stand in place of the plan's from the next start on; the
-/// directories are the same.
-pub const DO_LIMITS: u32 = 13;
-
-/// Descriptors: steps that a process in the container's network namespace takes now, and the container's plan from now on;
-/// where ports are published that were not, also those of [`OP_HOLD`] and [`OP_RELAY_QUEUE`].
-pub const DO_NETWORK: u32 = 20;
-
-/// Among the boot messages, a: index, with a mount namespace in which there is nothing but a volume's file system. It is
-/// held until the container has ended for good. Asked of a running monitor, with the volume's name as text: its answer
-/// brings that namespace.
-pub const DO_VOLUME: u32 = 21;
-/// A container that waits for its restart lets go of its root file system, and waits on until the connection ends.
-pub const DO_HOLD_OFF: u32 = 22;
-/// The end of input of the clients that are attached now is the end of the container's input, also where it is to outlive
-/// them.
-pub const DO_END_INPUT: u32 = 23;
 /// The most volumes of that kind that a container has.
 pub const MAX_VOLUMES: usize = 32;
 

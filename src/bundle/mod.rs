@@ -15,11 +15,12 @@ use crate::kernel::process;
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::open_dir;
 use crate::launch::cgroup::{Hierarchies, Live};
-use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, late, request, spawn, start};
+use crate::launch::monitor::{Boot, Control, MonitorProgram, StartError, Streams, late, spawn, start};
 use crate::launch::plan::compile;
 use crate::op::{Ready, wait_fd};
 use crate::store::states::States;
 use config::Config;
+use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use sha2::{Digest, Sha256};
 use std::fs::DirBuilder;
@@ -115,7 +116,7 @@ impl Place {
     pub fn signal(&self, signal: i32) -> Result<()> {
         let run_dir = open_dir(&self.run())?;
         let control = Control::connect(run_dir.as_fd())?;
-        control.ask(Request { a: signal as u32, b: 1, ..request(DO_SIGNAL) }, None).map(drop)
+        control.ask(Call::Signal { signal: signal as u32, by_hand: true }, None).map(drop)
     }
 
     /// Takes away everything that [`Place::create`] made. Errors: its process is there.

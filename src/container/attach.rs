@@ -5,9 +5,10 @@ use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
-use crate::launch::monitor::{Streams, request};
+use crate::launch::monitor::Streams;
 use crate::model::AttachStreams;
 use crate::op::{Op, Ready, wait_fd};
+use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -148,7 +149,7 @@ impl Parked {
                 Ok(ready) if ready[1] != 0 => return,
                 Ok(ready) if ready[0] != 0 => {
                     let fds: Vec<i32> = self.streams.fds.iter().map(AsRawFd::as_raw_fd).collect();
-                    let message = Request { a: self.streams.mask, ..request(DO_ATTACH) }.to_bytes();
+                    let message = Call::Attach { streams: self.streams.mask }.request().to_bytes();
                     let handed = socket::accept(self.listener.as_fd())
                         .and_then(|connection| socket::send(connection.as_fd(), &message, &fds));
                     if handed.is_ok() {
@@ -196,7 +197,7 @@ impl Containers {
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
             Err(error) => return Err(error),
         };
-        let asked = control.send_streams(Request { a: streams.mask, ..request(DO_ATTACH) }, "", &[], streams);
+        let asked = control.send_streams(Call::Attach { streams: streams.mask }, "", &[], streams);
         match asked.and_then(|()| control.answer(None, op)) {
             Ok(answer) if answer.errno == libc::EBUSY => {
                 Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))

@@ -8,10 +8,11 @@ use super::{Containers, Found, failure, not_running, spec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::capability;
-use crate::launch::monitor::{Control, Streams, request, sentence};
+use crate::launch::monitor::{Control, Streams, sentence};
 use crate::launch::plan::{self, Program};
 use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
+use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -103,7 +104,7 @@ impl Containers {
         self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;
         let answer = control
-            .send_streams(Request { a: mask, ..request(DO_EXEC) }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
+            .send_streams(Call::Exec { streams: mask }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
             .and_then(|()| control.answer(None, op))
             .map_err(|error| gone_is_not_running(error, &found.row.id))?;
         if answer.errno == 0 {
@@ -240,7 +241,7 @@ impl Containers {
         if pid == 0 {
             return Err(Error::not_found(format!("No such exec instance: {id}")));
         }
-        let size = Request { a: u32::from(rows), b: u32::from(cols), c: pid as u32, ..request(DO_RESIZE) };
+        let size = Call::Resize { rows, cols, process: Some(pid) };
         self.control(&found)?.ask(size, None).map(|_| ())
     }
 

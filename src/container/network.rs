@@ -12,7 +12,8 @@ use crate::network::{
 };
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_NETWORK, NET_HOST, NET_INSIDE};
+use coracle_monitor::call::Call;
+use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
 use rusqlite::Transaction;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -474,7 +475,7 @@ impl Containers {
         let none = Streams { mask: 0, fds: Vec::new() };
         let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();
         fds.extend(late.into_iter().flat_map(|hold| [hold.held.as_fd(), hold.relayed.as_fd()]));
-        control.send_streams(monitor::request(DO_NETWORK), "", &fds, none)?;
+        control.send_streams(Call::Network, "", &fds, none)?;
         let answer = control.answer(None, None)?;
         match answer.errno {
             0 => Ok(()),

@@ -5,12 +5,12 @@ use super::removal::Removal;
 use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs, start};
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::monitor::request;
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::op::Op;
 use crate::store::states::Busy;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_ATTRIBUTES, STATE_SWEPT};
+use coracle_monitor::call::Call;
+use coracle_monitor::wire::STATE_SWEPT;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -169,7 +169,7 @@ impl Containers {
             self.networks.rename(&renamed.row.id, name)?;
             // Its monitor tells events under the new name from now on. One that just ended tells none.
             if let Ok(control) = self.control(&renamed) {
-                let _ = control.tell(request(DO_ATTRIBUTES), start::attributes(&renamed).as_bytes());
+                let _ = control.tell(Call::Attributes, start::attributes(&renamed).as_bytes());
             }
         }
         self.event(&renamed, "rename", &[("oldName", &old)])

@@ -5,10 +5,11 @@ use super::state::{Verb, Way, decide};
 use super::{Containers, Found, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Control, accepted, request};
+use crate::launch::monitor::{Control, accepted};
 use crate::model::Top;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
+use coracle_monitor::call::{Call, Freeze, Until};
 use coracle_monitor::wire::*;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -88,7 +89,7 @@ impl Containers {
         let Some(waiter) = self.waiter(found)? else { return Ok(None) };
         if decide(Verb::Stop, found)? == Way::EndRestart {
             // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
-            let _ = control.ask(request(DO_NO_RESTART), op);
+            let _ = control.ask(Call::NoRestart, op);
             if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
                 return Ok(None);
             }
@@ -108,7 +109,7 @@ impl Containers {
     /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
     pub(super) fn waiter(&self, found: &Found) -> Result<Option<Control>> {
         let Some(control) = self.live_control(found)? else { return Ok(None) };
-        match control.ask_later(request(DO_WAIT)) {
+        match control.ask_later(Call::Wait(Until::Over)) {
             Ok(()) => Ok(Some(control)),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
@@ -118,7 +119,7 @@ impl Containers {
     /// Tells of a signal and sends it. A frozen container is thawed, else it could not take it.
     fn send(&self, found: &Found, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
         self.event(found, "kill", &[("signal", &signal.to_string())])?;
-        let sent = control.ask(Request { a: signal as u32, b: u32::from(by_hand), ..request(DO_SIGNAL) }, None);
+        let sent = control.ask(Call::Signal { signal: signal as u32, by_hand }, None);
         match sent {
             // It ended by itself in between: what was wanted.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
@@ -128,7 +129,7 @@ impl Containers {
                     // Told before: what it does next may be its end.
                     self.event(found, "unpause", &[])?;
                 }
-                let _ = control.ask(request(DO_UNPAUSE), None);
+                let _ = control.ask(Call::Unpause, None);
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -162,7 +163,7 @@ impl Containers {
         let way = decide(Verb::Kill, &found).map_err(prefix)?;
         let Some(control) = self.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
         if way == Way::EndRestart {
-            let _ = control.ask(request(DO_NO_RESTART), op);
+            let _ = control.ask(Call::NoRestart, op);
             return Ok(());
         }
         let by_hand = signal == libc::SIGKILL || signal == spec::stop_signal(&found.spec.config);
@@ -190,13 +191,13 @@ impl Containers {
 
     /// Freezes a container.
     pub(crate) fn pause(&self, reference: &str) -> Result<()> {
-        self.pause_until(reference, PAUSE_ON).map(drop)
+        self.pause_until(reference, Freeze::On).map(drop)
     }
 
     /// Freezes a container that runs as long as the answer lives, also where this program is killed; `None` where there is
     /// nothing to freeze any more.
     pub(super) fn hold_still(&self, id: &str) -> Result<Option<Control>> {
-        match self.pause_until(id, PAUSE_HELD) {
+        match self.pause_until(id, Freeze::Held) {
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
             held => held.map(Some),
         }
@@ -211,13 +212,13 @@ impl Containers {
         if found.now.state.status() != Status::Paused {
             return Ok(());
         }
-        match held.ask(request(DO_UNPAUSE), None) {
+        match held.ask(Call::Unpause, None) {
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
             answer => answer.and_then(|_| self.event(&found, "unpause", &[])),
         }
     }
 
-    fn pause_until(&self, reference: &str, until: u32) -> Result<Control> {
+    fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Pause, &found)?;
@@ -227,11 +228,11 @@ impl Containers {
     }
 
     /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
-    fn freeze(&self, found: &Found, how: u32) -> Result<Control> {
+    fn freeze(&self, found: &Found, how: Freeze) -> Result<Control> {
         let control = self.control(found)?;
         let until = Instant::now() + LAUNCHING;
         loop {
-            match control.ask(Request { a: how, ..request(DO_PAUSE) }, None) {
+            match control.ask(Call::Pause(how), None) {
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
                     if Instant::now() > until {
                         let text = format!(
@@ -253,7 +254,7 @@ impl Containers {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Unpause, &found)?;
-        self.control(&found)?.ask(request(DO_UNPAUSE), None).map_err(|error| gone_is_not_running(error, id))?;
+        self.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
         self.event(&found, "unpause", &[])
     }
 
@@ -276,7 +277,7 @@ impl Containers {
             return Ok(Stop::Over(found.now.state.exit_code));
         }
         if let Some(control) = self.live_control(found)? {
-            match control.ask_later(Request { a: WAIT_STOP, ..request(DO_WAIT) }) {
+            match control.ask_later(Call::Wait(Until::Stopped)) {
                 Ok(()) => return Ok(Stop::Awaited(control)),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -343,7 +344,7 @@ impl Containers {
         if !found.now.is_live() || found.spec.config.stdin_once {
             return Ok(());
         }
-        let asked = self.control(&found).and_then(|control| control.ask(request(DO_END_INPUT), None));
+        let asked = self.control(&found).and_then(|control| control.ask(Call::EndInput, None));
         match asked {
             // It has ended; or an older monitor, which does what StdinOnce says.
             Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
@@ -356,7 +357,7 @@ impl Containers {
     pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
         let found = self.find(reference)?;
         decide(Verb::Resize, &found)?;
-        let size = Request { a: u32::from(rows), b: u32::from(cols), ..request(DO_RESIZE) };
+        let size = Call::Resize { rows, cols, process: None };
         self.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
         self.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
     }

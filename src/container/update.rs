@@ -8,12 +8,11 @@ use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup::{Asked, check, compile, update_writes};
 use crate::launch::devices;
-use crate::launch::monitor::request;
 use crate::launch::plan::compile_limits;
 use crate::model::{HostConfig, Resources, UpdateContainer, Updated};
 use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
-use coracle_monitor::wire::{DO_LIMITS, DO_POLICY, Request};
+use coracle_monitor::call::Call;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -95,8 +94,8 @@ impl Containers {
         if found.now.is_live()
             && let Ok(control) = self.control(found)
         {
-            let _ = control.ask(Request { a: name, b: bound, ..request(DO_POLICY) }, None);
-            let _ = control.hand(request(DO_LIMITS), limits.as_fd());
+            let _ = control.ask(Call::Policy { name, bound }, None);
+            let _ = control.hand(Call::Limits, limits.as_fd());
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::kernel::socket;
 use crate::kernel::switches::Switches;
 use crate::op::{Op, Ready, wait_fd};
 use coracle_monitor::PROGRAM;
+use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use parking_lot::Mutex;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -116,19 +117,19 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     fds[BOOT_ROOT_STATES] = boot.root_states.as_raw_fd();
     fds[BOOT_LOCK] = boot.lock.as_raw_fd();
     fds.extend(boot.namespaces.iter().map(AsRawFd::as_raw_fd));
-    let hello = Request { boot: boot.boot_id, ..request(DO_HELLO) };
+    let hello = Request { boot: boot.boot_id, ..Call::Hello.request() };
     socket::send(ours.as_fd(), &hello.to_bytes(), &fds)?;
     drop(boot.lock);
     for (index, volume) in boot.volumes.iter().enumerate() {
-        let message = Request { a: index as u32, ..request(DO_VOLUME) };
+        let message = Call::Volume { index: index as u32 }.request();
         socket::send(ours.as_fd(), &message.to_bytes(), &[volume.as_raw_fd()])?;
     }
     for session in &boot.sessions {
-        socket::send(ours.as_fd(), &Request { a: session.mask, ..request(DO_ATTACH) }.to_bytes(), &session.raw())?;
+        socket::send(ours.as_fd(), &Call::Attach { streams: session.mask }.request().to_bytes(), &session.raw())?;
     }
     // Our copies must be gone before the process can end: else its readers would never see the end.
     drop(boot.sessions);
-    socket::send(ours.as_fd(), &request(DO_GO).to_bytes(), &[])?;
+    socket::send(ours.as_fd(), &Call::Go.request().to_bytes(), &[])?;
     let answer = started(ours.as_fd())?;
     if answer.errno == 0 {
         return Ok(answer.value);
@@ -183,27 +184,27 @@ impl Control {
         socket::connect(run_dir, "ctl").map(Control)
     }
 
-    /// Sends a request and waits for its answer; an answer that is an error number is an error here.
-    pub(crate) fn ask(&self, request: Request, op: Option<&Op>) -> Result<Answer> {
-        self.send(request, b"", &[])?;
+    /// Sends a call and waits for its answer; an answer that is an error number is an error here.
+    pub(crate) fn ask(&self, call: Call, op: Option<&Op>) -> Result<Answer> {
+        self.send(call, b"", &[])?;
         accepted(self.answer(None, op)?)
     }
 
-    /// Sends a request whose answer is read later.
-    pub(crate) fn ask_later(&self, request: Request) -> Result<()> {
-        self.send(request, b"", &[])
+    /// Sends a call whose answer is read later.
+    pub(crate) fn ask_later(&self, call: Call) -> Result<()> {
+        self.send(call, b"", &[])
     }
 
-    /// Sends a request with a text.
-    pub(crate) fn tell(&self, request: Request, text: &[u8]) -> Result<Answer> {
-        self.send(request, text, &[])?;
+    /// Sends a call with a text.
+    pub(crate) fn tell(&self, call: Call, text: &[u8]) -> Result<Answer> {
+        self.send(call, text, &[])?;
         accepted(self.answer(None, None)?)
     }
 
     /// Asks for the mount namespace of a volume. Errors: it has none of that name (ENOENT), it is an older monitor
     /// (ENOSYS), it is gone.
     pub(crate) fn volume(&self, name: &str) -> Result<OwnedFd> {
-        self.send(request(DO_VOLUME), name.as_bytes(), &[])?;
+        self.send(Call::Volume { index: 0 }, name.as_bytes(), &[])?;
         if !wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
             return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not answer"));
         }
@@ -212,28 +213,28 @@ impl Control {
         fds.into_iter().next().ok_or_else(gone)
     }
 
-    /// Sends a request with a descriptor.
-    pub(crate) fn hand(&self, request: Request, fd: BorrowedFd<'_>) -> Result<Answer> {
-        self.send(request, b"", &[fd.as_raw_fd()])?;
+    /// Sends a call with a descriptor.
+    pub(crate) fn hand(&self, call: Call, fd: BorrowedFd<'_>) -> Result<Answer> {
+        self.send(call, b"", &[fd.as_raw_fd()])?;
         accepted(self.answer(None, None)?)
     }
 
-    /// Sends a request with a text and descriptors, of which the streams' are closed here; the answer is read by
+    /// Sends a call with a text and descriptors, of which the streams' are closed here; the answer is read by
     /// [`Control::answer`].
     pub(crate) fn send_streams(
         &self,
-        request: Request,
+        call: Call,
         text: &str,
         first: &[BorrowedFd<'_>],
         streams: Streams,
     ) -> Result<()> {
         let mut fds: Vec<RawFd> = first.iter().map(AsRawFd::as_raw_fd).collect();
         fds.extend(streams.raw());
-        self.send(request, text.as_bytes(), &fds)
+        self.send(call, text.as_bytes(), &fds)
     }
 
-    fn send(&self, request: Request, text: &[u8], fds: &[RawFd]) -> Result<()> {
-        let mut message = request.to_bytes().to_vec();
+    fn send(&self, call: Call, text: &[u8], fds: &[RawFd]) -> Result<()> {
+        let mut message = call.request().to_bytes().to_vec();
         message.extend_from_slice(text);
         socket::send(self.0.as_fd(), &message, fds).map_err(hung_up)
     }
@@ -255,11 +256,6 @@ impl Control {
         }
         read_answer(self.0.as_fd()).map(Some)
     }
-}
-
-/// A request without arguments.
-pub(crate) fn request(what: u32) -> Request {
-    Request { magic: MESSAGE_MAGIC, version: VERSION, what, ..Request::default() }
 }
 
 /// An answer whose error number is an error.

@@ -3,6 +3,7 @@
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Io};
+use coracle_monitor::call::{Call, Until};
 use coracle_monitor::wire::*;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 use serde_json::json;
@@ -48,7 +49,7 @@ fn a_client_that_takes_no_answers_is_let_go() {
     let begun = Instant::now();
     // Until the monitor hangs up; it never waits for the client.
     while begun.elapsed() < SOON {
-        match ask(&client, DO_HELLO) {
+        match ask(&client, Call::Hello.request().what) {
             Ok(_) => {}
             Err(nix::errno::Errno::EAGAIN) => std::thread::sleep(Duration::from_millis(1)),
             Err(_) => break,
@@ -129,7 +130,7 @@ fn garbage_and_crowds_harm_nobody() {
     ask(&unknown, 9999).expect("send");
     let crowd: Vec<OwnedFd> = (0..200).map(|_| control(&root, &id)).collect();
     for client in &crowd {
-        ask(client, DO_WAIT).expect("send");
+        ask(client, Call::Wait(Until::Over).request().what).expect("send");
     }
     assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
     drop(crowd);

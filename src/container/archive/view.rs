@@ -12,11 +12,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::read_text;
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, process, tree};
-use crate::launch::monitor::{Control, request};
+use crate::launch::monitor::Control;
 use crate::op::Op;
 use crate::store::states::Busy;
 use crate::volume::{Source, pairs};
-use coracle_monitor::wire::{DO_HOLD_OFF, Status};
+use coracle_monitor::call::Call;
+use coracle_monitor::wire::Status;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -159,7 +160,7 @@ impl Containers {
     fn take_root(&self, found: &Found) -> Result<Option<Control>> {
         if found.now.is_live() {
             let control = self.control(found)?;
-            match control.ask(request(DO_HOLD_OFF), None) {
+            match control.ask(Call::HoldOff, None) {
                 Ok(_) => return Ok(Some(control)),
                 // An older monitor.
                 Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
