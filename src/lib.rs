@@ -42,6 +42,8 @@ mod volume;
 #[doc(hidden)]
 pub use coracle_monitor::walls;
 #[doc(hidden)]
+pub use kernel::memory::{give_memory_back, held_memory, hold_little_memory};
+#[doc(hidden)]
 pub use kernel::socket::{inherited, unread};
 
 pub use build::Context;

@@ -1,14 +1,10 @@
 //! `--publish` and `--expose`: ports as docker's command line writes them.
 
-use coracle::model::{Empty, PortBinding};
-use std::collections::BTreeMap;
-
-/// Ports by `number/protocol`, each with where the host publishes it.
-pub type Bindings = BTreeMap<String, Option<Vec<PortBinding>>>;
+use coracle::model::{PortMap, PortSet};
 
 /// Reads `[ADDRESS:][HOSTPORT:]PORT[/PROTOCOL]`, where ports may be ranges.
-pub fn publish(texts: &[String]) -> Result<Bindings, String> {
-    let mut bindings = Bindings::new();
+pub fn publish(texts: &[String]) -> Result<PortMap, String> {
+    let mut rows = Vec::new();
     for text in texts {
         let bad = || format!("invalid value {text:?} for --publish: [ADDRESS:][HOSTPORT:]PORT[/PROTOCOL]");
         let (rest, protocol) = text.rsplit_once('/').unwrap_or((text, "tcp"));
@@ -27,20 +23,19 @@ pub fn publish(texts: &[String]) -> Result<Bindings, String> {
                 Some(hosts) if hosts.len() == ports.len() => (hosts.start() + at as u16).to_string(),
                 Some(_) => return Err(format!("invalid value {text:?} for --publish: the ranges differ in length")),
             };
-            let binding = PortBinding { host_ip: host_ip.to_owned(), host_port };
-            bindings.entry(format!("{port}/{protocol}")).or_default().get_or_insert_default().push(binding);
+            rows.push((format!("{port}/{protocol}"), Some((host_ip.to_owned(), host_port))));
         }
     }
-    Ok(bindings)
+    Ok(PortMap::of_rows(rows))
 }
 
 /// Reads `PORT[/PROTOCOL]`, where the port may be a range, and adds what is published.
-pub fn expose(texts: &[String], published: &Bindings) -> Result<BTreeMap<String, Empty>, String> {
-    let mut exposed: BTreeMap<String, Empty> = published.keys().map(|port| (port.clone(), Empty {})).collect();
+pub fn expose(texts: &[String], published: &PortMap) -> Result<PortSet, String> {
+    let mut exposed: PortSet = published.keys().collect();
     for text in texts {
         let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
         let ports = range(ports).ok_or_else(|| format!("invalid value {text:?} for --expose: PORT[/PROTOCOL]"))?;
-        exposed.extend(ports.map(|port| (format!("{port}/{protocol}"), Empty {})));
+        exposed.extend(ports.map(|port| format!("{port}/{protocol}")));
     }
     Ok(exposed)
 }
@@ -54,12 +49,13 @@ fn range(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coracle::model::{Bindings, PortText};
 
     fn of(text: &str) -> Vec<String> {
         let bindings = publish(&[text.to_owned()]).expect(text);
-        let line = |(port, hosts): (&String, &Option<Vec<PortBinding>>)| {
-            let host = &hosts.as_ref().expect("bindings")[0];
-            format!("{port} {}|{}", host.host_ip, host.host_port)
+        let line = |(port, hosts): (PortText<'_>, Option<Bindings<'_>>)| {
+            let (ip, host_port) = hosts.and_then(|hosts| hosts.iter().next()).expect("a binding");
+            format!("{port} {ip}|{host_port}")
         };
         bindings.iter().map(line).collect()
     }

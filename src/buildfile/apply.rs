@@ -75,9 +75,7 @@ impl Instruction {
                 for word in words {
                     ports.extend(expander.words(word)?);
                 }
-                for port in exposed(&ports)? {
-                    config.exposed_ports.insert(port, Empty {});
-                }
+                config.exposed_ports.extend(exposed(&ports)?);
                 format!("EXPOSE {}", ports.join(" "))
             }
             Instruction::Healthcheck(check) => {

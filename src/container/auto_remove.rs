@@ -38,14 +38,15 @@ impl Containers {
     /// Removes a container if it has ended and is to go then. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
         let Some(busy) = self.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
-        let Some(row) = self.db.read(|tx| table::by_id(tx, &row.id))? else { return Ok(Fate::Gone) };
-        let mut found = self.found(row)?;
+        let stored = self.db.read(|tx| table::by_id(tx, &row.id, &mut self.stored()))?;
+        let Some(stored) = stored else { return Ok(Fate::Gone) };
+        let mut found = self.found(stored)?;
         if self.is_arriving(&found)? {
             return Ok(Fate::Busy);
         }
         if found.now.lost {
             self.bury(&found)?;
-            found = self.found(found.row)?;
+            found = self.again(found)?;
         }
         // Read under the lock: nobody can start it from here on.
         if !is_over(&found) {
@@ -72,7 +73,7 @@ impl Containers {
 
     /// Removes a container that has ended, by its id, for a caller that was told of its end. Never waits for a lock.
     pub(crate) fn reap_ended(&self, id: &str) -> Result<Fate> {
-        match self.db.read(|tx| table::by_id(tx, id))? {
+        match self.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap(&row),
             None => Ok(Fate::Gone),
         }
@@ -80,7 +81,7 @@ impl Containers {
 
     /// The same; whoever works on the container is waited for, within reason.
     pub(crate) fn reap_ended_soon(&self, id: &str) -> Result<Fate> {
-        match self.db.read(|tx| table::by_id(tx, id))? {
+        match self.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap_soon(&row),
             None => Ok(Fate::Gone),
         }
@@ -103,8 +104,9 @@ impl Containers {
     pub(crate) fn reap_all(&self) -> Result<Vec<Found>> {
         let mut live = Vec::new();
         for id in self.db.read(table::auto_removed)? {
-            let Some(row) = self.db.read(|tx| table::by_id(tx, &id))? else { continue };
-            let found = self.found(row)?;
+            let stored = self.db.read(|tx| table::by_id(tx, &id, &mut self.stored()))?;
+            let Some(stored) = stored else { continue };
+            let found = self.found(stored)?;
             if found.now.is_live() {
                 live.extend(found.spec.host_config.auto_remove.then_some(found));
             } else {

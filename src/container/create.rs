@@ -14,6 +14,7 @@ use crate::store::{Flush, failed};
 use coracle_monitor::wire::State;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 impl Containers {
     /// Creates a container; `name` absent: one is made up.
@@ -81,7 +82,6 @@ impl Containers {
                     name,
                     created_ns: now_ns(),
                     image_id: spec.image_id.clone(),
-                    spec: text,
                     error: String::new(),
                 };
                 // Looked at again under the transaction: from here on the container holds its image.
@@ -91,7 +91,7 @@ impl Containers {
                 // Held until the event is told: nobody else's work on the container can be told before its creation.
                 let (slot, busy) = self.free_slot(tx)?;
                 let row = ContainerRow { slot, ..row };
-                table::insert(tx, &row)?;
+                table::insert(tx, &row, text)?;
                 labels.map_or(Ok(()), |labels| self.keep_level(tx, &id, &labels))?;
                 self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
                 if let Some(builder) = builder {
@@ -124,7 +124,7 @@ impl Containers {
                 return Err(error);
             }
         };
-        let found = self.found(row)?;
+        let found = self.found((Arc::new(row), Arc::new(spec)))?;
         self.tell_of_volumes(&new_volumes)?;
         self.event(&found, "create", &[])?;
         Ok(Created { id, warnings })

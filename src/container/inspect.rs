@@ -74,7 +74,7 @@ impl Containers {
             image_id: row.image_id.clone(),
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
-            ports: network::port_list(found, networks),
+            ports: network::port_map(found, networks).into(),
             // A list leaves out sizes of nothing.
             size_rw: sizes.map(|(rw, _)| rw).filter(|size| *size != 0),
             size_root_fs: sizes.map(|(_, all)| all).filter(|size| *size != 0),
@@ -229,7 +229,11 @@ fn view(place: usize, found: &Found, view: &network::View, query: &ListContainer
         image_id: found.row.image_id.clone(),
         labels: if asks("label") { found.spec.config.labels.clone() } else { StringMap::new() },
         mounts: if asks("volume") { spec::mount_points(&found.spec) } else { Vec::new() },
-        ports: if asks("publish") || asks("expose") { network::port_list(found, view) } else { Vec::new() },
+        ports: if asks("publish") || asks("expose") {
+            network::port_map(found, view).into()
+        } else {
+            PortList::default()
+        },
         networks: networks.into_iter().map(|(name, end)| (name, end.network_id)).collect(),
     }
 }

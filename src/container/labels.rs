@@ -63,9 +63,9 @@ impl Containers {
         let mut asked: Option<Asked> = None;
         for other in modes.iter().filter_map(|mode| mode.strip_prefix("container:")) {
             // Within the caller's transaction, which another connection would wait for.
-            let row = crate::store::containers::find(tx, other)?;
-            let other: Spec = serde_json::from_str(&row.spec)
-                .map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))?;
+            let other: Spec = crate::store::containers::find(tx, other, &mut |row, text| {
+                serde_json::from_str(text).map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))
+            })?;
             let theirs = Asked::as_another(&other.process_label)?;
             if asked.as_ref().is_some_and(|asked| *asked != theirs) {
                 return Err(Error::conflict("the containers of PidMode and IpcMode have different SELinux labels"));

@@ -36,8 +36,8 @@ impl Seen {
 
     /// The child's exposed ports, the lowest first, of two with one number that of TCP.
     fn ports(&self) -> Vec<(u16, &'static str)> {
-        let exposed = self.child.config.exposed_ports.keys();
-        let read = exposed.filter_map(|text| parse_port(text).ok());
+        let exposed = self.child.config.exposed_ports.iter();
+        let read = exposed.filter_map(|text| parse_port(&text).ok());
         let mut ports: Vec<(u16, &'static str)> = read.map(|(port, protocol)| (port, protocol.name())).collect();
         ports.sort_by_key(|(port, protocol)| (*port, *protocol != "tcp"));
         ports
@@ -144,11 +144,12 @@ impl Containers {
                 }
                 _ => error.context(format_args!("could not get container for {name}")),
             };
-            let mut child = self.found(containers::find(tx, name).map_err(missing)?)?.whole()?;
+            let find = |name: &str| containers::find(tx, name, &mut self.stored()).map_err(missing);
+            let mut child = self.found(find(name)?)?.whole()?;
             // Whoever shares another's network is found there.
             for _ in 0..16 {
                 let Mode::Container(other) = mode(&child.spec) else { break };
-                child = self.found(containers::find(tx, other).map_err(missing)?)?.whole()?;
+                child = self.found(find(other)?)?.whole()?;
             }
             if mode(&child.spec) == Mode::Host {
                 return Err(Error::invalid(
@@ -251,7 +252,7 @@ impl Containers {
         };
         let parent_id = self.db.write(Flush::Durable, |tx| {
             let refused = |_| Error::internal(format!("Cannot get parent /{parent} for link name /{name}"));
-            let row = containers::find(tx, parent).map_err(refused)?;
+            let row = containers::find(tx, parent, &mut |row, _| Ok(row)).map_err(refused)?;
             table::remove(tx, &row.id, alias)?;
             Ok(row.id)
         })?;
@@ -293,7 +294,7 @@ mod tests {
     fn the_variables_of_a_link() {
         let exposed = ["8000/tcp", "53/udp", "8002/tcp", "8001/tcp", "53/tcp"];
         let config = ContainerConfig {
-            exposed_ports: exposed.iter().map(|port| (port.to_string(), Default::default())).collect(),
+            exposed_ports: exposed.iter().collect(),
             env: Some(["PATH=/x", "A=b=c", "HOME=/", "EMPTY", "Z="].map(str::to_owned).to_vec()),
             hostname: "h".into(),
             ..ContainerConfig::default()

@@ -2,7 +2,7 @@
 
 use super::text::{Health, StateView, state_text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{ListContainers, MountPoint, PortSummary, StringMap};
+use crate::model::{ListContainers, MountPoint, PortList, PortSummary, StringMap};
 use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ pub(crate) struct ContainerView {
     pub mounts: Vec<MountPoint>,
     /// Name and id of each of its networks.
     pub networks: Vec<(String, String)>,
-    pub ports: Vec<PortSummary>,
+    pub ports: PortList,
 }
 
 /// The ids of the image that a client named and of all images made from it; none where there is no such image.
@@ -205,7 +205,7 @@ impl<'a> Filter<'a> {
                     port.public_port.is_some_and(|public| range.has(public, &port.kind))
                 };
                 view.ports.iter().any(|port| {
-                    host.iter().any(|range| published(port, range))
+                    host.iter().any(|range| published(&port, range))
                         || own.iter().any(|range| range.has(port.private_port, &port.kind))
                 })
             })
@@ -308,7 +308,7 @@ mod tests {
                 labels: [("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())].into(),
                 mounts: vec![mount("", "/src", "/b")],
                 networks: vec![("none".into(), "n".repeat(64))],
-                ports: vec![port(80, Some(8080), "tcp"), port(53, None, "udp")],
+                ports: [port(80, Some(8080), "tcp"), port(53, None, "udp")].into_iter().collect(),
                 ..base("a", "one", 10, running)
             },
             ContainerView { mounts: vec![mount("vol", "/x", "/v")], ..base("ab", "two", 30, ended) },

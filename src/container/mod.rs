@@ -123,6 +123,9 @@ pub(crate) struct Found {
     pub now: Now,
 }
 
+/// A container's row and its spec.
+type Stored = (Arc<ContainerRow>, Arc<Spec>);
+
 impl Found {
     /// The container, if its stored document is whole. Errors: what is wrong with it.
     fn whole(self) -> Result<Found> {
@@ -243,37 +246,46 @@ impl Containers {
 
     /// The same, with its end recorded if nobody else did.
     fn found_settled(&self, reference: &str) -> Result<Found> {
-        let row = self.db.read(|tx| table::find(tx, reference))?;
-        let found = self.found(row)?;
+        let found = self.found(self.db.read(|tx| table::find(tx, reference, &mut self.stored()))?)?;
         if !found.now.lost {
             return Ok(found);
         }
         // Whoever works on it now has looked, or will.
         if let Some(_busy) = self.states.try_busy(found.row.slot)? {
-            let again = self.found(found.row.clone())?;
+            let again = self.again(found.clone())?;
             if again.now.lost {
                 self.bury(&again)?;
             }
         }
-        let row = self.db.read(|tx| table::find(tx, &found.row.id))?;
-        self.found(row)
+        self.found(self.db.read(|tx| table::find(tx, &found.row.id, &mut self.stored()))?)
     }
 
     /// The value that was read of a container's directories without its lock, if the container is still there: a removal
     /// takes the row first.
     fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
-        match self.db.read(|tx| table::by_id(tx, &found.row.id))? {
-            Some(_) => read,
-            None => Err(no_such(&found.row.id)),
+        match self.db.read(|tx| table::is_there(tx, &found.row.id))? {
+            true => read,
+            false => Err(no_such(&found.row.id)),
         }
     }
 
-    /// A container whole, or with what could be found of its damaged document.
-    fn found(&self, row: impl Into<Arc<ContainerRow>>) -> Result<Found> {
-        let row = row.into();
-        let spec = self.spec_of(&row, &row.spec)?;
+    /// Reads a container whole, or with what can be found of its damaged document, where that lies.
+    fn stored(&self) -> impl FnMut(ContainerRow, &str) -> Result<Stored> {
+        |row, text| {
+            let spec = self.spec_of(&row, text)?;
+            Ok((Arc::new(row), spec))
+        }
+    }
+
+    /// A container with what it does now.
+    fn found(&self, (row, spec): Stored) -> Result<Found> {
         let now = self.states.now(row.slot, &row.id)?;
         Ok(found_as(row, spec, now))
+    }
+
+    /// A container that was found before, with what it does by now.
+    fn again(&self, found: Found) -> Result<Found> {
+        self.found((found.row, found.spec))
     }
 
     /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
@@ -317,19 +329,18 @@ impl Containers {
 
     /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
     fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
-        let row = self.db.read(|tx| table::find(tx, reference))?;
+        let row = self.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
         let busy = self.states.busy(row.slot, op)?;
-        let again = self.db.read(|tx| table::by_id(tx, &row.id))?;
-        let row = again.ok_or_else(|| no_such(reference))?;
-        let mut found = self.found(row)?;
+        let stored = self.db.read(|tx| table::by_id(tx, &row.id, &mut self.stored()))?;
+        let mut found = self.found(stored.ok_or_else(|| no_such(reference))?)?;
         let until = Instant::now() + start::HANDOVER;
         while self.is_arriving(&found)? && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
-            found = self.found(found.row)?;
+            found = self.again(found)?;
         }
         if found.now.lost {
             self.bury(&found)?;
-            found = self.found(found.row)?;
+            found = self.again(found)?;
         }
         Ok((busy, found))
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
 use crate::launch::plan::{self, NetRequest};
-use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortBinding, PortSummary};
+use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
     EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
 };
@@ -57,6 +57,11 @@ impl View {
         Ok(View { networks: Networks::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
     }
 
+    /// How many ports are published.
+    pub(super) fn ports(&self) -> usize {
+        self.endpoints.values().flat_map(BTreeMap::values).map(|doc| doc.ports.len()).sum()
+    }
+
     fn network(&self, reference: &str) -> Option<&Network> {
         let exact = self.networks.iter().find(|network| network.id == reference || network.name == reference);
         exact
@@ -78,7 +83,7 @@ impl Containers {
             mac: &found.spec.config.mac_address,
             networks: wants(&found.spec),
             bindings: &host.port_bindings,
-            exposed: found.spec.config.exposed_ports.keys().map(String::as_str).collect(),
+            exposed: &found.spec.config.exposed_ports,
             publish_all: host.publish_all_ports,
         })
     }
@@ -195,40 +200,19 @@ fn published<'a>(found: &Found, view: &'a View) -> impl Iterator<Item = &'a Publ
         .filter(move |_| live)
 }
 
-/// Exposed ports of a running container, with where they are published.
-fn port_map(found: &Found, view: &View) -> BTreeMap<String, Option<Vec<PortBinding>>> {
+/// Exposed ports of a running container, with where they are published: `Ports` of inspect and of the list.
+pub(super) fn port_map(found: &Found, view: &View) -> PortMap {
     let shown = found.now.is_live() && matches!(mode(&found.spec), Mode::None | Mode::Networks);
-    let exposed = found.spec.config.exposed_ports.keys().filter(|_| shown);
-    let mut ports: BTreeMap<String, Option<Vec<PortBinding>>> = exposed.map(|port| (port_key(port), None)).collect();
-    for port in published(found, view) {
-        let at = ports.entry(format!("{}/{}", port.port, port.protocol.name())).or_default();
-        let binding = PortBinding { host_ip: port.host.to_string(), host_port: port.host_port.to_string() };
-        at.get_or_insert_default().push(binding);
-    }
-    ports
+    let exposed = found.spec.config.exposed_ports.iter().filter(|_| shown).map(|port| (port_key(&port), None));
+    let published = published(found, view).map(|port| {
+        let host = (port.host.to_string(), port.host_port.to_string());
+        (format!("{}/{}", port.port, port.protocol.name()), Some(host))
+    });
+    PortMap::of_rows(exposed.chain(published))
 }
 
 fn port_key(text: &str) -> String {
     crate::network::parse_port(text).map_or(text.to_owned(), |(port, protocol)| format!("{port}/{}", protocol.name()))
-}
-
-/// `Ports` of the list.
-pub(super) fn port_list(found: &Found, view: &View) -> Vec<PortSummary> {
-    let mut list = Vec::new();
-    for (text, bindings) in port_map(found, view) {
-        let (number, kind) = text.split_once('/').unwrap_or((&text, "tcp"));
-        let Ok(private_port) = number.parse() else { continue };
-        let bare = PortSummary { private_port, kind: kind.into(), ..PortSummary::default() };
-        match bindings {
-            None => list.push(bare),
-            Some(bindings) => list.extend(bindings.into_iter().map(|binding| PortSummary {
-                ip: binding.host_ip,
-                public_port: binding.host_port.parse().ok(),
-                ..bare.clone()
-            })),
-        }
-    }
-    list
 }
 
 /// The messages by which the container's first process makes its interfaces.
@@ -359,8 +343,8 @@ impl Containers {
             name: &found.row.name,
             mac: "",
             networks: Vec::new(),
-            bindings: &BTreeMap::new(),
-            exposed: Vec::new(),
+            bindings: &PortMap::new(),
+            exposed: &PortSet::new(),
             publish_all: false,
         };
         self.networks.join_one(&who, &want, &interface)?;
@@ -372,7 +356,7 @@ impl Containers {
             self.networks.plug(end, netns.as_fd(), found.now.state.network_restarts())?;
             self.networks.move_ports(&found.row.id, found.row.slot, Vec::new())?;
             let host = &found.spec.host_config;
-            let exposed = found.spec.config.exposed_ports.keys().map(String::as_str).collect();
+            let exposed = &found.spec.config.exposed_ports;
             let (bindings, publish_all) = (&host.port_bindings, host.publish_all_ports);
             late = self.networks.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
             let joined = self.networks.recall(&found.row.id)?;

@@ -8,6 +8,9 @@ use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
 use std::sync::Arc;
 
+/// Published ports of all containers, 40 bytes each, with which an overview is kept at most.
+const MOST_PORTS: usize = 16 << 10;
+
 /// The rows of all containers, as the database has them.
 pub(super) struct Overview {
     /// In no order.
@@ -21,7 +24,7 @@ pub(super) struct Overview {
 impl Containers {
     /// Every container, read anew only where something changed in the database.
     pub(super) fn all(&self) -> Result<Arc<Overview>> {
-        let worth = |all: &Overview| all.rows.len() <= specs::MOST;
+        let worth = |all: &Overview| all.rows.len() <= specs::MOST && all.networks.ports() <= MOST_PORTS;
         self.overview.read(&self.db, worth, |tx| {
             let mut damaged = Vec::new();
             let rows = table::each(tx, |row, text| {
@@ -32,6 +35,13 @@ impl Containers {
             self.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
             Ok(Overview { rows, damaged, networks: View::of_all(tx)?, links: links::all(tx)? })
         })
+    }
+
+    /// Lets go of all that was read before: it can be read again.
+    pub(crate) fn forget_what_was_read(&self) {
+        self.overview.forget();
+        self.specs.forget_all();
+        self.db.forget_pages();
     }
 
     /// The faults of containers whose stored documents are damaged.

@@ -92,7 +92,7 @@ impl Containers {
     /// Whether nobody is at work on the one that had no row a moment ago, and there still is none. A maker locks, makes
     /// the directories, adds the row and unlocks: not locked and then no row means that there is none to come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
-        let known = || self.db.read(|tx| table::by_id(tx, id)).map(|row| row.is_some());
+        let known = || self.db.read(|tx| table::is_there(tx, id));
         Ok(is_hex_id(id) && !self.states.is_being_made(id)? && !known()?)
     }
 

@@ -10,48 +10,78 @@ use std::sync::Arc;
 /// Specs that are kept at most (some 6 KB each): a host program is not to grow with its containers.
 pub(super) const MOST: usize = 512;
 
+/// The bytes of all texts that are kept at most. A parsed spec takes about as much again.
+const MOST_BYTES: usize = 4 << 20;
+
 /// Parsed specs by container.
 #[derive(Default)]
-pub(super) struct Specs(Mutex<HashMap<String, Kept>>);
+pub(super) struct Specs(Mutex<All>);
+
+#[derive(Default)]
+struct All {
+    kept: HashMap<String, Kept>,
+    /// Of all texts.
+    bytes: usize,
+}
 
 struct Kept {
     text: Box<str>,
     spec: Arc<Spec>,
 }
 
+impl All {
+    /// A spec beyond the bounds is read anew each time, as every spec was once.
+    fn keep(&mut self, id: &str, text: &str, spec: &Arc<Spec>) {
+        self.forget(id);
+        if self.kept.len() < MOST && self.bytes + text.len() <= MOST_BYTES {
+            self.bytes += text.len();
+            self.kept.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(spec) });
+        }
+    }
+
+    fn forget(&mut self, id: &str) {
+        if let Some(kept) = self.kept.remove(id) {
+            self.bytes -= kept.text.len();
+        }
+    }
+}
+
 impl Specs {
     /// The spec of a container from its stored text. Errors: the text is none.
     pub(super) fn of(&self, id: &str, text: &str) -> Result<Arc<Spec>> {
         #[cfg(feature = "attacks")]
-        if let Some(kept) = self.0.lock().values().next().filter(|_| !crate::walls::Wall::SpecsOfTheirOwn.stands()) {
+        if let Some(kept) = self.0.lock().kept.values().next().filter(|_| !crate::walls::Wall::SpecsOfTheirOwn.stands())
+        {
             return Ok(Arc::clone(&kept.spec));
         }
-        if let Some(kept) = self.0.lock().get(id).filter(|kept| *kept.text == *text) {
+        if let Some(kept) = self.0.lock().kept.get(id).filter(|kept| *kept.text == *text) {
             return Ok(Arc::clone(&kept.spec));
         }
         let spec: Spec = serde_json::from_str(text)
             .map_err(|error| damaged(format!("the stored spec of container {id}: {error}")))?;
         let spec = Arc::new(spec);
-        let mut all = self.0.lock();
-        // A spec beyond the bound is read anew each time, as every spec was once.
-        if all.len() < MOST || all.contains_key(id) {
-            all.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(&spec) });
-        }
+        self.0.lock().keep(id, text, &spec);
         Ok(spec)
     }
 
     /// A container is gone. Those that other programs removed go by [`Specs::keep_only`].
     pub(super) fn forget(&self, id: &str) {
-        self.0.lock().remove(id);
+        self.0.lock().forget(id);
+    }
+
+    /// Forgets all of them.
+    pub(super) fn forget_all(&self) {
+        *self.0.lock() = All::default();
     }
 
     /// Forgets all but these containers, now and then.
     pub(super) fn keep_only<'a>(&self, present: impl ExactSizeIterator<Item = &'a str>) {
         const SLACK: usize = 64;
         let mut all = self.0.lock();
-        if all.len() > present.len() + SLACK {
+        if all.kept.len() > present.len() + SLACK {
             let present: HashSet<&str> = present.collect();
-            all.retain(|id, _| present.contains(id.as_str()));
+            all.kept.retain(|id, _| present.contains(id.as_str()));
+            all.bytes = all.kept.values().map(|kept| kept.text.len()).sum();
         }
     }
 }
@@ -101,8 +131,24 @@ mod tests {
         for number in 0..MOST + 9 {
             specs.of(&number.to_string(), "{}").unwrap();
         }
-        assert_eq!(specs.0.lock().len(), MOST);
+        assert_eq!(specs.0.lock().kept.len(), MOST);
         specs.keep_only(["1"].into_iter());
-        assert_eq!(specs.0.lock().len(), 1);
+        assert_eq!(specs.0.lock().kept.len(), 1);
+    }
+
+    #[test]
+    fn large_ones_are_kept_within_a_bound_on_their_bytes() {
+        let specs = Specs::default();
+        let text = format!("{{\"path\":\"{}\"}}", "x".repeat(MOST_BYTES / 3));
+        for number in 0..9 {
+            specs.of(&number.to_string(), &text).unwrap();
+        }
+        assert_eq!(specs.0.lock().kept.len(), 2);
+        let first = specs.of("0", &text).unwrap();
+        assert!(Arc::ptr_eq(&first, &specs.of("0", &text).unwrap()));
+        specs.forget("0");
+        specs.of("8", &text).unwrap();
+        let all = specs.0.lock();
+        assert!(all.kept.contains_key("8") && all.bytes == 2 * text.len());
     }
 }

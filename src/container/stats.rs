@@ -124,7 +124,7 @@ impl StatsStream {
 
     /// The container's name, and what it does now; `None` once it is removed.
     fn look(&self) -> Result<Option<(String, Now)>> {
-        let row = self.row.read(&self.all.db, |_| true, |tx| table::by_id(tx, &self.id))?;
+        let row = self.row.read(&self.all.db, |_| true, |tx| table::bare(tx, &self.id))?;
         let Some(row) = row.as_ref() else { return Ok(None) };
         let now = self.all.states.now(row.slot, &row.id)?;
         if !now.lost {

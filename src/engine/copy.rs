@@ -175,7 +175,7 @@ impl Copying<'_> {
         self.gone = self.engine.0.containers.db().read(|tx| {
             let mut gone = Gone::default();
             for (row, _) in &content.containers {
-                if container_rows::by_id(tx, &row.id)?.is_none() {
+                if !container_rows::is_there(tx, &row.id)? {
                     gone.containers.push(row.id.clone());
                 }
             }

@@ -55,7 +55,7 @@ mod tests {
             "CMD echo \"$A\"",
         ]);
         assert_eq!(config.env.unwrap(), ["A=3", "B=two words", "C=the 1 rest"]);
-        let ports: Vec<_> = config.exposed_ports.keys().map(String::as_str).collect();
+        let ports: Vec<_> = config.exposed_ports.iter().collect();
         assert_eq!(ports, ["100/udp", "101/udp", "80/tcp"]);
         assert_eq!(config.labels["d e"], "f $A");
         assert_eq!(config.user, "app:app");

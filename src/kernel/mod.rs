@@ -6,6 +6,8 @@ pub(crate) mod copy;
 pub(crate) mod fd;
 pub(crate) mod file;
 #[allow(unsafe_code)]
+pub(crate) mod memory;
+#[allow(unsafe_code)]
 pub(crate) mod mount;
 #[allow(unsafe_code)]
 pub(crate) mod netlink;

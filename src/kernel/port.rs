@@ -55,6 +55,12 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
     Ok(socket)
 }
 
+/// How many descriptors a monitor may have that is started from here.
+pub(crate) fn descriptors() -> Result<u64> {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_NOFILE).map(|(_, hard)| hard).map_err(|e| Error::os("getrlimit", e as i32))
+}
+
 fn has_v6() -> bool {
     std::path::Path::new("/proc/sys/net/ipv6").exists()
 }

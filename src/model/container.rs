@@ -2,11 +2,11 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{Filters, StringMap, null_default};
+use super::{Filters, PortList, PortMap, PortSet, StringMap, null_default};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// An empty JSON object, the value of the set-like maps `Volumes` and `ExposedPorts`.
+/// An empty JSON object, the value of the set-like map `Volumes`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Empty {}
 
@@ -64,8 +64,8 @@ pub struct ContainerConfig {
     pub attach_stdout: bool,
     #[serde(deserialize_with = "null_default")]
     pub attach_stderr: bool,
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub exposed_ports: BTreeMap<String, Empty>,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "PortSet::is_empty")]
+    pub exposed_ports: PortSet,
     #[serde(deserialize_with = "null_default")]
     pub tty: bool,
     #[serde(deserialize_with = "null_default")]
@@ -269,7 +269,7 @@ pub struct HostConfig {
     #[serde(deserialize_with = "null_default")]
     pub network_mode: String,
     #[serde(deserialize_with = "null_default")]
-    pub port_bindings: BTreeMap<String, Option<Vec<PortBinding>>>,
+    pub port_bindings: PortMap,
     #[serde(deserialize_with = "null_default")]
     pub restart_policy: RestartPolicy,
     #[serde(deserialize_with = "null_default")]
@@ -522,7 +522,7 @@ pub struct ContainerSummary {
     pub command: String,
     /// Unix seconds.
     pub created: i64,
-    pub ports: Vec<PortSummary>,
+    pub ports: PortList,
     /// Bytes that it wrote; absent where it wrote none, or where sizes were not asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_rw: Option<i64>,
@@ -638,7 +638,7 @@ pub struct NetworkSettings {
     pub link_local_ipv6_address: String,
     #[serde(rename = "LinkLocalIPv6PrefixLen")]
     pub link_local_ipv6_prefix_len: i64,
-    pub ports: BTreeMap<String, Option<Vec<PortBinding>>>,
+    pub ports: PortMap,
     pub sandbox_key: String,
     #[serde(rename = "SecondaryIPAddresses")]
     pub secondary_ip_addresses: Option<Vec<String>>,

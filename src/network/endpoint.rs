@@ -10,7 +10,7 @@ use super::remote::{Lease, RemoteEnd, leased};
 use super::{Network, Networks, as_500, mode_name, options};
 use crate::error::{Error, Result};
 use crate::kernel::netlink::{ROUTE, Socket};
-use crate::model::{EndpointSettings, PortBinding};
+use crate::model::{EndpointSettings, PortMap, PortSet};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
 use crate::time::now_ns;
@@ -41,8 +41,8 @@ pub(crate) struct Joining<'a> {
     pub mac: &'a str,
     /// The network of its mode first.
     pub networks: Vec<Want>,
-    pub bindings: &'a BTreeMap<String, Option<Vec<PortBinding>>>,
-    pub exposed: Vec<&'a str>,
+    pub bindings: &'a PortMap,
+    pub exposed: &'a PortSet,
     pub publish_all: bool,
 }
 
@@ -601,7 +601,7 @@ impl Networks {
         }
         let asked = Asked {
             bindings: who.bindings,
-            exposed: who.exposed.clone(),
+            exposed: who.exposed,
             all: who.publish_all,
             default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
             relay_loopback: self.relays_loopback(network)?,
@@ -624,12 +624,12 @@ impl Networks {
 
     fn ports_in_use(&self, tx: &Transaction<'_>) -> Result<Vec<Published>> {
         let mut ports = Vec::new();
-        for row in table::all_endpoints(tx)? {
-            let doc = read(&row)?;
-            if row.left_ns == 0 && !doc.ports.is_empty() && self.is_live(row.slot)? {
-                ports.extend(doc.ports);
+        table::each_present(tx, |_, container, slot, doc| {
+            if self.is_live(slot)? {
+                ports.extend(parse::<Ports>(container, doc)?.ports);
             }
-        }
+            Ok(())
+        })?;
         Ok(ports)
     }
 
@@ -654,26 +654,35 @@ impl Networks {
 
     /// A container's ends as of its last start, by network id.
     pub(crate) fn endpoints(&self, container: &str) -> Result<BTreeMap<String, EndpointDoc>> {
-        let rows = self.db.read(|tx| table::of_container(tx, container))?;
-        rows.iter().map(|row| Ok((row.network_id.clone(), read(row)?))).collect()
+        let mut ends = BTreeMap::new();
+        self.db.read(|tx| {
+            table::each_of_container(tx, container, |network, doc| {
+                ends.insert(network.to_owned(), parse(container, doc)?);
+                Ok(())
+            })
+        })?;
+        Ok(ends)
     }
 
     /// Every container's ends, by container and network id.
     pub(crate) fn all_endpoints(tx: &Transaction<'_>) -> Result<BTreeMap<String, BTreeMap<String, EndpointDoc>>> {
-        let rows = table::all_endpoints(tx)?;
         let mut all: BTreeMap<String, BTreeMap<String, EndpointDoc>> = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.left_ns == 0) {
-            all.entry(row.container_id.clone()).or_default().insert(row.network_id.clone(), read(row)?);
-        }
+        table::each_present(tx, |network, container, _, doc| {
+            all.entry(container.to_owned()).or_default().insert(network.to_owned(), parse(container, doc)?);
+            Ok(())
+        })?;
         Ok(all)
     }
 
     /// The containers that have ends on more than one network, with their slots.
     pub(crate) fn on_several(&self) -> Result<Vec<(String, u32)>> {
         let mut counts: BTreeMap<(String, u32), usize> = BTreeMap::new();
-        for row in self.db.read(table::all_endpoints)?.into_iter().filter(|row| row.left_ns == 0) {
-            *counts.entry((row.container_id, row.slot)).or_default() += 1;
-        }
+        self.db.read(|tx| {
+            table::each_present(tx, |_, container, slot, _| {
+                *counts.entry((container.to_owned(), slot)).or_default() += 1;
+                Ok(())
+            })
+        })?;
         Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(who, _)| who).collect())
     }
 
@@ -740,6 +749,13 @@ struct Other {
 struct Addresses {
     v4: Option<IpAddr>,
     v6: Option<IpAddr>,
+}
+
+/// The ports of an [`EndpointDoc`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Ports {
+    ports: Vec<Published>,
 }
 
 impl Other {

@@ -2,16 +2,16 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::port::{self, Bundle};
-use crate::model::PortBinding;
+use crate::model::{Bindings, PortMap, PortSet};
 use coracle_monitor::wire::RELAY_KEY;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// A transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Protocol {
     Tcp,
@@ -125,19 +125,16 @@ enum Wanted {
 }
 
 /// Checks the ports of a request.
-pub(crate) fn check(
-    bindings: &BTreeMap<String, Option<Vec<PortBinding>>>,
-    exposed: impl Iterator<Item = impl AsRef<str>>,
-) -> Result<()> {
+pub(crate) fn check(bindings: &PortMap, exposed: impl Iterator<Item = impl AsRef<str>>) -> Result<()> {
     for port in exposed {
         parse(port.as_ref())?;
     }
-    for (port, hosts) in bindings {
-        parse(port)?;
-        for host in hosts.iter().flatten() {
-            parse_host(&host.host_port)?;
-            if !host.host_ip.is_empty() && host.host_ip.parse::<IpAddr>().is_err() {
-                return Err(Error::invalid(format!("invalid IP address in port binding: {:?}", host.host_ip)));
+    for (port, hosts) in bindings.iter() {
+        parse(&port)?;
+        for (ip, host_port) in hosts.into_iter().flat_map(Bindings::iter) {
+            parse_host(&host_port)?;
+            if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
+                return Err(Error::invalid(format!("invalid IP address in port binding: {ip:?}")));
             }
         }
     }
@@ -146,8 +143,8 @@ pub(crate) fn check(
 
 /// The ports that a container publishes: its exposed ports that have bindings, or all.
 pub(crate) struct Asked<'a> {
-    pub bindings: &'a BTreeMap<String, Option<Vec<PortBinding>>>,
-    pub exposed: Vec<&'a str>,
+    pub bindings: &'a PortMap,
+    pub exposed: &'a PortSet,
     pub all: bool,
     /// Where bindings without an address are published; absent: everywhere.
     pub default_host: Option<IpAddr>,
@@ -163,6 +160,8 @@ pub(crate) struct Taken {
     pub ports: Vec<Published>,
     /// Sockets that nobody reads, and those that the monitor does.
     held: Option<(Bundle, Bundle)>,
+    /// How many the monitor reads.
+    relayed: usize,
 }
 
 /// Sockets that keep ports from other programs as long as they are open.
@@ -180,7 +179,10 @@ impl Taken {
                 self.held = Some((Bundle::new()?, Bundle::new()?));
             }
             if let (Some((held, relayed)), Some(socket)) = (&mut self.held, socket) {
-                let bundle = if port.is_relayed() { relayed } else { held };
+                let is_relayed = port.is_relayed();
+                self.relayed += usize::from(is_relayed);
+                check_relayed(self.relayed, &port, port::descriptors()?)?;
+                let bundle = if is_relayed { relayed } else { held };
                 bundle.push(socket, &port.relay_key())?;
             }
         }
@@ -204,43 +206,35 @@ impl Ports {
     /// Takes every port that is asked for, or none. `ours` says whether a container of ours has it.
     pub(crate) fn take(&self, asked: &Asked<'_>, ours: &dyn Fn(&Published) -> Result<bool>) -> Result<Taken> {
         let mut taken = Taken::default();
-        let any = [PortBinding::default()];
-        for (text, hosts) in self.wanted(asked, &any)? {
-            let (port, protocol) = parse(text)?;
-            for host in hosts {
-                self.take_one(asked, host, port, protocol, ours, &mut taken)?;
+        let bindings = bindings_by_port(asked.bindings);
+        check_room(asked, &bindings)?;
+        for text in asked.exposed.iter() {
+            let port = parse(&text)?;
+            match bindings.get(&port).filter(|hosts| !hosts.is_empty()) {
+                Some(hosts) => {
+                    hosts
+                        .iter()
+                        .try_for_each(|host| self.take_one(asked, (&host.0, &host.1), port, ours, &mut taken))?;
+                }
+                None if asked.all => self.take_one(asked, ("", ""), port, ours, &mut taken)?,
+                None => {}
             }
         }
         Ok(taken)
     }
 
-    fn wanted<'a>(&self, asked: &Asked<'a>, any: &'a [PortBinding]) -> Result<Vec<(&'a str, &'a [PortBinding])>> {
-        let mut wanted = Vec::new();
-        for text in &asked.exposed {
-            let port = parse(text)?;
-            // The key may be written another way (`80` for `80/tcp`).
-            let found = asked.bindings.iter().find(|(key, _)| parse(key).is_ok_and(|key| key == port));
-            match found.and_then(|(_, hosts)| hosts.as_deref()).filter(|hosts| !hosts.is_empty()) {
-                Some(hosts) => wanted.push((*text, hosts)),
-                None if asked.all => wanted.push((*text, any)),
-                None => {}
-            }
-        }
-        Ok(wanted)
-    }
-
+    /// Takes one port at one address of the host, or at all of them, by the texts of a binding.
     fn take_one(
         &self,
         asked: &Asked<'_>,
-        host: &PortBinding,
-        port: u16,
-        protocol: Protocol,
+        (host_ip, host_port): (&str, &str),
+        (port, protocol): (u16, Protocol),
         ours: &dyn Fn(&Published) -> Result<bool>,
         taken: &mut Taken,
     ) -> Result<()> {
-        let wanted = parse_host(&host.host_port)?;
-        let bad = || Error::invalid(format!("invalid IP address in port binding: {:?}", host.host_ip));
-        let address = match host.host_ip.as_str() {
+        let wanted = parse_host(host_port)?;
+        let bad = || Error::invalid(format!("invalid IP address in port binding: {host_ip:?}"));
+        let address = match host_ip {
             "" => asked.default_host,
             text => Some(text.parse::<IpAddr>().map_err(|_| bad())?),
         };
@@ -256,11 +250,7 @@ impl Ports {
         if addresses.is_empty() {
             return Err(Error::new(
                 ErrorKind::Internal,
-                format!(
-                    "port {port}/{}: the container has no address of the family of {}",
-                    protocol.name(),
-                    host.host_ip
-                ),
+                format!("port {port}/{}: the container has no address of the family of {host_ip}", protocol.name(),),
             ));
         }
         let at = |host_port: u16| -> Vec<Published> {
@@ -294,6 +284,55 @@ impl Ports {
         }
         Err(Error::new(ErrorKind::Internal, "all ports are allocated").in_area("network"))
     }
+}
+
+/// Descriptors of a monitor that are not left to ports: its own, and those of connections that it passes on.
+const OTHER_DESCRIPTORS: u64 = 1024;
+
+/// Refuses more ports than the monitor has descriptors for. A port that nobody reads needs none: its socket lies in a queue.
+fn check_relayed(count: usize, port: &Published, limit: u64) -> Result<()> {
+    if (count as u64).saturating_add(OTHER_DESCRIPTORS.min(limit / 2)) <= limit {
+        return Ok(());
+    }
+    let text = format!(
+        "PortBindings, PublishAllPorts: {count} ports like {} cannot be led to {} by the kernel, and the container's monitor, which \
+         passes on what comes to them, needs a descriptor for each: the hard limit of open files (RLIMIT_NOFILE) is {limit}. \
+         Raise it, publish the ports at an IPv4 address (HostIp, --publish-ip), or use a network with IPv6",
+        socket_text(port),
+        port.to
+    );
+    Err(Error::new(ErrorKind::Unsupported, text).in_area("network"))
+}
+
+/// Refuses to publish all ports where they are more than the host has to give out: that is known before any is taken.
+fn check_room(asked: &Asked<'_>, bindings: &HashMap<(u16, Protocol), Bindings<'_>>) -> Result<()> {
+    let (first, last) = ephemeral_range();
+    let room = usize::from(last - first) + 1;
+    let mut counts: HashMap<Protocol, usize> = HashMap::new();
+    for text in asked.exposed.iter().filter(|_| asked.all) {
+        let port = parse(&text)?;
+        if bindings.get(&port).is_none_or(|hosts| hosts.is_empty()) {
+            *counts.entry(port.1).or_default() += 1;
+        }
+    }
+    let Some((protocol, count)) = counts.into_iter().find(|(_, count)| *count > room) else { return Ok(()) };
+    let protocol = protocol.name();
+    let text = format!(
+        "all ports are allocated: PublishAllPorts asks for {count} {protocol} ports of the host's choice, and it has {room} \
+         (net.ipv4.ip_local_port_range is {first} {last})"
+    );
+    Err(Error::new(ErrorKind::Internal, text).in_area("network"))
+}
+
+/// Where each port is bound. A key may be written another way than the port is exposed (`80` for `80/tcp`); of several for one
+/// port, the first counts.
+fn bindings_by_port(bindings: &PortMap) -> HashMap<(u16, Protocol), Bindings<'_>> {
+    let mut by_port = HashMap::with_capacity(bindings.len());
+    for (text, hosts) in bindings.iter() {
+        let Ok(port) = parse(&text) else { continue };
+        by_port.entry(port).or_insert(hosts);
+    }
+    by_port.into_iter().filter_map(|(port, hosts)| Some((port, hosts?))).collect()
 }
 
 fn first_free(
@@ -375,11 +414,10 @@ mod tests {
 
     #[test]
     fn only_exposed_ports_are_published() {
-        let binding = |port: &str| Some(vec![PortBinding { host_ip: "127.0.0.1".into(), host_port: port.into() }]);
-        let bindings = BTreeMap::from([("80/tcp".to_owned(), binding("")), ("81/tcp".to_owned(), binding(""))]);
+        let bindings = PortMap::of_rows(["80/tcp", "81/tcp"].map(|port| (port, Some(("127.0.0.1", "")))));
         let asked = Asked {
             bindings: &bindings,
-            exposed: vec!["80"],
+            exposed: &["80"].into_iter().collect(),
             all: false,
             default_host: None,
             relay_loopback: false,

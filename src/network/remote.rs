@@ -9,7 +9,7 @@ use super::netlink::link::{self, Address, Script};
 use super::subnet::Subnet;
 use super::{Network, Networks, as_500};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{EndpointSettings, IpamPool, StringMap};
+use crate::model::{Bindings, EndpointSettings, IpamPool, StringMap};
 use crate::plugin::{Plugin, Plugins};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
@@ -320,7 +320,7 @@ impl Networks {
         doc: &mut EndpointDoc,
     ) -> Result<Option<String>> {
         let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
-        let exposed: Vec<Value> = who.exposed.iter().filter_map(|port| transport_port(port)).collect();
+        let exposed: Vec<Value> = who.exposed.iter().filter_map(|port| transport_port(&port)).collect();
         let body = json!({
             "NetworkID": network.id, "EndpointID": doc.id,
             "Interface": {
@@ -532,12 +532,12 @@ fn transport_port(text: &str) -> Option<Value> {
 
 fn portmap(who: &Joining<'_>) -> Vec<Value> {
     let mut all = Vec::new();
-    for (text, hosts) in who.bindings {
-        let Ok((port, protocol)) = super::parse_port(text) else { continue };
-        for host in hosts.iter().flatten() {
-            let (first, last) = host.host_port.split_once('-').unwrap_or((&host.host_port, &host.host_port));
+    for (text, hosts) in who.bindings.iter() {
+        let Ok((port, protocol)) = super::parse_port(&text) else { continue };
+        for (ip, host_port) in hosts.into_iter().flat_map(Bindings::iter) {
+            let (first, last) = host_port.split_once('-').unwrap_or((&host_port, &host_port));
             all.push(json!({
-                "Proto": protocol.number(), "IP": "", "Port": port, "HostIP": host.host_ip,
+                "Proto": protocol.number(), "IP": "", "Port": port, "HostIP": &*ip,
                 "HostPort": first.parse::<u16>().unwrap_or(0), "HostPortEnd": last.parse::<u16>().unwrap_or(0),
             }));
         }

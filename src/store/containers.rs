@@ -4,7 +4,7 @@ use super::failed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::is_hex;
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Statement, Transaction};
 
 /// This noun's tables. `slot` is the container's place in the state files; `spec` is a JSON document of the container
 /// layer's; `error` is why the last start failed.
@@ -35,7 +35,7 @@ pub(crate) const SCHEMA_AUTO_REMOVED: &str = r#"
 CREATE INDEX containers_auto_removed ON containers (id) WHERE instr(spec, '"AutoRemove":true') > 0;
 "#;
 
-/// One container as stored.
+/// One container as stored, but for its spec: that may be long, and is looked at where it lies ([`Take`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerRow {
     pub id: String,
@@ -44,12 +44,13 @@ pub(crate) struct ContainerRow {
     pub name: String,
     pub created_ns: i64,
     pub image_id: String,
-    /// Empty where [`each`] gave the text beside it.
-    pub spec: String,
     pub error: String,
 }
 
-const COLUMNS: &str = "id, slot, name, created_ns, image_id, spec, error";
+/// Takes a container and the text of its spec as it lies in the database.
+pub(crate) type Take<'a, T> = &'a mut dyn FnMut(ContainerRow, &str) -> Result<T>;
+
+const COLUMNS: &str = "id, slot, name, created_ns, image_id, error";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ContainerRow> {
     Ok(ContainerRow {
@@ -58,9 +59,17 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ContainerRow> {
         name: row.get(2)?,
         created_ns: row.get(3)?,
         image_id: row.get(4)?,
-        spec: text(row.get_ref(5)?).to_owned(),
-        error: row.get(6)?,
+        error: row.get(5)?,
     })
+}
+
+/// The container of which a column has this value.
+fn one<T>(tx: &Transaction<'_>, column: &str, value: &str, take: Take<'_, T>) -> Result<Option<T>> {
+    let sql = format!("SELECT {COLUMNS}, spec FROM containers WHERE {column} = ?1");
+    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
+    let mut rows = query.query([value]).map_err(failed)?;
+    let Some(found) = rows.next().map_err(failed)? else { return Ok(None) };
+    take(row(found).map_err(failed)?, text(found.get_ref(6).map_err(failed)?)).map(Some)
 }
 
 /// A stored document; empty where it is no text, so that its damage is that of one container.
@@ -82,16 +91,24 @@ pub(crate) fn free_slot(tx: &Transaction<'_>, above: u32) -> Result<u32> {
     Ok(free)
 }
 
-/// Adds a container. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
-pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow) -> Result<()> {
+/// Adds a container with its spec. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
+pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow, spec: String) -> Result<()> {
     name_is_free(tx, &new.name)?;
-    let mut add = tx
-        .prepare_cached(
-            "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )
-        .map_err(failed)?;
-    add.execute(params![new.id, new.slot, new.name, new.created_ns, new.image_id, new.spec]).map_err(failed)?;
-    Ok(())
+    let sql = "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let mut add = tx.prepare_cached(sql).map_err(failed)?;
+    bind(&mut add, new, &spec).map_err(failed)?;
+    // SQLite has its own copy now, and makes a second one: a third is too much where it is long.
+    drop(spec);
+    add.raw_execute().map(drop).map_err(failed)
+}
+
+fn bind(add: &mut Statement<'_>, new: &ContainerRow, spec: &str) -> rusqlite::Result<()> {
+    add.raw_bind_parameter(1, &new.id)?;
+    add.raw_bind_parameter(2, new.slot)?;
+    add.raw_bind_parameter(3, &new.name)?;
+    add.raw_bind_parameter(4, new.created_ns)?;
+    add.raw_bind_parameter(5, &new.image_id)?;
+    add.raw_bind_parameter(6, spec)
 }
 
 fn name_is_free(tx: &Transaction<'_>, name: &str) -> Result<()> {
@@ -113,53 +130,58 @@ fn id_of_name(tx: &Transaction<'_>, name: &str) -> Result<Option<String>> {
 /// Finds a container as people name it: full id, name (a leading slash is fine), name of a link
 /// to it (`parent/alias`), unique prefix of an id. Errors: no such
 /// container, or the prefix fits several.
-pub(crate) fn find(tx: &Transaction<'_>, reference: &str) -> Result<ContainerRow> {
+pub(crate) fn find<T>(tx: &Transaction<'_>, reference: &str, take: Take<'_, T>) -> Result<T> {
     if reference.is_empty() {
         return Err(Error::invalid("invalid name or ID supplied: \"\""));
     }
     let name = reference.strip_prefix('/').unwrap_or(reference);
     // Not one query with OR: SQLite would make a temporary table for it, and prepare it anew each time.
-    if let Some(found) = by_id(tx, reference)? {
+    if let Some(found) = by_id(tx, reference, take)? {
         return Ok(found);
     }
-    if let Some(found) = by_name(tx, name)? {
+    if let Some(found) = one(tx, "name", name, take)? {
         return Ok(found);
     }
     if let Some((parent, alias)) = name.split_once('/')
         && let Some(id) = super::links::child_of(tx, parent, alias)?
-        && let Some(child) = by_id(tx, &id)?
+        && let Some(child) = by_id(tx, &id, take)?
     {
         return Ok(child);
     }
-    let mut fits = by_prefix(tx, reference)?;
-    match fits.len() {
-        0 => Err(Error::not_found(format!("No such container: {reference}"))),
-        1 => Ok(fits.remove(0)),
+    let missing = || Error::not_found(format!("No such container: {reference}"));
+    match by_prefix(tx, reference)?.as_slice() {
+        [] => Err(missing()),
+        [id] => by_id(tx, id, take)?.ok_or_else(missing),
         _ => Err(Error::new(ErrorKind::Internal, format!("Multiple IDs found with provided prefix: {reference}"))),
     }
 }
 
-/// At most two containers whose ids begin like that.
-fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<Vec<ContainerRow>> {
+/// At most two ids that begin like that.
+fn by_prefix(tx: &Transaction<'_>, prefix: &str) -> Result<Vec<String>> {
     if !is_hex(prefix) {
         return Ok(Vec::new());
     }
-    let sql = format!("SELECT {COLUMNS} FROM containers WHERE id >= ?1 AND id < ?2 LIMIT 2");
     // 'g' comes after every hex digit.
-    let mut query = tx.prepare_cached(&sql).map_err(failed)?;
-    let rows = query.query_map([prefix, &format!("{prefix}g")], row).map_err(failed)?;
+    let mut query =
+        tx.prepare_cached("SELECT id FROM containers WHERE id >= ?1 AND id < ?2 LIMIT 2").map_err(failed)?;
+    let rows = query.query_map([prefix, &format!("{prefix}g")], |row| row.get(0)).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
-fn by_name(tx: &Transaction<'_>, name: &str) -> Result<Option<ContainerRow>> {
-    let sql = format!("SELECT {COLUMNS} FROM containers WHERE name = ?1");
-    tx.prepare_cached(&sql).and_then(|mut query| query.query_row([name], row).optional()).map_err(failed)
+/// A container by its full id, if it is there.
+pub(crate) fn by_id<T>(tx: &Transaction<'_>, id: &str, take: Take<'_, T>) -> Result<Option<T>> {
+    one(tx, "id", id, take)
 }
 
-/// A container by its full id, if it is there.
-pub(crate) fn by_id(tx: &Transaction<'_>, id: &str) -> Result<Option<ContainerRow>> {
+/// A container by its full id, without its spec.
+pub(crate) fn bare(tx: &Transaction<'_>, id: &str) -> Result<Option<ContainerRow>> {
     let sql = format!("SELECT {COLUMNS} FROM containers WHERE id = ?1");
     tx.prepare_cached(&sql).and_then(|mut query| query.query_row([id], row).optional()).map_err(failed)
+}
+
+/// Whether there is a container of that full id.
+pub(crate) fn is_there(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM containers WHERE id = ?1").and_then(|mut query| query.exists([id])).map_err(failed)
 }
 
 /// The ids of all containers and their slots: what an open looks at, without their specs.
@@ -184,15 +206,13 @@ pub(crate) fn has_name(tx: &Transaction<'_>, name: &str) -> Result<bool> {
     id_of_name(tx, name).map(|id| id.is_some())
 }
 
-/// Every container, in no order: `take` gets each without its spec, and the spec's text as it lies in the database.
+/// Every container, in no order.
 pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &str) -> Result<T>) -> Result<Vec<T>> {
-    let mut query = tx
-        .prepare_cached("SELECT id, slot, name, created_ns, image_id, '', error, spec FROM containers")
-        .map_err(failed)?;
+    let mut query = tx.prepare_cached(&format!("SELECT {COLUMNS}, spec FROM containers")).map_err(failed)?;
     let mut rows = query.query([]).map_err(failed)?;
     let mut all = Vec::new();
     while let Some(found) = rows.next().map_err(failed)? {
-        let spec = text(found.get_ref(7).map_err(failed)?);
+        let spec = text(found.get_ref(6).map_err(failed)?);
         all.push(take(row(found).map_err(failed)?, spec)?);
     }
     Ok(all)

@@ -36,6 +36,11 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
+    /// Lets go of the answer.
+    pub(crate) fn forget(&self) {
+        *self.0.lock() = None;
+    }
+
     /// The answer that `make` reads of the database, or read before, if nothing changed since. `worth` says whether an answer is
     /// kept: a host program is not to grow with its containers.
     pub(crate) fn read(

@@ -45,14 +45,13 @@ mod tests {
             name: id.into(),
             created_ns: 1,
             image_id: String::new(),
-            spec: "{}".into(),
             error: String::new(),
         };
         let free = |db: &Db, level: &str| db.read(|tx| is_free(tx, level)).unwrap();
         let db = Db::open(&root, Durability::Off).unwrap();
         db.write(Flush::Lazy, |tx| {
-            containers::insert(tx, &new("ab", 1))?;
-            containers::insert(tx, &new("cd", 2))?;
+            containers::insert(tx, &new("ab", 1), "{}".into())?;
+            containers::insert(tx, &new("cd", 2), "{}".into())?;
             keep(tx, "ab", "s0:c1,c2")?;
             keep(tx, "cd", "s0:c3,c4")
         })

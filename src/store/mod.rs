@@ -203,6 +203,16 @@ impl Db {
         drop(pooled);
     }
 
+    /// Lets go of the pages that connections at rest keep in memory.
+    pub(crate) fn forget_pages(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        for pooled in idle {
+            // An error is one of the next use.
+            let _ = pooled.connection.execute_batch("PRAGMA shrink_memory");
+            self.give_back(pooled);
+        }
+    }
+
     /// Runs `work` on a consistent snapshot.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         self.read_by(|tx, _| work(tx))

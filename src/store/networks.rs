@@ -179,6 +179,35 @@ pub(crate) fn each_of_network(
     Ok(())
 }
 
+/// Looks at the endpoints of a container where they lie: at each one's network and document.
+pub(crate) fn each_of_container(
+    tx: &Transaction<'_>,
+    container_id: &str,
+    mut look: impl FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    each(tx, "WHERE container_id = ?1", &[container_id], |network, _, _, doc| look(network, doc))
+}
+
+/// Looks at the endpoints of all containers that are there where they lie: at each one's network, container, slot and document.
+pub(crate) fn each_present(tx: &Transaction<'_>, look: impl FnMut(&str, &str, u32, &str) -> Result<()>) -> Result<()> {
+    each(tx, "WHERE left_ns = 0", &[], look)
+}
+
+fn each(
+    tx: &Transaction<'_>,
+    which: &str,
+    values: &[&str],
+    mut look: impl FnMut(&str, &str, u32, &str) -> Result<()>,
+) -> Result<()> {
+    let mut query = tx.prepare_cached(&format!("SELECT {ENDPOINT} FROM endpoints {which}")).map_err(failed)?;
+    let mut rows = query.query(rusqlite::params_from_iter(values)).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let text = |at: usize| row.get_ref(at).and_then(|value| Ok(value.as_str()?)).map_err(failed);
+        look(text(0)?, text(1)?, row.get(2).map_err(failed)?, text(3)?)?;
+    }
+    Ok(())
+}
+
 /// The endpoints of a container.
 pub(crate) fn of_container(tx: &Transaction<'_>, container_id: &str) -> Result<Vec<EndpointRow>> {
     endpoints(tx, "WHERE container_id = ?1", &[container_id])

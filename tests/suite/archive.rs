@@ -400,7 +400,7 @@ fn commit_makes_an_image() {
         Some(true)
     );
     assert_eq!((config.labels["own"].as_str(), config.labels["more"].as_str()), ("1", "x"));
-    assert!(config.exposed_ports.contains_key("80/tcp"));
+    assert!(config.exposed_ports.contains("80/tcp"));
     let out = root.sh_with(
         "cat /opt/x/f; stat -c %u:%g /opt/x/f; ls /bin/yes /etc/group 2>&1 | grep -c 'No such'; ls /data",
         json!({ "Image": "made:by-hand" }),

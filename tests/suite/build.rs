@@ -118,7 +118,7 @@ CMD [\"/final/here\"]
     let config = config(&root, "app");
     assert_eq!(config.entrypoint, Some(vec!["cat".into()]));
     assert_eq!((config.user.as_str(), config.stop_signal.as_str()), ("7", "SIGINT"));
-    assert_eq!(config.exposed_ports.keys().collect::<Vec<_>>(), ["80/tcp", "90/udp", "91/udp"]);
+    assert_eq!(config.exposed_ports.iter().collect::<Vec<_>>(), ["80/tcp", "90/udp", "91/udp"]);
     assert_eq!((config.labels["k"].as_str(), config.labels["k 2"].as_str()), ("v", "v 2"));
     assert_eq!(config.on_build, Some(vec!["RUN true".into()]));
     let history = root.engine.image_history("app").expect("its history");

@@ -84,7 +84,7 @@ fn published_ports_are_reached_from_everywhere() {
     world.outside(|| sh(&past));
     assert!(world.outside(|| is_closed("172.17.0.2:80")), "the neighbour, past the port");
     let ports = world.root.inspect(&id).network_settings.ports;
-    let bindings = ports["80/tcp"].as_ref().expect("published");
+    let bindings = ports.get("80/tcp").flatten().expect("published");
     assert_eq!((bindings[0].host_ip.as_str(), bindings[0].host_port.as_str()), ("0.0.0.0", "8080"));
     // Others are kept from the port as long as the container runs.
     assert!(TcpListener::bind("0.0.0.0:8080").is_err());
@@ -155,16 +155,19 @@ fn taken_ports_and_free_ones() {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("the kernel's range");
     let range: Vec<u16> = range.split_whitespace().map(|word| word.parse().expect("a port")).collect();
     let of_the_range = |port: &str| port.parse::<u16>().is_ok_and(|port| (range[0]..=range[1]).contains(&port));
-    assert!(ports().values().flatten().flatten().all(|binding| of_the_range(&binding.host_port)), "{range:?}");
-    assert_eq!(ports().values().flatten().flatten().count(), 4);
-    let web = ports()["80/tcp"].as_ref().expect("published")[0].host_port.clone();
+    assert!(ports().bindings().all(|(_, port)| of_the_range(&port)), "{range:?}");
+    assert_eq!(ports().bindings().count(), 4);
+    let web = ports().get("80/tcp").flatten().expect("published")[0].host_port.clone();
     assert_eq!(world.outside(|| get(&format!("{HOST}:{web}"))).as_deref(), Some("hi"));
     // It is nobody's once the container has ended.
     world.root.engine.container_kill(&fourth, None, None).expect("kill");
     assert!(world.outside(|| is_closed(&format!("{HOST}:{web}"))) && ports().is_empty());
     wait_for("the port to be free", || TcpListener::bind(format!("0.0.0.0:{web}")).is_ok());
     let range = world.server("range", published("80/tcp", "", "8080-8085"));
-    assert_eq!(world.root.inspect(&range).network_settings.ports["80/tcp"].as_ref().expect("it")[0].host_port, "8081");
+    assert_eq!(
+        world.root.inspect(&range).network_settings.ports.get("80/tcp").flatten().expect("it")[0].host_port,
+        "8081"
+    );
     assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))).as_deref(), Some("hi"));
     let unexposed = json!({ "HostConfig": { "PortBindings": { "80/tcp": [{ "HostPort": "9999" }] } } });
     let silent = world.sleeper("silent", unexposed);

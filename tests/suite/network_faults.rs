@@ -4,7 +4,7 @@ use crate::faults::{Operation, Point, chosen, killed_at, killed_on};
 use crate::network::{HOST, OUTSIDE, World, get, networked, published, sh};
 use crate::support::*;
 use coracle::model::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -290,8 +290,8 @@ fn what_is_used_up_or_taken() {
     let all = json!({ "ExposedPorts": { "80/tcp": {}, "81/tcp": {}, "82/tcp": {} }, "HostConfig": { "PublishAllPorts": true } });
     let id = world.sleeper("all", all);
     let ports = world.root.inspect(&id).network_settings.ports;
-    let got: BTreeSet<&str> = ports.values().flatten().flatten().map(|binding| binding.host_port.as_str()).collect();
-    assert_eq!(got, BTreeSet::from(["50000", "50002", "50003"]));
+    let got: BTreeSet<String> = ports.bindings().map(|(_, port)| port.to_string()).collect();
+    assert_eq!(got, BTreeSet::from(["50000", "50002", "50003"].map(str::to_owned)));
     let one = json!({ "ExposedPorts": { "80/tcp": {} }, "HostConfig": { "PublishAllPorts": true } });
     let more = world.root.create("more", body(&["true"], networked(one)));
     fails(
@@ -441,4 +441,32 @@ fn two_roots_on_one_host() {
     assert!(reached(8080));
     let mut stream = TcpStream::connect("127.0.0.1:8080").expect("connect");
     let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
+}
+
+#[test]
+fn ports_beyond_what_a_host_or_a_monitor_can_have_are_refused_by_name() {
+    let world = World::new();
+    std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "50000 50299").expect("write");
+    let exposed: serde_json::Map<String, Value> = (1..=301).map(|port| (format!("{port}/tcp"), json!({}))).collect();
+    let all = json!({ "ExposedPorts": exposed, "HostConfig": { "PublishAllPorts": true } });
+    let id = world.root.create("all", body(&["true"], networked(all)));
+    fails(
+        world.root.engine.container_start(&id, None, None),
+        coracle::ErrorKind::Internal,
+        "all ports are allocated: PublishAllPorts asks for 301 tcp ports of the host's choice, and it has 300 \
+         (net.ipv4.ip_local_port_range is 50000 50299)",
+    );
+    // Sockets that nobody reads need no descriptors; those that the monitor reads do.
+    let coracle = format!("{} --root {1}/root --run {1}/run", built("coracle").display(), world.root.dir.display());
+    let run = |more: &str| {
+        let script = format!("ulimit -n 256; exec {coracle} {more} run -d -P --expose 1-200 {IMAGE} sleep 1000");
+        Command::new("sh").args(["-c", &script]).output().expect("sh")
+    };
+    let refused = String::from_utf8_lossy(&run("").stderr).into_owned();
+    assert!(refused.contains("PortBindings, PublishAllPorts: 129 ports like [::]:"), "{refused}");
+    assert!(refused.contains("the hard limit of open files (RLIMIT_NOFILE) is 256"), "{refused}");
+    let taken = run("--publish-ip 0.0.0.0");
+    assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
+    let id = String::from_utf8_lossy(&taken.stdout).trim().to_owned();
+    assert_eq!(world.root.inspect(&id).network_settings.ports.bindings().count(), 200);
 }

@@ -22,7 +22,7 @@ fn ports_go_along_with_the_way_outside() {
     world.network(json!({ "Name": "aaa" })).expect("a network");
     let id = world.server("web", published("80/tcp", "", "8080"));
     let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
-    let bound = || world.root.inspect(&id).network_settings.ports["80/tcp"].is_some();
+    let bound = || world.root.inspect(&id).network_settings.ports.get("80/tcp").flatten().is_some();
     assert!(reached() && bound());
     connect(&world, "aaa", &id, json!({})).expect("connect");
     assert!(reached() && bound(), "over the new network");
@@ -51,7 +51,7 @@ fn ports_of_the_host_alone() {
     world.outside_sh(&format!("ip addr del 127.0.0.1/8 dev lo; ip route del local 127.0.0.0/8 dev lo table local || true; ip route del local 127.0.0.1 dev lo table local || true; {route}"));
     assert_eq!(world.outside(|| get("127.0.0.1:8080")), None);
     let ports = world.root.inspect(&id).network_settings.ports;
-    assert_eq!(ports["80/tcp"].as_ref().expect("published")[0].host_ip, "127.0.0.1");
+    assert_eq!(ports.get("80/tcp").flatten().expect("published")[0].host_ip, "127.0.0.1");
     // Who names an address means it.
     world.server("open", published("80/tcp", "0.0.0.0", "8081"));
     assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))).as_deref(), Some("hi"));
@@ -267,7 +267,7 @@ fn ports_of_sctp() {
     let world = World::new();
     let id = world.sleeper("sctp", published("9999/sctp", "", "9899"));
     let ports = world.root.inspect(&id).network_settings.ports;
-    assert_eq!(ports["9999/sctp"].as_ref().expect("published")[0].host_port, "9899");
+    assert_eq!(ports.get("9999/sctp").flatten().expect("published")[0].host_port, "9899");
     assert!(sh("nft list ruleset").contains("sctp . 9899"));
     // Nobody else can have it; on a kernel without SCTP nobody has any.
     let take = "import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132).bind(('0.0.0.0', 9899))";

@@ -46,7 +46,7 @@ fn ports_at_ipv6_addresses() {
     }
     assert_eq!(get("[::1]:8082").as_deref(), Some("hi"));
     assert_eq!((get("[fd77::1]:8082"), get("127.0.0.1:8082"), get("[::1]:8083")), (None, None, None));
-    let bindings = world.root.inspect(&four).network_settings.ports["80/tcp"].clone().expect("published");
+    let bindings = world.root.inspect(&four).network_settings.ports.get("80/tcp").flatten().expect("published");
     let text: Vec<String> = bindings.iter().map(|one| format!("{} {}", one.host_ip, one.host_port)).collect();
     assert_eq!(text, ["0.0.0.0 8080", ":: 8080"]);
     // From containers, by the host's IPv6 address: one beside it, itself, one of another network.
@@ -222,7 +222,7 @@ fn ports_come_with_a_way_outside() {
         "HostConfig": { "PortBindings": { "80/tcp": [{ "HostPort": "8080" }], "81/tcp": [{ "HostPort": "" }] } },
     });
     let id = world.server("web", on("inner", more));
-    let count = || world.root.inspect(&id).network_settings.ports.values().flatten().flatten().count();
+    let count = || world.root.inspect(&id).network_settings.ports.bindings().count();
     assert_eq!((count(), get("127.0.0.1:8080"), get("[::1]:8080")), (0, None, None));
     drop(TcpListener::bind("0.0.0.0:8080").expect("a free port"));
     let connect = || {

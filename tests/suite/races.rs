@@ -191,8 +191,7 @@ fn a_port_that_another_program_has_is_passed_over() {
     });
     let id = root.sleeper_with("published", network);
     let settings = root.inspect(&id).network_settings;
-    let chosen: Vec<u16> =
-        settings.ports.values().flatten().flatten().map(|one| one.host_port.parse().expect("a port")).collect();
+    let chosen: Vec<u16> = settings.ports.bindings().map(|(_, port)| port.parse().expect("a port")).collect();
     assert!(chosen.len() >= 2, "{chosen:?}");
     assert!(chosen.iter().all(|port| !ports.contains(port)), "{chosen:?} of {ports:?}");
 }

@@ -10,9 +10,7 @@ pub(super) fn merge(user: &ContainerConfig, image: &ContainerConfig) -> Containe
     fill(&mut merged.user, &image.user);
     fill(&mut merged.working_dir, &image.working_dir);
     fill(&mut merged.stop_signal, &image.stop_signal);
-    for (port, empty) in &image.exposed_ports {
-        merged.exposed_ports.entry(port.clone()).or_insert(*empty);
-    }
+    merged.exposed_ports.extend(image.exposed_ports.iter());
     if let Some(volumes) = image.volumes.as_ref().filter(|volumes| !volumes.is_empty()) {
         let merged = merged.volumes.get_or_insert_default();
         merged.extend(volumes.iter().map(|(path, empty)| (path.clone(), *empty)));

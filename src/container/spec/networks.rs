@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Checks ports and MAC address.
 pub(super) fn check(request: &CreateBody) -> Result<()> {
     let (config, host) = (&request.config, &request.host_config);
-    check_ports(&host.port_bindings, config.exposed_ports.keys())?;
+    check_ports(&host.port_bindings, config.exposed_ports.iter())?;
     if !config.mac_address.is_empty() {
         parse_mac(&config.mac_address)?;
     }

@@ -540,7 +540,7 @@ fn everything_else_of_the_image() {
     assert_eq!((config.user.as_str(), config.working_dir.as_str(), config.stop_signal.as_str()), ("iu", "/x", "INT"));
     assert_eq!(config.env, Some(strings(&["B=u", "D", "A", "C"])));
     assert_eq!(json!(config.labels), json!({"a": "i", "b": "u"}));
-    assert_eq!(config.exposed_ports.keys().collect::<Vec<_>>(), ["1/udp", "80/tcp", "9/tcp"]);
+    assert_eq!(config.exposed_ports.iter().collect::<Vec<_>>(), ["1/udp", "80/tcp", "9/tcp"]);
     assert_eq!((config.tty, config.open_stdin, config.on_build.as_ref()), (false, false, None));
     assert_eq!((config.hostname.as_str(), config.domainname.as_str()), (&ID[..12], ""));
     assert_eq!(config.volumes.as_ref().unwrap().keys().collect::<Vec<_>>(), ["/iv"]);

@@ -1,0 +1,288 @@
+//! `PortBindings` and `Ports`.
+
+use super::set::Name;
+use super::{Odd, PortText};
+use crate::model::PortBinding;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+/// Ports, each with where the host publishes it, ordered by their texts; in a document an object of lists, or of null where a
+/// port is only exposed. A port takes twelve bytes and each binding eight, unless they are written in unusual forms. Clones
+/// share it.
+#[derive(Clone, Default)]
+pub struct PortMap(Option<Arc<Ports>>);
+
+#[derive(Clone, Default)]
+struct Ports {
+    entries: Vec<Entry>,
+    /// The codes of each binding's address and port.
+    bindings: Vec<(u32, u32)>,
+    odd: Odd,
+}
+
+/// A port, and the place of its bindings.
+#[derive(Clone, Copy)]
+struct Entry {
+    port: u32,
+    first: u32,
+    /// How many; [`NONE`]: null stands in the document.
+    count: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Whether bindings that were given for a port before stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Replaces,
+    Adds,
+}
+
+impl Ports {
+    /// Adds a port behind all others, without bindings.
+    fn begin(&mut self, port: u32) {
+        self.entries.push(Entry { port, first: self.bindings.len() as u32, count: NONE });
+    }
+
+    /// The port that was begun last has a list, be it empty.
+    fn listed(&mut self) {
+        if let Some(entry) = self.entries.last_mut()
+            && entry.count == NONE
+        {
+            entry.count = 0;
+        }
+    }
+
+    /// Adds a binding to the port that was begun last.
+    fn bind(&mut self, host_ip: &str, host_port: &str) {
+        let binding = (self.odd.number(host_ip), self.odd.number(host_port));
+        self.bindings.push(binding);
+        self.listed();
+        if let Some(entry) = self.entries.last_mut() {
+            entry.count += 1;
+        }
+    }
+
+    /// Puts the ports in order. Those that were given several times become one.
+    fn settle(&mut self, again: Again) {
+        let Ports { entries, bindings, odd } = self;
+        if !entries.is_sorted_by(|a, b| odd.order(a.port, b.port).is_lt()) {
+            // Stable: of one port the last entry is the one that was given last.
+            entries.sort_by(|a, b| odd.order(a.port, b.port));
+            entries.dedup_by(|later, kept| {
+                let same = odd.order(later.port, kept.port).is_eq();
+                if same {
+                    *kept = if again == Again::Replaces { *later } else { joined(bindings, *kept, *later) };
+                }
+                same
+            });
+        }
+        entries.shrink_to_fit();
+        bindings.shrink_to_fit();
+    }
+
+    fn of(&self, entry: &Entry) -> Option<Bindings<'_>> {
+        let (first, count) = (entry.first as usize, entry.count as usize);
+        (entry.count != NONE).then(|| Bindings { codes: &self.bindings[first..first + count], odd: &self.odd })
+    }
+
+    fn find(&self, port: &str) -> Option<&Entry> {
+        let order = |entry: &Entry| self.odd.port_text(entry.port).as_ref().cmp(port);
+        self.entries.binary_search_by(order).ok().map(|at| &self.entries[at])
+    }
+}
+
+fn joined(bindings: &mut Vec<(u32, u32)>, a: Entry, b: Entry) -> Entry {
+    if a.count == NONE || b.count == NONE {
+        return if a.count == NONE { b } else { a };
+    }
+    if a.first + a.count != b.first {
+        let first = bindings.len() as u32;
+        for entry in [a, b] {
+            bindings.extend_from_within(entry.first as usize..(entry.first + entry.count) as usize);
+        }
+        return Entry { port: a.port, first, count: a.count + b.count };
+    }
+    Entry { count: a.count + b.count, ..a }
+}
+
+/// Where the host publishes one port.
+#[derive(Clone, Copy)]
+pub struct Bindings<'a> {
+    codes: &'a [(u32, u32)],
+    odd: &'a Odd,
+}
+
+impl<'a> Bindings<'a> {
+    /// The host's address and port of each.
+    pub fn iter(self) -> impl Iterator<Item = (PortText<'a>, PortText<'a>)> {
+        self.codes.iter().map(move |(ip, port)| (self.odd.number_text(*ip), self.odd.number_text(*port)))
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.codes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// Each as a document of its own.
+    pub fn to_vec(self) -> Vec<PortBinding> {
+        let binding = |(ip, port): (PortText<'_>, PortText<'_>)| PortBinding {
+            host_ip: ip.as_ref().to_owned(),
+            host_port: port.as_ref().to_owned(),
+        };
+        self.iter().map(binding).collect()
+    }
+}
+
+impl PortMap {
+    /// No ports.
+    pub fn new() -> PortMap {
+        PortMap::default()
+    }
+
+    /// How many ports there are.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |ports| ports.entries.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bindings of `port`, written so; the inner `None` is null in a document.
+    pub fn get(&self, port: &str) -> Option<Option<Vec<PortBinding>>> {
+        let ports = self.0.as_ref()?;
+        ports.find(port).map(|entry| ports.of(entry).map(Bindings::to_vec))
+    }
+
+    /// The ports, in the order of their texts.
+    pub fn keys(&self) -> impl Iterator<Item = PortText<'_>> {
+        self.iter().map(|(port, _)| port)
+    }
+
+    /// The ports with their bindings, in the order of their texts.
+    pub fn iter(&self) -> impl Iterator<Item = (PortText<'_>, Option<Bindings<'_>>)> {
+        let ports = self.0.as_deref().into_iter();
+        ports.flat_map(|ports| ports.entries.iter().map(|entry| (ports.odd.port_text(entry.port), ports.of(entry))))
+    }
+
+    /// Every binding of every port.
+    pub fn bindings(&self) -> impl Iterator<Item = (PortText<'_>, PortText<'_>)> {
+        self.iter().filter_map(|(_, bindings)| bindings).flat_map(Bindings::iter)
+    }
+
+    /// A map of rows in any order: a port with the host's address and port, or without where it is only exposed. Rows of one
+    /// port become one list.
+    pub fn of_rows<P: AsRef<str>, T: AsRef<str>>(rows: impl IntoIterator<Item = (P, Option<(T, T)>)>) -> PortMap {
+        let mut ports = Ports::default();
+        for (port, binding) in rows {
+            let code = ports.odd.port(port.as_ref());
+            ports.begin(code);
+            if let Some((ip, host_port)) = binding {
+                ports.bind(ip.as_ref(), host_port.as_ref());
+            }
+        }
+        PortMap::settled(ports, Again::Adds)
+    }
+
+    fn settled(mut ports: Ports, again: Again) -> PortMap {
+        ports.settle(again);
+        PortMap((!ports.entries.is_empty()).then(|| Arc::new(ports)))
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<(S, Option<Vec<PortBinding>>)> for PortMap {
+    fn from_iter<I: IntoIterator<Item = (S, Option<Vec<PortBinding>>)>>(all: I) -> PortMap {
+        let mut ports = Ports::default();
+        for (port, bindings) in all {
+            let code = ports.odd.port(port.as_ref());
+            ports.begin(code);
+            add(&mut ports, bindings.as_deref());
+        }
+        PortMap::settled(ports, Again::Replaces)
+    }
+}
+
+fn add(ports: &mut Ports, bindings: Option<&[PortBinding]>) {
+    let Some(bindings) = bindings else { return };
+    ports.listed();
+    bindings.iter().for_each(|binding| ports.bind(&binding.host_ip, &binding.host_port));
+}
+
+impl PartialEq for PortMap {
+    fn eq(&self, other: &PortMap) -> bool {
+        let same = |a: Option<Bindings<'_>>, b: Option<Bindings<'_>>| match (a, b) {
+            (Some(a), Some(b)) => a.iter().eq(b.iter()),
+            (a, b) => a.is_none() == b.is_none(),
+        };
+        self.len() == other.len() && self.iter().zip(other.iter()).all(|((a, at), (b, bt))| a == b && same(at, bt))
+    }
+}
+
+impl fmt::Debug for PortMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|(port, bindings)| (port, bindings.map(Bindings::to_vec)))).finish()
+    }
+}
+
+/// A [`PortBinding`] whose texts lie elsewhere.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Shown<'a> {
+    host_ip: &'a str,
+    host_port: &'a str,
+}
+
+impl Serialize for Bindings<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct One<'a>((PortText<'a>, PortText<'a>));
+        impl Serialize for One<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Shown { host_ip: &self.0.0, host_port: &self.0.1 }.serialize(serializer)
+            }
+        }
+        serializer.collect_seq(self.iter().map(One))
+    }
+}
+
+impl Serialize for PortMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        self.iter().try_for_each(|(port, bindings)| map.serialize_entry(&*port, &bindings))?;
+        map.end()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PortMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PortMap, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = PortMap;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<PortMap, A::Error> {
+        let mut ports = Ports::default();
+        while let Some(code) = members.next_key_seed(Name(&mut ports.odd))? {
+            ports.begin(code);
+            let bindings = members.next_value::<Option<Vec<PortBinding>>>()?;
+            add(&mut ports, bindings.as_deref());
+        }
+        Ok(PortMap::settled(ports, Again::Replaces))
+    }
+}

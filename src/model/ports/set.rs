@@ -1,0 +1,163 @@
+//! `ExposedPorts`.
+
+use super::{Odd, PortText};
+use crate::model::Empty;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+/// A set of ports, ordered by their texts; in a document an object of empty objects. A port takes four bytes unless it is
+/// written in another form than `80/tcp`. Clones share it.
+#[derive(Clone, Default)]
+pub struct PortSet(Option<Arc<Ports>>);
+
+#[derive(Clone, Default)]
+struct Ports {
+    codes: Vec<u32>,
+    odd: Odd,
+}
+
+impl Ports {
+    fn settle(&mut self) {
+        let Ports { codes, odd } = self;
+        if !codes.is_sorted_by(|a, b| odd.order(*a, *b).is_lt()) {
+            codes.sort_unstable_by(|a, b| odd.order(*a, *b));
+            codes.dedup_by(|a, b| odd.order(*a, *b).is_eq());
+        }
+        codes.shrink_to_fit();
+    }
+
+    fn find(&self, port: &str) -> Result<usize, usize> {
+        self.codes.binary_search_by(|code| self.odd.port_text(*code).as_ref().cmp(port))
+    }
+}
+
+impl PortSet {
+    /// No ports.
+    pub fn new() -> PortSet {
+        PortSet::default()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |ports| ports.codes.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `port` is in it, written so.
+    pub fn contains(&self, port: &str) -> bool {
+        self.0.as_ref().is_some_and(|ports| ports.find(port).is_ok())
+    }
+
+    /// Adds `port`. Many are added at once by [`Extend`].
+    pub fn insert(&mut self, port: &str) {
+        let ports = Arc::make_mut(self.0.get_or_insert_default());
+        if let Err(place) = ports.find(port) {
+            let code = ports.odd.port(port);
+            ports.codes.insert(place, code);
+        }
+    }
+
+    /// The ports, in the order of their texts.
+    pub fn iter(&self) -> impl Iterator<Item = PortText<'_>> {
+        let ports = self.0.as_deref().into_iter();
+        ports.flat_map(|ports| ports.codes.iter().map(|code| ports.odd.port_text(*code)))
+    }
+}
+
+impl<S: AsRef<str>> Extend<S> for PortSet {
+    fn extend<I: IntoIterator<Item = S>>(&mut self, more: I) {
+        let mut more = more.into_iter().peekable();
+        if more.peek().is_none() {
+            return;
+        }
+        let ports = Arc::make_mut(self.0.get_or_insert_default());
+        for port in more {
+            let code = ports.odd.port(port.as_ref());
+            ports.codes.push(code);
+        }
+        ports.settle();
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for PortSet {
+    fn from_iter<I: IntoIterator<Item = S>>(all: I) -> PortSet {
+        let mut set = PortSet::new();
+        set.extend(all);
+        set
+    }
+}
+
+impl PartialEq for PortSet {
+    fn eq(&self, other: &PortSet) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for PortSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        self.iter().try_for_each(|port| map.serialize_entry(&*port, &Empty {}))?;
+        map.end()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PortSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PortSet, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = PortSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<PortSet, A::Error> {
+        let mut ports = Ports::default();
+        while let Some(code) = members.next_key_seed(Name(&mut ports.odd))? {
+            members.next_value::<Empty>()?;
+            ports.codes.push(code);
+        }
+        ports.settle();
+        Ok(PortSet((!ports.codes.is_empty()).then(|| Arc::new(ports))))
+    }
+}
+
+/// A member's name that becomes a port's code where it lies.
+pub(super) struct Name<'a>(pub &'a mut Odd);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = u32;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u32, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<u32, E> {
+        Ok(self.0.port(text))
+    }
+}

@@ -1,0 +1,125 @@
+//! Ports in documents are what maps of texts would be.
+
+use super::*;
+use crate::model::{Empty, PortBinding};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+type Plain = BTreeMap<String, Option<Vec<PortBinding>>>;
+
+/// Ports in usual and odd forms, in no order.
+const KEYS: [&str; 16] = [
+    "80/tcp",
+    "8080/tcp",
+    "8/tcp",
+    "65535/sctp",
+    "1/udp",
+    "10/tcp",
+    "080/tcp",
+    "80",
+    "80/TCP",
+    "0/tcp",
+    "65536/tcp",
+    "",
+    "80/tcp/udp",
+    "53/udp",
+    "53/tcp",
+    "é",
+];
+
+#[test]
+fn a_set_is_written_as_a_map_of_texts() {
+    let plain: BTreeMap<&str, Empty> = KEYS.iter().map(|key| (*key, Empty {})).collect();
+    let text = serde_json::to_string(&plain).unwrap();
+    let mut one_by_one = PortSet::new();
+    KEYS.iter().for_each(|key| one_by_one.insert(key));
+    for set in [serde_json::from_str(&text).unwrap(), KEYS.iter().chain(&KEYS).collect::<PortSet>(), one_by_one] {
+        assert_eq!((serde_json::to_string(&set).unwrap(), set.len()), (text.clone(), KEYS.len()));
+        assert!(KEYS.iter().all(|key| set.contains(key)) && !set.contains("81/tcp"));
+        assert_eq!(set, serde_json::from_value(json!(plain)).unwrap());
+    }
+    let empty: PortSet = serde_json::from_str("{}").unwrap();
+    assert!(empty.is_empty() && empty == PortSet::new() && serde_json::to_string(&empty).unwrap() == "{}");
+    assert!(
+        serde_json::from_str::<PortSet>("[]").is_err() && serde_json::from_str::<PortSet>("{\"80/tcp\":1}").is_err()
+    );
+}
+
+#[test]
+fn all_ports_have_the_order_of_their_texts() {
+    let mut texts: Vec<String> =
+        (1..=65535).flat_map(|port| PROTOCOLS.map(|protocol| format!("{port}/{protocol}"))).collect();
+    let set: PortSet = texts.iter().rev().collect();
+    texts.sort();
+    assert!(set.iter().map(|port| port.to_string()).eq(texts));
+    for number in [0, 1, 9, 10, 10_000, 65_535] {
+        assert_eq!(number_of(&number.to_string()), Some(number));
+        assert_eq!(&*PortText(Form::Usual(text_of_number(number))), number.to_string());
+    }
+    assert_eq!(["", "00", "65536", "-1", "+1", "1 "].map(number_of), [None; 6]);
+}
+
+#[test]
+fn a_map_is_written_as_a_map_of_texts() {
+    let hosts = [("", ""), ("0.0.0.0", "80"), ("::", "80"), ("127.0.0.1", "8000-8010"), ("x", "00")];
+    let binding = |(ip, port): (&str, &str)| PortBinding { host_ip: ip.into(), host_port: port.into() };
+    let bindings =
+        |number: usize| (number % 7 != 3).then(|| hosts[..number % 6].iter().copied().map(binding).collect());
+    let plain: Plain = KEYS.iter().enumerate().map(|(number, key)| ((*key).to_owned(), bindings(number))).collect();
+    let text = serde_json::to_string(&plain).unwrap();
+    let given: PortMap = KEYS.iter().enumerate().map(|(number, key)| (key, bindings(number))).collect();
+    for map in [serde_json::from_str(&text).unwrap(), given] {
+        assert_eq!((serde_json::to_string(&map).unwrap(), map.len()), (text.clone(), KEYS.len()));
+        assert_eq!(map, serde_json::from_value::<PortMap>(json!(plain)).unwrap());
+        assert!(KEYS.iter().all(|key| map.get(key).as_ref() == plain.get(*key)) && map.get("81/tcp").is_none());
+        assert!(map.keys().map(|key| key.to_string()).eq(plain.keys().cloned()));
+        assert_eq!(map.bindings().count(), plain.values().flatten().flatten().count());
+    }
+    let other: PortMap = serde_json::from_value(json!({ "80/tcp": null })).unwrap();
+    assert_ne!(other, serde_json::from_value::<PortMap>(json!({ "80/tcp": [] })).unwrap());
+}
+
+#[test]
+fn of_a_member_that_stands_twice_the_last_counts() {
+    let text = r#"{"80/tcp":[{"HostPort":"1"}],"9/tcp":null,"80/tcp":[{"HostPort":"2"},{}]}"#;
+    let map: PortMap = serde_json::from_str(text).unwrap();
+    let plain: Plain = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_value(&map).unwrap(), serde_json::to_value(&plain).unwrap());
+    assert_eq!(serde_json::from_str::<PortSet>(r#"{"80/tcp":{},"80/tcp":null}"#).unwrap().len(), 1);
+}
+
+#[test]
+fn rows_of_one_port_become_one_list() {
+    let at = |ip, port| Some((ip, port));
+    let rows = [
+        ("80/tcp", None),
+        ("53/udp", at("::", "5")),
+        ("80/tcp", at("a", "1")),
+        ("9/tcp", None),
+        ("80/tcp", at("b", "2")),
+    ];
+    let map = PortMap::of_rows(rows);
+    let host = |ip: &str, port: &str| json!({ "HostIp": ip, "HostPort": port });
+    let expected = json!({ "53/udp": [host("::", "5")], "80/tcp": [host("a", "1"), host("b", "2")], "9/tcp": null });
+    assert_eq!(serde_json::to_value(&map).unwrap(), expected);
+    let list = PortList::from(map);
+    let shown = json!([
+        { "IP": "::", "PrivatePort": 53, "PublicPort": 5, "Type": "udp" },
+        { "IP": "a", "PrivatePort": 80, "PublicPort": 1, "Type": "tcp" },
+        { "IP": "b", "PrivatePort": 80, "PublicPort": 2, "Type": "tcp" },
+        { "PrivatePort": 9, "Type": "tcp" },
+    ]);
+    assert_eq!((serde_json::to_value(&list).unwrap(), list.len()), (shown.clone(), 4));
+    let again: PortList = serde_json::from_value(shown).unwrap();
+    assert_eq!((&again, again.iter().collect::<PortList>()), (&list, list.clone()));
+    assert!(serde_json::from_value::<PortList>(json!([1])).is_err() && PortList::default().is_empty());
+}
+
+#[test]
+fn clones_share_until_one_changes() {
+    let set: PortSet = ["80/tcp"].into_iter().collect();
+    let mut other = set.clone();
+    other.insert("81/tcp");
+    assert_eq!((set.len(), other.len()), (1, 2));
+    assert_eq!(serde_json::to_value(&set).unwrap(), Value::from_iter([("80/tcp", json!({}))]));
+}
