@@ -88,7 +88,7 @@ fn documents(data: &[u8]) {
 /// Every body that a table lets through fits the table's type.
 fn body<T: DeserializeOwned>(data: &[u8], table: &'static schema::Table) {
     if let Ok(node) = schema::read(data, table) {
-        schema::typed::<T>(&node).unwrap_or_else(|e| panic!("{}: {e}", table.name));
+        schema::typed::<T>(node).unwrap_or_else(|e| panic!("{}: {e}", table.name));
     }
 }
 

@@ -1,23 +1,59 @@
 //! JSON on the wire: a reader that keeps numbers as written and says what is wrong in the words that clients know, and
 //! the writer of answers.
 
+use crate::schema::Shape;
 use coracle::walls::Wall;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
+use std::io;
 
-/// A JSON value as it stood in the text.
+mod typed;
+
+/// A JSON value as it stood in the text, where most of it still lies.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum Node<'t> {
     Null,
     Bool(bool),
     /// The number's own characters: nothing is rounded before its type is known.
-    Number(String),
-    Text(String),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    Number(Cow<'t, str>),
+    Text(Cow<'t, str>),
+    List(Vec<Node<'t>>),
+    Object(Vec<Member<'t>>),
+    /// An object of more than [`FEW`] members.
+    Large(Members<'t>),
 }
 
-impl Node {
+/// A name and its value.
+pub(crate) type Member<'t> = (Cow<'t, str>, Node<'t>);
+
+/// Members that are read one by one whenever they are needed: as values they would take a multiple of their text.
+#[derive(Debug, Clone)]
+pub(crate) struct Members<'t> {
+    /// From brace to brace; what can be read.
+    text: &'t [u8],
+    /// The shape that each value was found to have.
+    pub(crate) of: Option<&'static Shape>,
+}
+
+impl PartialEq for Members<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// So many members of an object are held as values.
+const FEW: usize = 64;
+
+impl<'t> Members<'t> {
+    /// Each in turn, as it stands in the text.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Member<'t>> + use<'t> {
+        let mut reader = Reader { text: self.text, at: 1, values: 0 };
+        std::iter::from_fn(move || reader.next_member(0).ok().flatten())
+    }
+}
+
+impl<'t> Node<'t> {
     /// The value's kind as errors name it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -26,7 +62,15 @@ impl Node {
             Node::Number(_) => "number",
             Node::Text(_) => "string",
             Node::List(_) => "array",
-            Node::Object(_) => "object",
+            Node::Object(_) | Node::Large(_) => "object",
+        }
+    }
+
+    /// The value with all its members held.
+    pub(crate) fn held(self) -> Node<'t> {
+        match self {
+            Node::Large(members) => Node::Object(members.iter().collect()),
+            other => other,
         }
     }
 }
@@ -38,7 +82,7 @@ const MAX_DEPTH: usize = 128;
 const MAX_VALUES: usize = 100_000;
 
 /// Reads the first value of `text`; what follows it is ignored. The error is one line.
-pub(crate) fn parse(text: &[u8]) -> Result<Node, String> {
+pub(crate) fn parse(text: &[u8]) -> Result<Node<'_>, String> {
     let mut reader = Reader { text, at: 0, values: 0 };
     reader.space();
     if reader.at == text.len() {
@@ -82,6 +126,39 @@ pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
+/// Bytes up to which a document is made whole before it goes out.
+const SMALL: usize = 16 << 10;
+
+/// A document's bytes as of [`document`], unless it is large.
+pub(crate) fn small_document(value: &impl Serialize) -> Option<Vec<u8>> {
+    let mut bytes = Small(Vec::with_capacity(1024));
+    match write_document(&mut bytes, value) {
+        Ok(()) => Some(bytes.0),
+        Err(_) if bytes.0.len() >= SMALL => None,
+        Err(error) => Some(unwritten(&error)),
+    }
+}
+
+/// Up to [`SMALL`] bytes; more is an error.
+struct Small(Vec<u8>);
+
+impl io::Write for Small {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(SMALL - self.0.len());
+        self.0.extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes the bytes of [`document`], in many small pieces.
+pub(crate) fn write_document(mut out: impl io::Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Strings(Markup::AsIs)))?;
+    out.write_all(b"\n")
+}
+
 /// One of a stream of documents: `<`, `>` and `&` escaped, as dockerd writes streams, one newline at the end.
 pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = text(value);
@@ -98,22 +175,27 @@ fn written(value: &impl Serialize, markup: Markup) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     match value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Strings(markup))) {
         Ok(()) => bytes,
-        Err(e) => {
-            let message = format!("the answer does not serialise: {e}");
-            serde_json::json!({ "message": message }).to_string().into_bytes()
-        }
+        Err(error) => unwritten(&error),
     }
 }
 
+fn unwritten(error: &impl std::fmt::Display) -> Vec<u8> {
+    let message = format!("the answer does not serialise: {error}");
+    serde_json::json!({ "message": message }).to_string().into_bytes()
+}
+
 /// The value as serde takes it. Numbers were checked against their field's type before; others become null.
-pub(crate) fn to_value(node: &Node) -> Value {
+pub(crate) fn to_value(node: &Node<'_>) -> Value {
     match node {
         Node::Null => Value::Null,
         Node::Bool(b) => Value::Bool(*b),
         Node::Number(n) => serde_json::from_str(n).unwrap_or(Value::Null),
-        Node::Text(t) => Value::String(t.clone()),
+        Node::Text(t) => Value::String(t.clone().into_owned()),
         Node::List(items) => Value::Array(items.iter().map(to_value).collect()),
-        Node::Object(fields) => Value::Object(fields.iter().map(|(k, v)| (k.clone(), to_value(v))).collect()),
+        Node::Object(fields) => {
+            Value::Object(fields.iter().map(|(k, v)| (k.clone().into_owned(), to_value(v))).collect())
+        }
+        Node::Large(members) => Value::Object(members.iter().map(|(k, v)| (k.into_owned(), to_value(&v))).collect()),
     }
 }
 
@@ -126,7 +208,7 @@ struct Reader<'a> {
 
 type Parsed<T> = Result<T, String>;
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -149,7 +231,7 @@ impl Reader<'_> {
         };
         Err(format!("invalid character {shown} {context}"))
     }
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
+    fn value(&mut self, depth: usize) -> Parsed<Node<'a>> {
         if depth > MAX_DEPTH {
             return Err("exceeded max depth".into());
         }
@@ -169,39 +251,59 @@ impl Reader<'_> {
             _ => self.wrong("looking for beginning of value"),
         }
     }
-    fn object(&mut self, depth: usize) -> Parsed<Node> {
+    fn object(&mut self, depth: usize) -> Parsed<Node<'a>> {
+        let from = self.at;
         self.at += 1;
         let mut fields = Vec::new();
+        let mut count = 0;
+        while let Some(member) = self.next_member(depth)? {
+            count += 1;
+            match count > FEW {
+                // They are read again where they are needed.
+                true => fields = Vec::new(),
+                false => fields.push(member),
+            }
+        }
+        let text = self.text;
+        Ok(match count > FEW {
+            true => Node::Large(Members { text: &text[from..self.at], of: None }),
+            false => Node::Object(fields),
+        })
+    }
+    /// The next member of an object, and what separates it from the one behind it; none at the object's end.
+    fn next_member(&mut self, depth: usize) -> Parsed<Option<Member<'a>>> {
         self.space();
+        // A brace stands here behind the last member, whose comma would have been followed by a name.
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Node::Object(fields));
+            return Ok(None);
         }
-        loop {
-            self.space();
-            if self.peek() != Some(b'"') {
-                return self.wrong("looking for beginning of object key string");
-            }
-            let key = self.string()?;
-            self.space();
-            if self.peek() != Some(b':') {
-                return self.wrong("after object key");
-            }
-            self.at += 1;
-            let value = self.value(depth + 1)?;
-            fields.push((key, value));
-            self.space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b'}') => {
-                    self.at += 1;
-                    return Ok(Node::Object(fields));
+        if self.peek() != Some(b'"') {
+            return self.wrong("looking for beginning of object key string");
+        }
+        let key = self.string()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return self.wrong("after object key");
+        }
+        self.at += 1;
+        let value = self.value(depth + 1)?;
+        self.space();
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                self.space();
+                // A name must follow.
+                if self.peek() == Some(b'}') {
+                    return self.wrong("looking for beginning of object key string");
                 }
-                _ => return self.wrong("after object key:value pair"),
             }
+            Some(b'}') => {}
+            _ => return self.wrong("after object key:value pair"),
         }
+        Ok(Some((key, value)))
     }
-    fn list(&mut self, depth: usize) -> Parsed<Node> {
+    fn list(&mut self, depth: usize) -> Parsed<Node<'a>> {
         self.at += 1;
         let mut items = Vec::new();
         self.space();
@@ -222,7 +324,7 @@ impl Reader<'_> {
             }
         }
     }
-    fn literal(&mut self, word: &str, value: Node) -> Parsed<Node> {
+    fn literal(&mut self, word: &str, value: Node<'a>) -> Parsed<Node<'a>> {
         for (i, expected) in word.char_indices() {
             if self.peek() != Some(expected as u8) {
                 debug_assert!(i > 0);
@@ -232,7 +334,7 @@ impl Reader<'_> {
         }
         Ok(value)
     }
-    fn number(&mut self) -> Parsed<Node> {
+    fn number(&mut self) -> Parsed<Node<'a>> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -253,7 +355,8 @@ impl Reader<'_> {
             }
             self.some_digits("in exponent of numeric literal")?;
         }
-        Ok(Node::Number(String::from_utf8_lossy(&self.text[start..self.at]).into_owned()))
+        let text = self.text;
+        Ok(Node::Number(String::from_utf8_lossy(&text[start..self.at])))
     }
     fn digits(&mut self) {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -267,9 +370,17 @@ impl Reader<'_> {
         self.digits();
         Ok(())
     }
-    fn string(&mut self) -> Parsed<String> {
+    fn string(&mut self) -> Parsed<Cow<'a, str>> {
         self.at += 1;
-        let mut bytes = Vec::new();
+        let text = self.text;
+        let plain = text[self.at..].iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)).count();
+        let plain = &text[self.at..self.at + plain];
+        self.at += plain.len();
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(String::from_utf8_lossy(plain));
+        }
+        let mut bytes = plain.to_vec();
         loop {
             match self.peek() {
                 Some(b'"') => break,
@@ -285,7 +396,8 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+        let text = String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+        Ok(Cow::Owned(text))
     }
     fn escape(&mut self, bytes: &mut Vec<u8>) -> Parsed<()> {
         let plain = match self.peek() {

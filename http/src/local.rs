@@ -92,6 +92,11 @@ impl Router {
         let Response { status, headers, body, .. } = answer;
         let body = match body {
             BodyOut::Bytes(bytes) | BodyOut::Raw(bytes) => ReplyBody::Bytes(bytes),
+            BodyOut::Document(write) => {
+                let mut bytes = Vec::new();
+                write(&mut bytes).map_err(|e| Error::io("write the answer", &e))?;
+                ReplyBody::Bytes(bytes)
+            }
             BodyOut::Stream(produce) => {
                 let end = StreamEnd::default();
                 if let Some(instead) = self.produce(produce, socket, end.clone())? {

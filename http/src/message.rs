@@ -151,11 +151,16 @@ pub enum BodyOut {
     Bytes(Vec<u8>),
     /// Bytes whose end is the end of the connection, with no other framing (a refused attach).
     Raw(Vec<u8>),
+    /// A document that is large: the door calls the function with where it goes, and need not hold it whole.
+    Document(WriteDocument),
     /// Made piece by piece: the door calls the function with a [`Sink`].
     Stream(Produce),
     /// The connection is taken over after the head: the door calls the function with the socket.
     Hijack(Takeover),
 }
+
+/// Writes a large document, in many small pieces.
+pub type WriteDocument = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// Makes a streamed body. The head goes out with [`Sink::start`] or with the first byte, so until then another answer
 /// may be given instead (`Err(Some(..))`). `Err(None)`: the stream broke off, the door leaves the message visibly cut.

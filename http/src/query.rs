@@ -115,29 +115,29 @@ fn timestamp(text: &str) -> Result<(i64, i64)> {
 }
 
 fn filters(text: &str) -> Result<Filters> {
-    let mismatch = |node: &Node, of: &str| {
+    let mismatch = |node: &Node<'_>, of: &str| {
         Error::invalid(format!("json: cannot unmarshal {} into Go value of type {of}", node.kind()))
     };
-    let fields = match json::parse(text.as_bytes()).map_err(Error::invalid)? {
+    let fields = match json::parse(text.as_bytes()).map_err(Error::invalid)?.held() {
         Node::Object(fields) => fields,
         Node::Null => Vec::new(),
         other => return Err(mismatch(&other, "map[string]map[string]bool")),
     };
     let mut filters = Filters::new();
     for (name, values) in fields {
-        let values = match values {
+        let values = match values.held() {
             Node::Null => Vec::new(),
-            Node::Object(set) => set.into_iter().map(|(value, _)| value).collect(),
+            Node::Object(set) => set.into_iter().map(|(value, _)| value.into_owned()).collect(),
             Node::List(items) => items
                 .into_iter()
                 .map(|item| match item {
-                    Node::Text(text) => Ok(text),
+                    Node::Text(text) => Ok(text.into_owned()),
                     other => Err(mismatch(&other, "string")),
                 })
                 .collect::<Result<_>>()?,
             other => return Err(mismatch(&other, "map[string]bool")),
         };
-        filters.insert(name, values);
+        filters.insert(name.into_owned(), values);
     }
     Ok(filters)
 }

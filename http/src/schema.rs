@@ -7,12 +7,14 @@
 //! is refused by its name, at every version, unless it holds the zero of its type. Only fields that no version knows are
 //! dropped. [`unknown`] tells which these are, for the doors that refuse them.
 
-use crate::json::{self, Node};
+use crate::json::{self, Member, Node};
 use Shape::*;
 use coracle::{Error, Result};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 
 /// The type of a value. `null` is accepted everywhere: it leaves the field unset.
+#[derive(Debug)]
 pub(crate) enum Shape {
     Text,
     /// A text whose type errors call it this.
@@ -42,6 +44,7 @@ pub(crate) enum Shape {
 }
 
 /// The fields of an object. `name` is what errors call its type.
+#[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
@@ -419,17 +422,22 @@ static ULIMIT: Table =
     Table { name: "Ulimit", package: "units", parts: &[&[("Name", Text), ("Hard", I64), ("Soft", I64)]] };
 
 /// Reads `text` as an object of `table`: canonical names, checked types, without nulls and unknown fields.
-pub(crate) fn read(text: &[u8], table: &'static Table) -> Result<Node> {
+pub(crate) fn read<'t>(text: &'t [u8], table: &'static Table) -> Result<Node<'t>> {
     let node = json::parse(text).map_err(Error::invalid)?;
     if matches!(node, Node::Null) {
         return Ok(Node::Object(Vec::new()));
     }
-    Check { owner: None, path: Vec::new() }.value(node, &Struct(table))
+    checked(node, &Struct(table))
 }
 
 /// A checked object as the typed request.
-pub(crate) fn typed<T: DeserializeOwned>(node: &Node) -> Result<T> {
-    serde_json::from_value(json::to_value(node)).map_err(|e| Error::invalid(e.to_string()))
+pub(crate) fn typed<T: DeserializeOwned>(node: Node<'_>) -> Result<T> {
+    T::deserialize(node).map_err(|e| Error::invalid(e.to_string()))
+}
+
+/// A value that was found to be of a shape, in the form that [`read`] gives values.
+pub(crate) fn checked<'t>(node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
+    Check { owner: None, path: Vec::new() }.value(node, shape)
 }
 
 struct Check {
@@ -438,7 +446,7 @@ struct Check {
 }
 
 impl Check {
-    fn value(&mut self, node: Node, shape: &Shape) -> Result<Node> {
+    fn value<'t>(&mut self, node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
         Ok(match (shape, node) {
             (_, Node::Null) | (Taken, _) => Node::Null,
             (Refused, node) => match is_zero(&node) {
@@ -447,40 +455,45 @@ impl Check {
             },
             (True, Node::Bool(true)) => Node::Null,
             (True, Node::Bool(false)) => return self.refused(),
-            (Only(words), Node::Text(text)) => match words.contains(&text.as_str()) {
+            (Only(words), Node::Text(text)) => match words.contains(&&*text) {
                 true => Node::Null,
                 false => return self.refused(),
             },
-            (Pairs, node @ Node::Object(_)) => node,
+            (Pairs, node @ (Node::Object(_) | Node::Large(_))) => node,
             (Pairs, Node::List(items)) => Node::Object(items.into_iter().filter_map(pair).collect()),
             (Text | Named(_) | TextOrNumber, node @ Node::Text(_)) => node,
             (Words, word @ Node::Text(_)) => Node::List(vec![word]),
             (Flag, node @ Node::Bool(_)) => node,
             (TextOrNumber, Node::Number(n)) if n.parse::<u32>().is_ok() => Node::Text(n),
             (Int(_, low, high), Node::Number(n)) => match n.parse::<i128>() {
-                Ok(i) if (*low..=*high).contains(&i) => Node::Number(i.to_string()),
+                Ok(i) if (*low..=*high).contains(&i) => Node::Number(i.to_string().into()),
                 _ => return self.mismatch(&format!("number {n}"), shape),
             },
-            (Unit, Node::Object(_)) => Node::Object(Vec::new()),
+            (Unit, Node::Object(_) | Node::Large(_)) => Node::Object(Vec::new()),
             (Words, Node::List(items)) => self.list(items, &Text)?,
             (List(of), Node::List(items)) => self.list(items, of)?,
-            (Map(of), Node::Object(fields)) => {
-                let mut out = Vec::with_capacity(fields.len());
-                for (key, value) in fields {
-                    out.push((key, self.value(value, of)?));
+            (Map(of), Node::Object(mut fields)) => {
+                for (_, value) in &mut fields {
+                    *value = self.value(std::mem::replace(value, Node::Null), of)?;
                 }
-                Node::Object(out)
+                Node::Object(fields)
+            }
+            (Map(of), Node::Large(mut members)) => {
+                members.iter().try_for_each(|(_, value)| self.value(value, of).map(drop))?;
+                members.of = Some(of);
+                Node::Large(members)
             }
             (Struct(table), Node::Object(fields)) => self.object(table, fields)?,
+            (Struct(table), Node::Large(members)) => self.object(table, members.iter().collect())?,
             (_, node) => return self.mismatch(node.kind(), shape),
         })
     }
-    fn list(&mut self, items: Vec<Node>, of: &Shape) -> Result<Node> {
+    fn list<'t>(&mut self, items: Vec<Node<'t>>, of: &Shape) -> Result<Node<'t>> {
         let mut out = Vec::with_capacity(items.len());
         for item in items {
             // A null item is the item type's zero value: only texts and numbers occur in lists of plain values.
             match (self.value(item, of)?, of) {
-                (Node::Null, Text) => out.push(Node::Text(String::new())),
+                (Node::Null, Text) => out.push(Node::Text("".into())),
                 (Node::Null, Int(..)) => out.push(Node::Number("0".into())),
                 (Node::Null, _) => {}
                 (item, _) => out.push(item),
@@ -488,9 +501,9 @@ impl Check {
         }
         Ok(Node::List(out))
     }
-    fn object(&mut self, table: &'static Table, fields: Vec<(String, Node)>) -> Result<Node> {
+    fn object<'t>(&mut self, table: &'static Table, fields: Vec<Member<'t>>) -> Result<Node<'t>> {
         let outer = self.owner.replace(table.name);
-        let mut out: Vec<(String, Node)> = Vec::with_capacity(fields.len());
+        let mut out: Vec<Member<'t>> = Vec::with_capacity(fields.len());
         for (key, value) in fields {
             let known = table.parts.iter().flat_map(|part| part.iter()).find(|(n, _)| n.eq_ignore_ascii_case(&key));
             let Some((name, shape)) = known else { continue };
@@ -500,7 +513,7 @@ impl Check {
             // The last one said wins; a null leaves the field as it was.
             if !matches!(value, Node::Null) {
                 out.retain(|(k, _)| k != name);
-                out.push(((*name).to_owned(), value));
+                out.push(((*name).into(), value));
             }
         }
         self.owner = outer;
@@ -520,8 +533,8 @@ impl Check {
 }
 
 /// A `Key` and its `Value`.
-fn pair(item: Node) -> Option<(String, Node)> {
-    let Node::Object(fields) = item else { return None };
+fn pair(item: Node<'_>) -> Option<Member<'_>> {
+    let Node::Object(fields) = item.held() else { return None };
     let find = |name: &str| fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
     match find("Key") {
         Some(Node::Text(key)) => Some((key, find("Value").unwrap_or(Node::Null))),
@@ -530,7 +543,7 @@ fn pair(item: Node) -> Option<(String, Node)> {
 }
 
 /// Whether a value is the zero of its type, which asks for nothing.
-pub(crate) fn is_zero(node: &Node) -> bool {
+pub(crate) fn is_zero(node: &Node<'_>) -> bool {
     match node {
         Node::Null => true,
         Node::Bool(on) => !on,
@@ -538,6 +551,7 @@ pub(crate) fn is_zero(node: &Node) -> bool {
         Node::Text(text) => text.is_empty(),
         Node::List(items) => items.is_empty(),
         Node::Object(fields) => fields.iter().all(|(_, value)| is_zero(value)),
+        Node::Large(members) => members.iter().all(|(_, value)| is_zero(&value)),
     }
 }
 
@@ -586,48 +600,58 @@ pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
     let node = json::parse(text).map_err(Error::invalid)?;
     let mut lines = Vec::new();
     // Wrong types are told by who reads the document.
-    strangers(&node, &Struct(table), &mut Vec::new(), &mut lines)?;
+    strangers(node, &Struct(table), &mut Vec::new(), &mut lines)?;
     Ok(lines)
 }
 
-fn strangers<'n>(node: &'n Node, shape: &Shape, path: &mut Vec<&'n str>, lines: &mut Vec<String>) -> Result<()> {
+fn strangers<'t>(node: Node<'t>, shape: &Shape, path: &mut Vec<Cow<'t, str>>, lines: &mut Vec<String>) -> Result<()> {
     match (shape, node) {
-        (Struct(table), Node::Object(fields)) => {
+        (Struct(table), node @ (Node::Object(_) | Node::Large(_))) => {
             let known = || table.parts.iter().flat_map(|part| part.iter());
-            for (name, value) in fields {
-                path.push(name);
-                match known().find(|(n, _)| n == name) {
+            members(node, |name, value| {
+                path.push(name.clone());
+                match known().find(|(n, _)| *n == name) {
                     Some((_, shape)) => strangers(value, shape, path, lines)?,
                     None => {
                         let names: Vec<&str> = known().map(|(name, _)| *name).collect();
                         let place = path[..path.len() - 1].iter().map(|part| format!("{part}.")).collect::<String>();
-                        lines.push(place + &stranger(name, &names));
+                        lines.push(place + &stranger(&name, &names));
                     }
                 }
                 path.pop();
-            }
+                Ok(())
+            })?;
         }
-        (Map(of), Node::Object(fields)) => {
-            for (name, value) in fields {
-                path.push(name);
-                strangers(value, of, path, lines)?;
-                path.pop();
-            }
-        }
+        (Map(of), node @ (Node::Object(_) | Node::Large(_))) => members(node, |name, value| {
+            path.push(name);
+            strangers(value, of, path, lines)?;
+            path.pop();
+            Ok(())
+        })?,
         (List(of), Node::List(items)) => {
             for item in items {
                 strangers(item, of, path, lines)?;
             }
         }
-        (Refused, node) if !is_zero(node) => return Err(not_supported(path)),
+        (Refused, node) if !is_zero(&node) => return Err(not_supported(path)),
         (True, Node::Bool(false)) => return Err(not_supported(path)),
-        (Only(words), Node::Text(text)) if !words.contains(&text.as_str()) => return Err(not_supported(path)),
+        (Only(words), Node::Text(text)) if !words.contains(&&*text) => return Err(not_supported(path)),
         _ => {}
     }
     Ok(())
 }
 
-fn not_supported(path: &[&str]) -> Error {
+/// Does something with each member of an object.
+fn members<'t>(node: Node<'t>, mut each: impl FnMut(Cow<'t, str>, Node<'t>) -> Result<()>) -> Result<()> {
+    match node {
+        Node::Object(fields) => fields.into_iter().try_for_each(|(name, value)| each(name, value)),
+        Node::Large(members) => members.iter().try_for_each(|(name, value)| each(name, value)),
+        _ => Ok(()),
+    }
+}
+
+fn not_supported<S: AsRef<str>>(path: &[S]) -> Error {
+    let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
     Error::unsupported(format!("{} is not supported", path.join(".")))
 }
 
@@ -754,10 +778,11 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_by_its_name_unless_it_is_zero() {
         let said = |value: &str| {
-            read(format!("{{\"Image\":\"i\",\"HostConfig\":{{\"annotations\":{value}}}}}").as_bytes(), &CREATE)
+            let text = format!("{{\"Image\":\"i\",\"HostConfig\":{{\"annotations\":{value}}}}}");
+            read(text.as_bytes(), &CREATE).map(|node| json::to_value(&node))
         };
         for zero in ["null", "false", "0", "0.0", "\"\"", "[]", "{}", "{\"a\":{\"b\":0}}"] {
-            let value = json::to_value(&said(zero).unwrap());
+            let value = said(zero).unwrap();
             assert_eq!(value, serde_json::json!({"Image": "i", "HostConfig": {}}), "{zero}");
         }
         for other in ["true", "1", "-1", "\"x\"", "[0]", "{\"a\":1}"] {
@@ -818,7 +843,7 @@ mod tests {
     /// A body with every field of every table must become a typed request.
     #[test]
     fn checked_bodies_deserialise() {
-        fn sample(shape: &Shape) -> Node {
+        fn sample(shape: &Shape) -> Node<'static> {
             match shape {
                 Text | Named(_) | TextOrNumber => Node::Text("1".into()),
                 Words => Node::List(vec![Node::Text("word".into())]),
@@ -829,18 +854,18 @@ mod tests {
                 List(of) => Node::List(vec![sample(of), sample(of)]),
                 Map(of) => Node::Object(vec![("k".into(), sample(of))]),
                 Struct(table) => Node::Object(
-                    table.parts.iter().flat_map(|p| p.iter()).map(|(n, s)| ((*n).to_owned(), sample(s))).collect(),
+                    table.parts.iter().flat_map(|p| p.iter()).map(|(n, s)| ((*n).into(), sample(s))).collect(),
                 ),
             }
         }
         let config = Table { name: "", package: "", parts: &[CONFIG] };
         let config: &'static Table = Box::leak(Box::new(config));
-        let body: CreateBody = typed(&sample(&Struct(config))).unwrap();
+        let body: CreateBody = typed(sample(&Struct(config))).unwrap();
         assert_eq!(body.config.cmd.unwrap(), ["word"]);
-        let host: HostConfig = typed(&sample(&Struct(&HOST_CONFIG))).unwrap();
+        let host: HostConfig = typed(sample(&Struct(&HOST_CONFIG))).unwrap();
         assert_eq!(host.resources.memory, 7);
         assert_eq!(host.console_size, [7, 7]);
         let null = read(b"{\"HostConfig\":{\"Memory\":null,\"LogConfig\":{\"Type\":null}}}", &CREATE).unwrap();
-        typed::<CreateBody>(&null).unwrap();
+        typed::<CreateBody>(null).unwrap();
     }
 }

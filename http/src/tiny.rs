@@ -33,6 +33,11 @@ pub fn answer(router: &Router, mut request: tiny_http::Request) -> io::Result<()
     let Response { status, headers, body, .. } = answer;
     let (status, body) = match body {
         BodyOut::Bytes(body) | BodyOut::Raw(body) => (status, body),
+        BodyOut::Document(write) => {
+            let mut body = Vec::new();
+            write(&mut body)?;
+            (status, body)
+        }
         BodyOut::Stream(_) | BodyOut::Hijack(_) => (501, b"{\"message\":\"streams need the own server\"}\n".to_vec()),
     };
     let mut out = tiny_http::Response::from_data(body).with_status_code(status);

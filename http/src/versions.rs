@@ -3,7 +3,7 @@
 //! The engine speaks the newest shapes. The ladder below lists, oldest first, what each version changed: a request that
 //! is older than a rung is lifted by it, an answer to it is lowered. Nothing else in the project compares versions.
 
-use crate::json::Node;
+use crate::json::{Member, Node};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl Version {
         self.number >= (1, minor) || !self.named
     }
     /// Brings a create body (canonical names) to the newest shape.
-    pub(crate) fn lift_create(&self, body: &mut Fields) {
+    pub(crate) fn lift_create(&self, body: &mut Fields<'_>) {
         for change in LADDER.iter().filter(|c| self.number < (1, c.since)) {
             if let Some(lift) = change.create {
                 lift(body);
@@ -134,12 +134,12 @@ const GATES: &[(u64, Gate)] = &[
 ];
 
 /// The fields of a request body, under their canonical names.
-type Fields = [(String, Node)];
+type Fields<'t> = [Member<'t>];
 
 /// One rung: what version 1.`since` changed, as the way back for requests and answers older than it.
 struct Change {
     since: u64,
-    create: Option<fn(&mut Fields)>,
+    create: Option<fn(&mut Fields<'_>)>,
     inspect: Option<fn(&mut Map<String, Value>)>,
     info: Option<fn(&mut Map<String, Value>)>,
     stats: Option<fn(&mut Map<String, Value>)>,
@@ -156,21 +156,21 @@ const LADDER: &[Change] = &[
     Change { since: 25, info: Some(execution_driver), ..NOTHING },
 ];
 
-fn field<'a>(fields: &'a mut [(String, Node)], name: &str) -> Option<&'a mut Node> {
+fn field<'a, 't>(fields: &'a mut Fields<'t>, name: &str) -> Option<&'a mut Node<'t>> {
     fields.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
 }
 
-fn host_config(body: &mut [(String, Node)]) -> Option<&mut Vec<(String, Node)>> {
+fn host_config<'a, 't>(body: &'a mut Fields<'t>) -> Option<&'a mut Vec<Member<'t>>> {
     match field(body, "HostConfig") {
         Some(Node::Object(fields)) => Some(fields),
         _ => None,
     }
 }
 
-fn clamp_cpu_shares(body: &mut Fields) {
+fn clamp_cpu_shares(body: &mut Fields<'_>) {
     let Some(Node::Number(shares)) = host_config(body).and_then(|host| field(host, "CpuShares")) else { return };
     match shares.parse::<i64>() {
-        Ok(n) if n > 0 => *shares = n.clamp(2, 262_144).to_string(),
+        Ok(n) if n > 0 => *shares = n.clamp(2, 262_144).to_string().into(),
         _ => {}
     }
 }

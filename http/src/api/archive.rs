@@ -41,7 +41,7 @@ pub(crate) fn copy(mut call: Call) -> Result<Response> {
     }
     call.check_json()?;
     let text = call.document()?;
-    let body: Value = schema::typed(&schema::read(&text, &schema::COPY)?)?;
+    let body: Value = schema::typed(schema::read(&text, &schema::COPY)?)?;
     let op = call.request.client.op()?;
     let resource = body["Resource"].as_str().unwrap_or_default();
     let archive = call.engine().container_copy(&call.name, resource, op.as_ref())?;
@@ -67,7 +67,7 @@ pub(crate) fn export(call: Call) -> Result<Response> {
 pub(crate) fn changes(call: Call) -> Result<Response> {
     let changes = call.engine().container_changes(&call.name)?;
     // No change is null, as clients know it.
-    document(200, &(!changes.is_empty()).then_some(changes))
+    document(200, (!changes.is_empty()).then_some(changes))
 }
 
 pub(crate) fn commit(mut call: Call) -> Result<Response> {
@@ -75,7 +75,7 @@ pub(crate) fn commit(mut call: Call) -> Result<Response> {
     let text = call.document()?;
     let config = match schema::read(if text.is_empty() { b"null" } else { &text }, &schema::COMMIT)? {
         json::Node::Object(fields) if fields.is_empty() => None,
-        node => Some(schema::typed::<ContainerConfig>(&node)?),
+        node => Some(schema::typed::<ContainerConfig>(node)?),
     };
     let words = |key| call.query.text(key).to_owned();
     let how = CommitContainer {
@@ -93,7 +93,7 @@ pub(crate) fn commit(mut call: Call) -> Result<Response> {
         return Err(Error::not_found("No such container: "));
     }
     let id = call.engine().container_commit(container, &how, op.as_ref())?;
-    document(201, &serde_json::json!({ "Id": id }))
+    document(201, serde_json::json!({ "Id": id }))
 }
 
 /// With what stands at the path, under the specification's name and the one that clients read.

@@ -1,15 +1,16 @@
 //! Containers.
 
+use super::lowered::lowered;
 use super::system::nanoseconds;
 use super::{Call, as_object, document, empty, gone, streamed};
-use crate::json::{self, Node};
+use crate::json::{self, Member, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
 use crate::stream::{self, Frames};
 use crate::versions::{Gate, Version};
 use coracle::model::{
-    AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, RemoveContainer,
-    StatsQuery, UpdateContainer, WaitCondition,
+    AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, NetworkingConfig,
+    RemoveContainer, StatsQuery, UpdateContainer, WaitCondition,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
@@ -22,10 +23,17 @@ pub(crate) fn list(call: Call) -> Result<Response> {
         before: call.query.text("before").into(),
         filters: call.query.filters()?,
     };
-    document(200, &call.engine().container_list(&query)?)
+    document(200, call.engine().container_list(&query)?)
 }
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
+    let body = create_body(&mut call)?;
+    let name = call.query.get("name").filter(|n| !n.is_empty());
+    document(201, call.engine().container_create(name, &body)?)
+}
+
+/// The typed request. Its text is gone with the end of this call.
+fn create_body(call: &mut Call) -> Result<CreateBody> {
     call.check_json()?;
     let text = call.document()?;
     let Node::Object(body) = schema::read(&text, &schema::CREATE)? else {
@@ -33,15 +41,20 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
     };
     let mut body = merged(body)?;
     call.version.lift_create(&mut body);
-    let mut body: CreateBody = schema::typed(&Node::Object(body))?;
-    body.any_hostname = !call.version.has(Gate::HostnameRule);
-    let name = call.query.get("name").filter(|n| !n.is_empty());
-    document(201, &call.engine().container_create(name, &body)?)
+    // Each part by itself: as one document, the configuration would be held in a form of several times its size.
+    let mut part = |name: &str| body.iter().position(|(n, _)| n == name).map(|at| body.swap_remove(at).1);
+    let (host, networking) = (part("HostConfig"), part("NetworkingConfig"));
+    Ok(CreateBody {
+        config: schema::typed(Node::Object(body))?,
+        host_config: host.map_or(Ok(HostConfig::default()), schema::typed)?,
+        networking_config: networking.map_or(Ok(NetworkingConfig::default()), schema::typed)?,
+        any_hostname: !call.version.has(Gate::HostnameRule),
+    })
 }
 
 /// Brings an old body to the present form. Host configuration once stood at the top level: without `HostConfig` all of
 /// it is taken from there; with it, five limits still are, where `HostConfig` leaves them open, and others are refused.
-fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
+fn merged(body: Vec<Member<'_>>) -> Result<Vec<Member<'_>>> {
     let named = |fields: &'static [schema::Field], name: &str| fields.iter().any(|(n, _)| *n == name);
     let (mut config, mut top, mut host, mut others, mut cpuset) = (Vec::new(), Vec::new(), None, Vec::new(), None);
     for (name, value) in body {
@@ -60,7 +73,7 @@ fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
         None => top,
         Some(mut host) => {
             for (name, value) in top {
-                if matches!(name.as_str(), "Memory" | "MemorySwap" | "CpuShares" | "CpusetCpus" | "VolumeDriver") {
+                if matches!(&*name, "Memory" | "MemorySwap" | "CpuShares" | "CpusetCpus" | "VolumeDriver") {
                     fill(&mut host, &name, value);
                 } else if !schema::is_zero(&value) {
                     return Err(Error::invalid(format!(
@@ -80,12 +93,12 @@ fn merged(body: Vec<(String, Node)>) -> Result<Vec<(String, Node)>> {
 }
 
 /// Sets a field that is absent, zero or empty.
-fn fill(host: &mut Vec<(String, Node)>, name: &str, value: Node) {
+fn fill<'t>(host: &mut Vec<Member<'t>>, name: &str, value: Node<'t>) {
     let unset =
-        |node: &Node| matches!(node, Node::Number(n) if n == "0") || matches!(node, Node::Text(t) if t.is_empty());
+        |node: &Node<'_>| matches!(node, Node::Number(n) if n == "0") || matches!(node, Node::Text(t) if t.is_empty());
     if host.iter().all(|(n, v)| n != name || unset(v)) {
         host.retain(|(n, _)| n != name);
-        host.push((name.to_owned(), value));
+        host.push((name.to_owned().into(), value));
     }
 }
 
@@ -93,16 +106,14 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
     let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
     let detail = call.engine().container_inspect(&call.name, size)?;
     if call.version.has(Gate::InspectNewest) {
-        return document(200, &detail);
+        return document(200, detail);
     }
-    let mut answer = as_object(&detail)?;
-    call.version.lower_inspect(&mut answer);
-    document(200, &answer)
+    document(200, lowered(detail, &call.version)?)
 }
 
 pub(crate) fn top(call: Call) -> Result<Response> {
     let arguments = call.query.get("ps_args").filter(|a| !a.is_empty()).unwrap_or("-ef");
-    document(200, &call.engine().container_top(&call.name, arguments)?)
+    document(200, call.engine().container_top(&call.name, arguments)?)
 }
 
 pub(crate) fn start(mut call: Call) -> Result<Response> {
@@ -129,7 +140,7 @@ fn start_body(call: &mut Call) -> Result<Option<HostConfig>> {
     }
     call.check_json()?;
     let text = call.document()?;
-    schema::typed(&schema::read(&text, &schema::HOST_CONFIG)?).map(Some)
+    schema::typed(schema::read(&text, &schema::HOST_CONFIG)?).map(Some)
 }
 
 /// `t` in milliseconds; absent: the engine's default.
@@ -172,8 +183,8 @@ pub(crate) fn unpause(call: Call) -> Result<Response> {
 pub(crate) fn update(mut call: Call) -> Result<Response> {
     call.check_json()?;
     let text = call.document()?;
-    let body: UpdateContainer = schema::typed(&schema::read(&text, &schema::UPDATE)?)?;
-    document(200, &call.engine().container_update(&call.name, &body)?)
+    let body: UpdateContainer = schema::typed(schema::read(&text, &schema::UPDATE)?)?;
+    document(200, call.engine().container_update(&call.name, &body)?)
 }
 
 pub(crate) fn stats(call: Call) -> Result<Response> {
@@ -206,7 +217,7 @@ fn sample_line(sample: &ContainerStats, version: &Version) -> Result<Vec<u8>> {
 pub(crate) fn wait(call: Call) -> Result<Response> {
     let Some(condition) = call.query.get("condition").filter(|text| !text.is_empty()) else {
         let code = call.engine().container_wait(&call.name, call.request.client.op()?.as_ref())?;
-        return document(200, &serde_json::json!({ "StatusCode": code }));
+        return document(200, serde_json::json!({ "StatusCode": code }));
     };
     let wait = call.engine().container_wait_begin(&call.name, WaitCondition::parse(condition)?)?;
     let client = call.request.client.clone();

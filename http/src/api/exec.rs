@@ -1,6 +1,7 @@
 //! Exec instances.
 
 use super::containers::terminal_size;
+use super::lowered::{Holding, lowered};
 use super::{Call, as_object, document, empty};
 use crate::document::Document;
 use crate::message::{Duplex, Response};
@@ -10,13 +11,14 @@ use crate::versions::Gate;
 use coracle::model::{DetachKeys, ExecConfig};
 use coracle::{Channel, Error, Io, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
     call.check_json()?;
     let text = body(&mut call)?;
-    let config: ExecConfig = schema::typed(&schema::read(&text, &schema::EXEC_CONFIG)?)?;
+    let config: ExecConfig = schema::typed(schema::read(&text, &schema::EXEC_CONFIG)?)?;
     let id = call.engine().exec_create(&call.name, &config)?;
-    document(201, &serde_json::json!({ "Id": id, "Warnings": [] }))
+    document(201, serde_json::json!({ "Id": id, "Warnings": [] }))
 }
 
 /// The document, which must not be empty.
@@ -40,7 +42,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
         call.check_json()?;
     }
     let text = body(&mut call)?;
-    let start: Start = schema::typed(&schema::read(&text, &schema::EXEC_START)?)?;
+    let start: Start = schema::typed(schema::read(&text, &schema::EXEC_START)?)?;
     let detail = call.engine().exec_inspect(&call.name)?;
     if start.detach {
         call.engine().exec_start(&call.name, None, None)?;
@@ -80,15 +82,13 @@ pub(crate) fn resize(call: Call) -> Result<Response> {
 pub(crate) fn inspect(call: Call) -> Result<Response> {
     let detail = call.engine().exec_inspect(&call.name)?;
     if call.version.has(Gate::ExecNewest) {
-        return document(200, &detail);
+        return document(200, detail);
     }
     let container = call.engine().container_inspect(&detail.container_id, false)?;
-    let mut answer = as_object(&detail)?;
-    let mut container = as_object(&container)?;
-    call.version.lower_inspect(&mut container);
+    let mut members = as_object(&detail)?;
     for name in ["CanRemove", "ContainerID", "DetachKeys", "Pid"] {
-        answer.remove(name);
+        members.remove(name);
     }
-    answer.insert("Container".into(), container.into());
-    document(200, &answer)
+    members.insert(Holding::NAME.into(), Value::Null);
+    document(200, Holding { members, container: lowered(container, &call.version)? })
 }

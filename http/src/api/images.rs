@@ -20,7 +20,7 @@ pub(crate) fn list(call: Call) -> Result<Response> {
         }
     }
     let query = ListImages { all: call.query.flag("all"), filter, filters };
-    document(200, &call.engine().image_list(&query)?)
+    document(200, call.engine().image_list(&query)?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
@@ -30,11 +30,11 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
         config.insert("Dns".into(), Value::Null);
         config.insert("VolumesFrom".into(), "".into());
     }
-    document(200, &answer)
+    document(200, answer)
 }
 
 pub(crate) fn history(call: Call) -> Result<Response> {
-    document(200, &call.engine().image_history(&call.name)?)
+    document(200, call.engine().image_history(&call.name)?)
 }
 
 pub(crate) fn tag(call: Call) -> Result<Response> {
@@ -49,7 +49,7 @@ pub(crate) fn remove(call: Call) -> Result<Response> {
         return Err(Error::invalid("image name cannot be blank"));
     }
     let how = RemoveImage { force: call.query.flag("force"), no_prune: call.query.flag("noprune") };
-    document(200, &call.engine().image_remove(&call.name, how)?)
+    document(200, call.engine().image_remove(&call.name, how)?)
 }
 
 pub(crate) fn save_one(call: Call) -> Result<Response> {

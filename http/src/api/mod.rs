@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod containers;
 pub(crate) mod exec;
 pub(crate) mod images;
+mod lowered;
 pub(crate) mod networks;
 pub(crate) mod registry;
 pub(crate) mod swarm;
@@ -59,9 +60,14 @@ pub(crate) fn body_error(error: &std::io::Error) -> Error {
     }
 }
 
-/// A JSON answer.
-pub(crate) fn document(status: u16, value: &impl Serialize) -> Result<Response> {
-    Ok(Response::new(status, json::document(value)).with("Content-Type", "application/json"))
+/// A JSON answer. A large one is written while it goes out.
+pub(crate) fn document(status: u16, value: impl Serialize + Send + 'static) -> Result<Response> {
+    let mut answer = Response::new(status, Vec::new()).with("Content-Type", "application/json");
+    answer.body = match json::small_document(&value) {
+        Some(bytes) => BodyOut::Bytes(bytes),
+        None => BodyOut::Document(Box::new(move |out| json::write_document(out, &value))),
+    };
+    Ok(answer)
 }
 
 /// A document whose members another version of the API has otherwise.

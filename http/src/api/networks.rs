@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 pub(crate) fn list(call: Call) -> Result<Response> {
     let query = ListNetworks { filters: call.query.filters()? };
     let networks = call.engine().network_list(&query)?;
-    document(200, &networks.iter().map(shown).collect::<Result<Vec<_>>>()?)
+    document(200, networks.iter().map(shown).collect::<Result<Vec<_>>>()?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    document(200, &shown(&call.engine().network_inspect(&call.name)?)?)
+    document(200, shown(&call.engine().network_inspect(&call.name)?)?)
 }
 
 /// A network under the specification's names and under those that clients read: addresses that are set aside, and what the
@@ -44,7 +44,7 @@ fn shown(network: &impl Serialize) -> Result<Map<String, Value>> {
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
     let body: CreateNetwork = body(&mut call, &schema::NETWORK_CREATE)?;
-    document(201, &call.engine().network_create(&body)?)
+    document(201, call.engine().network_create(&body)?)
 }
 
 pub(crate) fn connect(mut call: Call) -> Result<Response> {
@@ -70,5 +70,5 @@ fn body<T: DeserializeOwned>(call: &mut Call, table: &'static Table) -> Result<T
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::invalid("got EOF while reading request body"));
     }
-    schema::typed(&schema::read(&text, table)?)
+    schema::typed(schema::read(&text, table)?)
 }

@@ -66,7 +66,7 @@ pub(crate) fn search(call: Call) -> Result<Response> {
     let term = call.query.text("term").to_owned();
     let request = SearchImages { term, limit, filters: call.query.filters()?, auth: header(&call).unwrap_or_default() };
     let op = call.request.client.op()?;
-    document(200, &call.engine().image_search(&request, op.as_ref())?)
+    document(200, call.engine().image_search(&request, op.as_ref())?)
 }
 
 /// Whatever its content is called: clients of all ages send it without a type, too.
@@ -79,7 +79,7 @@ pub(crate) fn login(mut call: Call) -> Result<Response> {
     let auth: RegistryAuth =
         serde_json::from_slice(&bytes).map_err(|_| Error::invalid("the credentials are not a well-formed document"))?;
     let op = call.request.client.op()?;
-    document(200, &call.engine().registry_auth(&auth, op.as_ref())?)
+    document(200, call.engine().registry_auth(&auth, op.as_ref())?)
 }
 
 fn header(call: &Call) -> Option<RegistryAuth> {

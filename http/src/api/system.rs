@@ -21,7 +21,7 @@ pub(crate) fn version(call: Call) -> Result<Response> {
     // Which versions are spoken is this layer's own knowledge.
     version.api_version = NEWEST.into();
     version.min_api_version = OLDEST.into();
-    document(200, &version)
+    document(200, version)
 }
 
 pub(crate) fn info(call: Call) -> Result<Response> {
@@ -35,7 +35,7 @@ pub(crate) fn info(call: Call) -> Result<Response> {
     // Each may have cost a client the beginning of its output.
     info.insert("NHeadsUnread".into(), call.router.unread().count().into());
     call.version.lower_info(&mut info);
-    document(200, &info)
+    document(200, info)
 }
 
 pub(crate) fn events(call: Call) -> Result<Response> {

@@ -7,7 +7,7 @@ use coracle::model::{CreateVolume, ListVolumes};
 use coracle::{Error, Result};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
-    document(200, &call.engine().volume_list(&ListVolumes { filters: call.query.filters()? })?)
+    document(200, call.engine().volume_list(&ListVolumes { filters: call.query.filters()? })?)
 }
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
@@ -16,12 +16,12 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::invalid("got EOF while reading request body"));
     }
-    let body: CreateVolume = schema::typed(&schema::read(&text, &schema::CREATE_VOLUME)?)?;
-    document(201, &call.engine().volume_create(&body)?)
+    let body: CreateVolume = schema::typed(schema::read(&text, &schema::CREATE_VOLUME)?)?;
+    document(201, call.engine().volume_create(&body)?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    document(200, &call.engine().volume_inspect(&call.name)?)
+    document(200, call.engine().volume_inspect(&call.name)?)
 }
 
 pub(crate) fn remove(call: Call) -> Result<Response> {

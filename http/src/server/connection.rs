@@ -3,9 +3,9 @@
 use super::Limits;
 use super::head::{Bad, Framing, Head};
 use super::inbound::{BodyReader, Inbound, NoRequest};
-use super::outbound::{self, Chunks, Manner};
+use super::outbound::{self, Chunks, Manner, Pieces};
 use crate::lock;
-use crate::message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response};
+use crate::message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, WriteDocument};
 use crate::router::Router;
 use crate::socket::Socket;
 use std::os::fd::AsFd;
@@ -135,6 +135,7 @@ impl<'a> Connection<'a> {
                 let _ = outbound::raw(&self.socket, status, &headers, &body, manner, self.deadline());
                 Next::Close
             }
+            BodyOut::Document(write) => self.document(status, &headers, write, manner),
             BodyOut::Stream(produce) => self.stream(status, &headers, produce, manner),
             BodyOut::Hijack(take) => {
                 let sent = outbound::raw(&self.socket, status, &headers, b"", manner, self.deadline());
@@ -160,6 +161,27 @@ impl<'a> Connection<'a> {
             Ok(()) if keep => Next::Again,
             Ok(()) => Next::Close,
             Err(_) => Next::Break,
+        }
+    }
+
+    /// Sends a large document while it is written, within the time that an answer may take.
+    fn document(&self, status: (u16, Option<&str>), headers: &Headers, write: WriteDocument, manner: Manner) -> Next {
+        let keep = self.drain() && manner.keep_alive && !manner.old;
+        let manner = Manner { keep_alive: keep, ..manner };
+        if keep {
+            self.door.ends_answer();
+        }
+        let chunks = Chunks::new(&self.socket, status, headers, manner).until(self.deadline());
+        let mut pieces = Pieces::new(chunks);
+        match catch_unwind(AssertUnwindSafe(|| write(&mut pieces))) {
+            Ok(Ok(())) if pieces.finish().is_ok() => {
+                if keep {
+                    Next::Again
+                } else {
+                    Next::Close
+                }
+            }
+            _ => Next::Break,
         }
     }
 

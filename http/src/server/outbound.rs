@@ -60,6 +60,8 @@ pub(super) struct Chunks<'a> {
     /// The head, until it is sent.
     head: Option<Vec<u8>>,
     manner: Manner,
+    /// When all must be sent; absent: the client may take its time.
+    deadline: Option<Instant>,
 }
 
 impl<'a> Chunks<'a> {
@@ -76,7 +78,11 @@ impl<'a> Chunks<'a> {
         }
         connection(&mut head, headers, manner);
         head.extend_from_slice(b"\r\n");
-        Chunks { socket, head: Some(head), manner }
+        Chunks { socket, head: Some(head), manner, deadline: None }
+    }
+    /// An answer that breaks off where the client has not taken it by then.
+    pub(super) fn until(self, deadline: Instant) -> Chunks<'a> {
+        Chunks { deadline: Some(deadline), ..self }
     }
     /// Ends the body as whole. Without this call the client sees that it is cut.
     pub(super) fn finish(mut self) -> io::Result<()> {
@@ -84,14 +90,14 @@ impl<'a> Chunks<'a> {
         if self.manner.old || self.manner.head_only {
             return Ok(());
         }
-        self.socket.send(b"0\r\n\r\n", false, None)
+        self.socket.send(b"0\r\n\r\n", false, self.deadline)
     }
 }
 
 impl Sink for Chunks<'_> {
     fn start(&mut self) -> io::Result<()> {
         match self.head.take() {
-            Some(head) => self.socket.send(&head, false, None),
+            Some(head) => self.socket.send(&head, false, self.deadline),
             None => Ok(()),
         }
     }
@@ -107,7 +113,7 @@ impl Write for Chunks<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut out = self.head.take().unwrap_or_default();
         if bytes.is_empty() || self.manner.head_only {
-            self.socket.send(&out, false, None)?;
+            self.socket.send(&out, false, self.deadline)?;
             return Ok(bytes.len());
         }
         if !self.manner.old {
@@ -117,15 +123,53 @@ impl Write for Chunks<'_> {
         if bytes.len() <= COPIED {
             out.extend_from_slice(bytes);
             out.extend_from_slice(end);
-            self.socket.send(&out, false, None)?;
+            self.socket.send(&out, false, self.deadline)?;
         } else {
-            self.socket.send(&out, true, None)?;
-            self.socket.send(bytes, !end.is_empty(), None)?;
-            self.socket.send(end, false, None)?;
+            self.socket.send(&out, true, self.deadline)?;
+            self.socket.send(bytes, !end.is_empty(), self.deadline)?;
+            self.socket.send(end, false, self.deadline)?;
         }
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Gathers the small pieces of a document into chunks.
+pub(super) struct Pieces<'a> {
+    chunks: Chunks<'a>,
+    piece: Vec<u8>,
+}
+
+/// Bytes of a chunk of a document.
+const PIECE: usize = 32 << 10;
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(chunks: Chunks<'a>) -> Pieces<'a> {
+        Pieces { chunks, piece: Vec::with_capacity(PIECE) }
+    }
+    /// Ends the document as whole.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.chunks.finish()
+    }
+}
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(PIECE - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..count]);
+        if self.piece.len() == PIECE {
+            self.flush()?;
+        }
+        Ok(count)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.piece.is_empty() {
+            self.chunks.write_all(&self.piece)?;
+            self.piece.clear();
+        }
         Ok(())
     }
 }
