@@ -1,6 +1,7 @@
 //! `serve`: the HTTP API on a socket.
 
 mod activation;
+mod memory;
 mod settings;
 
 use crate::args::{Command, Flag, Parsed};
@@ -8,6 +9,7 @@ use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
 use coracle::{Durability, Engine};
 use coracle_http::{Address, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
+use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
 use settings::Settings;
 use std::time::Duration;
@@ -80,13 +82,16 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     }
     signals.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
 
+    coracle::hold_little_memory();
     let engine = engine(globals, parsed)?;
     let router = Router::with(engine.clone(), router_options(parsed));
     let log = settings.clone();
+    let memory = Memory::watched(engine.clone())?;
     let options = ServerOptions {
         insecure_tcp: parsed.has("insecure-tcp"),
         tls: tls(parsed)?,
         log: Some(RequestLog::new(move |asked| {
+            memory.is_used();
             if log.logs_requests() {
                 complain!("coracle: {asked}");
             }

@@ -31,6 +31,7 @@ mod lifecycle;
 mod limits;
 mod logs;
 mod many;
+mod memory;
 mod misuse;
 mod monitor;
 mod monitor_faults;
