@@ -228,7 +228,7 @@ fn no_checks_while_it_is_frozen_or_ended() {
     wait_for_health(&root, &id, "healthy");
     root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
     let after = health(&root, &id);
-    assert_eq!((after.status.as_str(), after.log.last().map(|r| r.exit_code)), ("unhealthy", Some(0)));
+    assert_eq!((after.status.as_str(), after.log.last().map(|r| r.exit_code)), ("unhealthy", Some(0)), "{after:?}");
     root.start(&id);
     assert_eq!(health(&root, &id).status, "starting");
     wait_for_health(&root, &id, "healthy");
