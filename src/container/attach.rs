@@ -62,8 +62,10 @@ const PARKED: &str = "a-";
 /// How long a start waits for one of them to hand over its streams: it does nothing else, so longer means it is stuck.
 const HANDOVER: Duration = Duration::from_secs(2);
 
-/// The pause after streams could not be handed over.
+/// The pause after streams could not be handed over, and how often that is tried again: a start asks anew, and waits for
+/// [`HANDOVER`].
 const REFUSED: Duration = Duration::from_millis(20);
+const REFUSALS: u32 = 500;
 
 /// Both sides of a process's streams.
 pub(crate) struct Ends {
@@ -141,8 +143,10 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Serves until a start took the streams or `given_up` becomes readable. Blocks: a thread of its own runs it.
+    /// Serves until a start took the streams, `given_up` becomes readable, or no start can find them any more: then the
+    /// streams end. Blocks: a thread of its own runs it.
     pub(crate) fn serve(self, given_up: &OwnedFd) {
+        let mut left = REFUSALS;
         let set = [(self.listener.as_raw_fd(), libc::POLLIN), (given_up.as_raw_fd(), libc::POLLIN)];
         loop {
             match crate::kernel::fd::poll(&set, -1) {
@@ -155,7 +159,12 @@ impl Parked {
                     if handed.is_ok() {
                         return;
                     }
-                    // The asking process is gone, or no descriptor is free: the next one is waited for.
+                    // The asking process is gone, or no descriptor is free: the next one is waited for, unless the one that
+                    // asked gave these streams up.
+                    left = left.saturating_sub(1);
+                    if left == 0 || std::fs::symlink_metadata(&self.path).is_err() {
+                        return;
+                    }
                     std::thread::sleep(REFUSED);
                 }
                 Ok(_) => {}
@@ -198,7 +207,7 @@ impl Containers {
             Err(error) => return Err(error),
         };
         let asked = control.send_streams(Call::Attach { streams: streams.mask }, "", &[], streams);
-        match asked.and_then(|()| control.answer(None, op)) {
+        match asked.and_then(|()| control.reply(op)) {
             Ok(answer) if answer.errno == libc::EBUSY => {
                 Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))
             }
@@ -244,7 +253,7 @@ impl Containers {
 }
 
 fn take_parked(dir: &File, name: &str) -> Option<Streams> {
-    let socket = socket::connect(dir.as_fd(), name).ok()?;
+    let socket = socket::connect(dir.as_fd(), name, HANDOVER).ok()?;
     if !wait_fd(socket.as_fd(), Ready::Read, Some(HANDOVER), None).ok()? {
         return None;
     }

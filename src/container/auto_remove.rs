@@ -156,13 +156,13 @@ impl Containers {
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
         let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
         let mut stream = EventStream::open(self.journal.clone(), &query).ok()?;
-        let mut code = None;
+        let (mut code, mut left) = (None, super::removal::GIVEN_UP);
         loop {
             match stream.next(None, None) {
                 Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
                 Ok(None) => return code,
                 // The oldest were given up meanwhile.
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
                 Err(_) => return code,
             }
         }

@@ -105,7 +105,7 @@ impl Containers {
         let mask = streams.mask;
         let answer = control
             .send_streams(Call::Exec { streams: mask }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
-            .and_then(|()| control.answer(None, op))
+            .and_then(|()| control.reply(op))
             .map_err(|error| gone_is_not_running(error, &found.row.id))?;
         if answer.errno == 0 {
             return Ok(RunningExec { control });

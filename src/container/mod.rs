@@ -330,7 +330,7 @@ impl Containers {
     /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
     fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
         let row = self.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
-        let busy = self.states.busy(row.slot, op)?;
+        let busy = self.states.busy(row.slot, &row.id, op)?;
         let stored = self.db.read(|tx| table::by_id(tx, &row.id, &mut self.stored()))?;
         let mut found = self.found(stored.ok_or_else(|| no_such(reference))?)?;
         let until = Instant::now() + start::HANDOVER;

@@ -460,7 +460,7 @@ impl Containers {
         let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();
         fds.extend(late.into_iter().flat_map(|hold| [hold.held.as_fd(), hold.relayed.as_fd()]));
         control.send_streams(Call::Network, "", &fds, none)?;
-        let answer = control.answer(None, None)?;
+        let answer = control.reply(None)?;
         match answer.errno {
             0 => Ok(()),
             errno => Err(Error::os(monitor::sentence(&steps.steps, answer.failure.step), errno).in_area("network")),

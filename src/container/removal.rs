@@ -10,6 +10,9 @@ use crate::store::{Flush, removals as table, volumes};
 use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 
+/// How often a reader of the journal goes on where the oldest events were given up while it read.
+pub(super) const GIVEN_UP: u32 = 100;
+
 /// The work that is left once the row of a container is gone.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Removal {
@@ -102,11 +105,12 @@ impl Containers {
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
         let query = EventQuery { since_ns: Some(0), until_ns: Some(now_ns()), after: None, filters };
         let mut stream = EventStream::open(self.journal.clone(), &query)?;
+        let mut left = GIVEN_UP;
         loop {
             match stream.next(None, None) {
                 Ok(event) => return Ok(event.is_some()),
                 // The oldest were given up meanwhile.
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
                 Err(error) => return Err(error),
             }
         }

@@ -289,7 +289,7 @@ impl Containers {
 
     /// Waits for what [`Containers::stop_of`] asked; answers the exit code.
     pub(crate) fn stopped(&self, found: &Found, control: &Control, op: Option<&Op>) -> Result<i32> {
-        match control.answer(None, op) {
+        match control.end(op) {
             Ok(answer) => Ok(accepted(answer)?.value),
             Err(error) if is_gone(&error) => self.code_after(found),
             Err(error) => Err(error),

@@ -168,7 +168,7 @@ impl Session {
         match &self.process {
             Process::Container { all, end: Some(end), .. } => end.wait(all, op),
             Process::Container { all, id, end: None } => all.wait(id, op),
-            Process::Exec { all, id, running } => match running.control.answer(None, op) {
+            Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
                 // Asked before, or the container ended with the process in it: its state says the code.
                 Err(error) if error.kind() == ErrorKind::Unavailable => match all.exec_inspect(id) {

@@ -92,12 +92,12 @@ impl Layers {
             std::fs::write(std::env::temp_dir().join("coracle-stage"), "")?;
         }
         let gate = self.reopen(TMP)?;
-        tree::lock(gate.as_fd(), Lock::Shared)?;
+        tree::lock(gate.as_fd(), Lock::Shared, "the directory tmp of the root")?;
         let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
         let name = format!("{PREFIX}{number:016x}");
         tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
         let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
-        tree::lock(dir.as_fd(), Lock::Exclusive)?;
+        tree::lock(dir.as_fd(), Lock::Exclusive, &name)?;
         Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
@@ -106,11 +106,11 @@ impl Layers {
         let held = || {
             // A program that makes a staging directory holds the gate until the directory is locked.
             let gate = self.reopen(TMP)?;
-            if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+            if !tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
                 return Ok(true);
             }
             let dir = tree::open_dir_at(self.tmp.as_fd(), name)?;
-            Ok::<bool, Error>(!tree::lock(dir.as_fd(), Lock::TryExclusive)?)
+            Ok::<bool, Error>(!tree::try_lock(dir.as_fd(), Lock::Exclusive)?)
         };
         match held() {
             Ok(held) => held,
@@ -121,7 +121,7 @@ impl Layers {
     /// Takes the exclusive right to move layers.
     pub(crate) fn moving(&self) -> Result<Moving<'_>> {
         let lock = self.reopen(LAYERS)?;
-        tree::lock(lock.as_fd(), Lock::Exclusive)?;
+        tree::lock(lock.as_fd(), Lock::Exclusive, "the directory layers of the root")?;
         Ok(Moving { layers: self, _lock: lock })
     }
 
@@ -144,7 +144,7 @@ impl Layers {
     /// removed now is noted.
     pub(crate) fn sweep(&self, known: impl FnOnce() -> Result<HashSet<Digest>>, parts_limit: u64) -> Result<()> {
         let gate = self.reopen(TMP)?;
-        if tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+        if tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
             let names = tree::names(self.tmp.as_fd())?;
             for name in names.iter().filter(|name| name.starts_with(PREFIX.as_bytes())) {
                 let place = self.staged_at(&String::from_utf8_lossy(name));
@@ -154,7 +154,7 @@ impl Layers {
         }
         drop(gate);
         let lock = self.reopen(LAYERS)?;
-        if tree::lock(lock.as_fd(), Lock::TryExclusive)? {
+        if tree::try_lock(lock.as_fd(), Lock::Exclusive)? {
             // Asked for under the lock: what others add they add under it.
             let (known, mut orphans) = (known()?, Vec::new());
             for name in tree::names(self.layers.as_fd())? {
@@ -173,7 +173,7 @@ impl Layers {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
             other => other?,
         };
-        match tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+        match tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
             true => remove_tree(self.tmp.as_fd(), name),
             false => Ok(()),
         }

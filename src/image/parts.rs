@@ -37,7 +37,7 @@ impl Layers {
                 continue;
             }
             let Ok(file) = tree::open_at(tmp, &name, libc::O_RDWR, 0) else { continue };
-            if tree::lock(file.as_fd(), Lock::TryExclusive)? {
+            if tree::try_lock(file.as_fd(), Lock::Exclusive)? {
                 total = total.saturating_sub(stat.size);
                 let _ = tree::unlink_at(tmp, &name);
             }

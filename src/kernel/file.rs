@@ -1,10 +1,11 @@
 //! Whole-file operations: made at once, locks that belong to a descriptor, holes.
 
+use super::turn;
 use crate::error::{Error, Result};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -121,23 +122,21 @@ pub(crate) fn unlock(file: impl AsFd, length: i64) -> Result<()> {
         .map_err(|errno| Error::os("unlock", errno as i32))
 }
 
-/// How [`lock_byte`] takes a lock that another holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Contended {
-    /// Answer false at once.
-    Fail,
-    /// Wait until it is free.
-    Wait,
+/// Takes the exclusive lock on byte `at` of `file`, owned by its open file description, unless another has a lock on it.
+pub(crate) fn try_lock_byte(file: impl AsFd, at: u64) -> Result<bool> {
+    try_byte(file.as_fd(), at, libc::F_WRLCK)
 }
 
-/// Takes the exclusive lock on byte `at` of `file`, owned by its open file description.
-pub(crate) fn lock_byte(file: impl AsFd, at: u64, contended: Contended) -> Result<bool> {
-    let lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
+/// Takes that lock, waiting for others. Errors: they hold it too long; `what` is its name there.
+pub(crate) fn lock_byte(file: impl AsFd, at: u64, what: impl std::fmt::Display) -> Result<()> {
     let file = file.as_fd();
+    turn::wait_for(what, turn::LONGEST, None, || Ok(try_byte(file, at, libc::F_WRLCK)?.then_some(())))
+}
+
+fn try_byte(file: BorrowedFd<'_>, at: u64, kind: i32) -> Result<bool> {
+    let lock = libc::flock { l_start: at as i64, ..range(kind, 1) };
     loop {
-        let how =
-            if contended == Contended::Wait { FcntlArg::F_OFD_SETLKW(&lock) } else { FcntlArg::F_OFD_SETLK(&lock) };
-        match fcntl(file, how) {
+        match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)) {
             Ok(_) => return Ok(true),
             Err(nix::errno::Errno::EINTR) => {}
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => return Ok(false),
@@ -166,16 +165,11 @@ pub(crate) fn is_locked(file: impl AsFd) -> Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as i16)
 }
 
-/// Takes a share of byte `at`, which only an exclusive lock refuses, and that nobody takes for long.
-pub(crate) fn share_byte(file: impl AsFd, at: u64) -> Result<()> {
-    let lock = libc::flock { l_start: at as i64, ..range(libc::F_RDLCK, 1) };
+/// Takes a share of byte `at`, which only an exclusive lock refuses. Errors: another holds one too long; `what` is its name
+/// there.
+pub(crate) fn share_byte(file: impl AsFd, at: u64, what: impl std::fmt::Display) -> Result<()> {
     let file = file.as_fd();
-    loop {
-        match fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)) {
-            Err(nix::errno::Errno::EINTR) => {}
-            other => return other.map(|_| ()).map_err(|errno| Error::os("lock", errno as i32)),
-        }
-    }
+    turn::wait_for(what, turn::LONGEST, None, || Ok(try_byte(file, at, libc::F_RDLCK)?.then_some(())))
 }
 
 fn range(kind: i32, length: i64) -> libc::flock {

@@ -31,6 +31,7 @@ pub(crate) mod switches;
 pub(crate) mod thread;
 #[allow(unsafe_code)]
 pub(crate) mod tree;
+pub(crate) mod turn;
 pub(crate) mod walk;
 pub(crate) mod watch;
 #[allow(unsafe_code)]

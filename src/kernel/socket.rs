@@ -4,6 +4,7 @@ use super::fd::{cstr, errno};
 use crate::error::{Error, Result};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The most descriptors in one packet.
 const MAX_FDS: usize = 16;
@@ -117,10 +118,17 @@ fn packet_socket() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Connects to the packet socket `name` in `dir`.
-pub(crate) fn connect(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
+/// Connects to the packet socket `name` in `dir`. Errors: EAGAIN, here and of each send, where the other side takes nothing
+/// for `limit`.
+pub(crate) fn connect(dir: BorrowedFd<'_>, name: &str, limit: Duration) -> Result<OwnedFd> {
     let socket = packet_socket()?;
     let (address, length) = address(dir, name)?;
+    let time = libc::timeval { tv_sec: limit.as_secs() as libc::time_t, tv_usec: limit.subsec_micros().into() };
+    let (pointer, size) = ((&raw const time).cast(), size_of::<libc::timeval>() as libc::socklen_t);
+    // SAFETY: the value lives over the call and has that size.
+    if unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, pointer, size) } < 0 {
+        return Err(Error::os("bound the waiting of a socket", errno()));
+    }
     // SAFETY: the address lives over the call and has that length.
     if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {
         return Err(Error::os(format_args!("connect to {name}"), errno()));

@@ -4,6 +4,7 @@
 //! follow a link or leave its directory.
 
 use super::fd::{cstr, errno};
+use super::turn;
 use crate::error::{Error, Result};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -434,25 +435,24 @@ pub(crate) fn sync_fd(fd: BorrowedFd<'_>) -> Result<()> {
     done(unsafe { libc::fsync(fd.as_raw_fd()) }, "flush", c"")
 }
 
-/// How [`lock`] waits.
+/// The two kinds of [`lock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
     Shared,
     Exclusive,
-    /// Exclusive, answering false at once where another holds it.
-    TryExclusive,
 }
 
-/// flock(2): held until the last copy of this open file is closed.
-pub(crate) fn lock(fd: BorrowedFd<'_>, how: Lock) -> Result<bool> {
-    let operation = match how {
-        Lock::Shared => libc::LOCK_SH,
-        Lock::Exclusive => libc::LOCK_EX,
-        Lock::TryExclusive => libc::LOCK_EX | libc::LOCK_NB,
-    };
+/// flock(2): held until the last copy of this open file is closed. Errors: others hold it too long; `what` is its name there.
+pub(crate) fn lock(fd: BorrowedFd<'_>, how: Lock, what: impl std::fmt::Display) -> Result<()> {
+    turn::wait_for(what, turn::LONGEST, None, || Ok(try_lock(fd, how)?.then_some(())))
+}
+
+/// Takes that lock if no other is in its way.
+pub(crate) fn try_lock(fd: BorrowedFd<'_>, how: Lock) -> Result<bool> {
+    let operation = if how == Lock::Shared { libc::LOCK_SH } else { libc::LOCK_EX };
     loop {
         // SAFETY: no pointers.
-        if unsafe { libc::flock(fd.as_raw_fd(), operation) } == 0 {
+        if unsafe { libc::flock(fd.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
             return Ok(true);
         }
         match errno() {

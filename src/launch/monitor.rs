@@ -181,13 +181,13 @@ impl AsRawFd for Control {
 impl Control {
     /// Connects to the monitor of the container whose run directory this is. Errors: nobody listens.
     pub(crate) fn connect(run_dir: BorrowedFd<'_>) -> Result<Control> {
-        socket::connect(run_dir, "ctl").map(Control)
+        socket::connect(run_dir, "ctl", START_LIMIT).map(Control).map_err(hung_up)
     }
 
     /// Sends a call and waits for its answer; an answer that is an error number is an error here.
     pub(crate) fn ask(&self, call: Call, op: Option<&Op>) -> Result<Answer> {
         self.send(call, b"", &[])?;
-        accepted(self.answer(None, op)?)
+        accepted(self.reply(op)?)
     }
 
     /// Sends a call whose answer is read later.
@@ -198,7 +198,7 @@ impl Control {
     /// Sends a call with a text.
     pub(crate) fn tell(&self, call: Call, text: &[u8]) -> Result<Answer> {
         self.send(call, text, &[])?;
-        accepted(self.answer(None, None)?)
+        accepted(self.reply(None)?)
     }
 
     /// Asks for the mount namespace of a volume. Errors: it has none of that name (ENOENT), it is an older monitor
@@ -206,7 +206,7 @@ impl Control {
     pub(crate) fn volume(&self, name: &str) -> Result<OwnedFd> {
         self.send(Call::Volume { index: 0 }, name.as_bytes(), &[])?;
         if !wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
-            return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not answer"));
+            return Err(silent());
         }
         let (answer, fds) = read_answer_with(self.0.as_fd())?;
         accepted(answer)?;
@@ -216,11 +216,11 @@ impl Control {
     /// Sends a call with a descriptor.
     pub(crate) fn hand(&self, call: Call, fd: BorrowedFd<'_>) -> Result<Answer> {
         self.send(call, b"", &[fd.as_raw_fd()])?;
-        accepted(self.answer(None, None)?)
+        accepted(self.reply(None)?)
     }
 
     /// Sends a call with a text and descriptors, of which the streams' are closed here; the answer is read by
-    /// [`Control::answer`].
+    /// [`Control::reply`].
     pub(crate) fn send_streams(
         &self,
         call: Call,
@@ -239,12 +239,19 @@ impl Control {
         socket::send(self.0.as_fd(), &message, fds).map_err(hung_up)
     }
 
-    /// The next answer. Errors: the limit passed, the operation ended, or the monitor is gone
-    /// ([`ErrorKind::Unavailable`]).
-    pub(crate) fn answer(&self, limit: Option<Duration>, op: Option<&Op>) -> Result<Answer> {
-        if !wait_fd(self.0.as_fd(), Ready::Read, limit, op)? {
-            return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not answer"));
+    /// The answer to what was sent: each step of a monitor has a bound. Errors: none came within [`START_LIMIT`], the
+    /// operation ended, or the monitor is gone ([`ErrorKind::Unavailable`]).
+    pub(crate) fn reply(&self, op: Option<&Op>) -> Result<Answer> {
+        match wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), op)? {
+            true => read_answer(self.0.as_fd()),
+            false => Err(silent()),
         }
+    }
+
+    /// The end that was asked for before, whenever it comes. Errors: the operation ended, or the monitor is gone
+    /// ([`ErrorKind::Unavailable`]).
+    pub(crate) fn end(&self, op: Option<&Op>) -> Result<Answer> {
+        wait_fd(self.0.as_fd(), Ready::Read, None, op)?;
         read_answer(self.0.as_fd())
     }
 
@@ -277,12 +284,18 @@ fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     }
 }
 
-/// A connection that broke means what its end means: the monitor is gone.
+/// A connection that broke means what its end means: the monitor is gone. One that takes nothing: it hangs.
 fn hung_up(error: Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EPIPE | libc::ECONNRESET) => gone(),
+        Some(libc::EAGAIN) => silent(),
         _ => error,
     }
+}
+
+fn silent() -> Error {
+    let text = format!("the container's monitor does not answer for {START_LIMIT:?}");
+    Error::new(ErrorKind::Timeout, text).in_area("launch")
 }
 
 fn gone() -> Error {

@@ -4,7 +4,7 @@
 use super::endpoint::read;
 use super::{Network, Networks};
 use crate::error::{Error, Result};
-use crate::kernel::file::{Contended, lock_byte};
+use crate::kernel::file::{lock_byte, try_lock_byte};
 use crate::store::networks as table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Loan {
         let name = crate::hex::random_id()?;
         let (staged, path) = (self.dir.join(format!(".{name}")), self.dir.join(&name));
         let file = File::options().append(true).create_new(true).mode(0o600).open(&staged).map_err(|e| failed(&e))?;
-        lock_byte(&file, 0, Contended::Wait)?;
+        lock_byte(&file, 0, staged.display())?;
         std::fs::rename(&staged, &path).map_err(|e| failed(&e))?;
         Ok((file, path))
     }
@@ -77,7 +77,7 @@ impl Networks {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let opened = File::options().read(true).write(true).open(&path);
             let Some(file) = opened.ok().filter(|_| !name.starts_with('.')) else { continue };
-            if !lock_byte(&file, 0, Contended::Fail)? {
+            if !try_lock_byte(&file, 0)? {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap_or_default();

@@ -193,13 +193,12 @@ impl Networks {
 
     /// Keeps other programs of this root from changing the kernel's state meanwhile.
     fn lock(&self) -> Result<File> {
-        use crate::kernel::file::{Contended, lock_byte};
         use std::os::unix::fs::OpenOptionsExt;
         let mut open = File::options();
         let path = self.run.join("net.lock");
         let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
-        lock_byte(&file, 0, Contended::Wait)?;
+        crate::kernel::file::lock_byte(&file, 0, path.display())?;
         Ok(file)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Networks;
 use crate::error::{Error, Result};
-use crate::kernel::file::{Contended, lock_byte};
+use crate::kernel::file::lock_byte;
 use crate::model::HostSetting;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -91,7 +91,7 @@ impl Networks {
         let mut open = File::options();
         let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock);
         let file = file.map_err(|e| failed(&e))?;
-        lock_byte(&file, 0, Contended::Wait)?;
+        lock_byte(&file, 0, lock.display())?;
         // Not at each change: it looks at every thread of the host.
         if !path.exists() {
             sweep(dir);

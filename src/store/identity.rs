@@ -15,7 +15,7 @@
 
 use super::states::open;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::file::{self, Contended};
+use crate::kernel::file;
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub(crate) struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // Whoever opens the root at this moment registers it again.
-        if let Ok(true) = file::lock_byte(&self.file, TURN, Contended::Fail)
+        if let Ok(true) = file::try_lock_byte(&self.file, TURN)
             && !in_use(&self.file, &self.root)
         {
             let _ = std::fs::remove_file(Path::new(REGISTRY).join(&self.id));
@@ -132,7 +132,7 @@ impl Claim {
     /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers
     /// whether. `is_empty` looks into its database. Who opens the root at this moment gets an error.
     pub(crate) fn discard(&self, is_empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        file::lock_byte(&self.file, TURN, Contended::Wait)?;
+        file::lock_byte(&self.file, TURN, self.root.join(NAME).display())?;
         let discarded = self.discard_held(is_empty);
         file::unlock_byte(&self.file, TURN)?;
         discarded
@@ -177,7 +177,7 @@ impl Claim {
 pub(crate) fn claim(ask: &Ask<'_>) -> Result<Claim> {
     let path = ask.root.join(NAME);
     let file = open(&path)?;
-    file::lock_byte(&file, TURN, Contended::Wait)?;
+    file::lock_byte(&file, TURN, path.display())?;
     let own = place(&file, &path)?;
     if file.metadata().is_ok_and(|there| there.nlink() == 0) {
         let text = format!("engine root {} was removed at this moment: open it again", ask.root.display());
@@ -227,7 +227,7 @@ pub(crate) fn claim(ask: &Ask<'_>) -> Result<Claim> {
         file.sync_all().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
     }
     register(&me);
-    file::share_byte(&file, USERS)?;
+    file::share_byte(&file, USERS, path.display())?;
     file::unlock_byte(&file, TURN)?;
     let is_first = id == ask.first_id;
     Ok(Claim { id, run, is_first, root: ask.root.to_owned(), file })
@@ -280,7 +280,7 @@ impl Record {
 fn take_run(run: &Path, me: &User) -> Result<Place> {
     let path = run.join(NAME);
     let file = open(&path)?;
-    file::lock_byte(&file, TURN, Contended::Wait)?;
+    file::lock_byte(&file, TURN, path.display())?;
     let before: Option<User> = read(&file);
     let others =
         before.as_ref().filter(|user| user.boot == me.boot && (&user.id, user.root_file) != (&me.id, me.root_file));

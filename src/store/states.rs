@@ -7,14 +7,13 @@
 //! one that has no row yet, at a place that its id says.
 
 use crate::error::{Error, Result};
-use crate::kernel::file::{self, Contended};
+use crate::kernel::{file, turn};
 use crate::op::Op;
 use coracle_monitor::wire::*;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The names of the files of records, and of the one that monitors lock.
 pub(crate) const NAME: &str = "states";
@@ -262,19 +261,19 @@ impl States {
             return Ok(None);
         }
         let file = open(&self.alive_path)?;
-        Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then(|| file.into()))
+        Ok(file::try_lock_byte(&file, u64::from(slot))?.then(|| file.into()))
     }
 
     /// The right to work on the container in the slot, if nobody else does.
     pub(crate) fn try_busy(&self, slot: u32) -> Result<Option<Busy>> {
         let file = open(&self.busy_path)?;
-        Ok(file::lock_byte(&file, u64::from(slot), Contended::Fail)?.then_some(Busy(file)))
+        Ok(file::try_lock_byte(&file, u64::from(slot))?.then_some(Busy(file)))
     }
 
     /// Says that a container which goes when it ends is not to go yet, until the answer is dropped or this program ends.
     pub(crate) fn hold_end(&self, slot: u32) -> Result<HeldEnd> {
         let file = open(&self.busy_path)?;
-        file::share_byte(&file, ENDS_AT + u64::from(slot))?;
+        file::share_byte(&file, ENDS_AT + u64::from(slot), self.busy_path.display())?;
         Ok(HeldEnd(file))
     }
 
@@ -287,7 +286,7 @@ impl States {
     /// leftovers.
     pub(crate) fn making(&self, id: &str) -> Result<Making<'_>> {
         let place = place(id)?;
-        file::lock_byte(&self.making, place, Contended::Wait)?;
+        file::lock_byte(&self.making, place, format_args!("container {id}"))?;
         Ok(Making { file: &self.making, place })
     }
 
@@ -295,7 +294,7 @@ impl States {
     /// does it.
     pub(crate) fn removing(&self, id: &str) -> Result<Option<Removing>> {
         let file = open(&self.making_path)?;
-        Ok(file::lock_byte(&file, REMOVALS_AT + place(id)?, Contended::Fail)?.then_some(Removing(file)))
+        Ok(file::try_lock_byte(&file, REMOVALS_AT + place(id)?)?.then_some(Removing(file)))
     }
 
     /// Whether another opener of the root is making the container with this id.
@@ -303,19 +302,11 @@ impl States {
         file::byte_is_locked(&self.making, place(id)?)
     }
 
-    /// Waits until nobody else works on the container in the slot.
-    pub(crate) fn busy(&self, slot: u32, op: Option<&Op>) -> Result<Busy> {
+    /// Waits until nobody else works on the container `id` in the slot. Errors: somebody does for too long.
+    pub(crate) fn busy(&self, slot: u32, id: &str, op: Option<&Op>) -> Result<Busy> {
         let file = open(&self.busy_path)?;
-        if op.is_none() {
-            file::lock_byte(&file, u64::from(slot), Contended::Wait)?;
-            return Ok(Busy(file));
-        }
-        let mut pause = Duration::from_micros(200);
-        while !file::lock_byte(&file, u64::from(slot), Contended::Fail)? {
-            op.map_or(Ok(()), Op::check)?;
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
+        let take = || Ok(file::try_lock_byte(&file, u64::from(slot))?.then_some(()));
+        turn::wait_for(format_args!("container {id}"), turn::LONGEST, op, take)?;
         Ok(Busy(file))
     }
 }

@@ -42,7 +42,7 @@ impl Marker {
             std::io::ErrorKind::AlreadyExists => refusal(dir).unwrap_or_else(|| failed(&e)),
             _ => failed(&e),
         })?;
-        tree::lock(held.as_fd(), Lock::TryExclusive)?;
+        tree::try_lock(held.as_fd(), Lock::Exclusive)?;
         let line = serde_json::to_vec(&Said { of: of.to_owned() });
         let mut line = line.map_err(|e| Error::internal(format!("a marker: {e}")))?;
         line.push(b'\n');
@@ -66,7 +66,7 @@ pub(crate) fn refusal(dir: &Path) -> Option<Error> {
     let mut line = Vec::new();
     let said = (&file).take(MOST).read_to_end(&mut line).ok().and_then(|_| serde_json::from_slice::<Said>(&line).ok());
     let of = said.map_or_else(String::new, |said| format!(" of {}", said.of.display()));
-    let text = match tree::lock(file.as_fd(), Lock::TryExclusive) {
+    let text = match tree::try_lock(file.as_fd(), Lock::Exclusive) {
         Ok(true) => format!(
             "{} holds a copy of an engine root{of} that did not come to its end: remove the directory, and copy again",
             dir.display()

@@ -184,7 +184,7 @@ impl Volumes {
     /// The lock under which a volume is filled or mounted.
     pub(crate) fn lock(&self, name: &str) -> Result<OwnedFd> {
         let volume = tree::open_dir_at(self.dir.as_fd(), name)?;
-        tree::lock(volume.as_fd(), Lock::Exclusive)?;
+        tree::lock(volume.as_fd(), Lock::Exclusive, format_args!("volume {name}"))?;
         Ok(volume)
     }
 
@@ -322,7 +322,7 @@ impl Volumes {
         if !is_empty()? || mount::is_read_only(data.as_fd())? {
             return Ok(());
         }
-        tree::lock(volume.as_fd(), Lock::Exclusive)?;
+        tree::lock(volume.as_fd(), Lock::Exclusive, format_args!("volume {}", row.name))?;
         if is_empty()? {
             copy::copy_tree(content.as_fd(), data.as_fd())?;
             if self.durability == Durability::Full {
@@ -368,12 +368,12 @@ impl Volumes {
     /// A new staging directory of ours.
     fn staging(&self) -> Result<Staging<'_>> {
         let gate = self.gate()?;
-        tree::lock(gate.as_fd(), Lock::Shared)?;
+        tree::lock(gate.as_fd(), Lock::Shared, "the directory tmp of the root")?;
         let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
         let name = format!("{PREFIX}{number:016x}");
         tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
         let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
-        tree::lock(dir.as_fd(), Lock::Exclusive)?;
+        tree::lock(dir.as_fd(), Lock::Exclusive, &name)?;
         Ok(Staging { volumes: self, name, dir })
     }
 
@@ -390,7 +390,7 @@ impl Volumes {
     /// cannot be put right now is noted.
     pub(crate) fn sweep(&self) -> Result<()> {
         let gate = self.gate()?;
-        if !tree::lock(gate.as_fd(), Lock::TryExclusive)? {
+        if !tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
             return Ok(());
         }
         for name in tree::names(self.tmp.as_fd())? {
@@ -409,7 +409,7 @@ impl Volumes {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
             other => other?,
         };
-        if !tree::lock(dir.as_fd(), Lock::TryExclusive)? {
+        if !tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
             return Ok(());
         }
         self.db.write(Flush::Durable, |tx| {

@@ -254,3 +254,24 @@ fn a_start_that_hangs_is_given_up() {
         assert_eq!(root.wait(name), 7, "{name}: after that");
     }
 }
+
+#[ignore = "takes more than two minutes: tests/torture"]
+#[test]
+fn a_monitor_that_hangs_is_given_up() {
+    let root = Root::new();
+    let id = root.sleeper("up");
+    let monitor = nix::unistd::Pid::from_raw(monitor_of(&root, &id));
+    nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGSTOP).expect("stop its monitor");
+    // More than wait in the queue of its socket.
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| {
+                let resized = root.engine.container_resize(&id, 10, 20);
+                fails(resized, coracle::ErrorKind::Timeout, "the container's monitor does not answer for 130s");
+            });
+        }
+    });
+    nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGCONT).expect("let it go on");
+    root.engine.container_pause(&id).expect("pause");
+    root.engine.container_unpause(&id).expect("unpause");
+}

@@ -32,11 +32,14 @@ impl AtWork {
         AtWork(file)
     }
 
-    /// Whether somebody waits for it.
+    /// Whether somebody of this program waits for it: who does has the file open.
     fn is_waited_for(&self) -> bool {
-        let inode = format!(":{} ", self.0.metadata().expect("the file").ino());
-        let locks = std::fs::read_to_string("/proc/locks").expect("the locks");
-        locks.lines().any(|line| line.contains("->") && line.contains(&inode))
+        let is_it = |fd: &std::fs::DirEntry| {
+            let there = std::fs::metadata(fd.path());
+            there.is_ok_and(|there| there.ino() == self.0.metadata().expect("the file").ino())
+        };
+        let open = std::fs::read_dir("/proc/self/fd").expect("the descriptors").flatten();
+        open.filter(is_it).count() > 1
     }
 }
 

@@ -57,10 +57,10 @@ impl Directory {
             held => Some(held.map_err(|e| Error::io(format_args!("open {}", path.join(HELD).display()), &e))?),
         };
         if let Some(held) = &held
-            && !tree::lock(held.as_fd(), Lock::TryExclusive)?
+            && !tree::try_lock(held.as_fd(), Lock::Exclusive)?
         {
             return Err(Error::conflict(format!(
-                "a dockerd runs on {}: end it (its containers, too), or name its socket to take images alone",
+                "a dockerd runs on {}: end it (its containers, too), or name its socket",
                 path.display()
             )));
         }

@@ -29,12 +29,8 @@ impl Images {
             });
             let blob = blob.ok_or_else(|| Error::not_found("its manifest does not say which blob it is"))?;
             let layer = Layer { digest: blob.digest()?, size: blob.size, diff_id: Some(*diff_id) };
-            let mut part = loop {
-                if let Some(part) = self.layers.try_part(&layer.digest, layer.size, repair.options.parts_limit)? {
-                    break part;
-                }
-                pull.transport.sleep(std::time::Duration::from_millis(50))?;
-            };
+            let limit = repair.options.parts_limit;
+            let mut part = self.layers.part(pull.transport, &layer.digest, layer.size, limit)?;
             let (_, name, _) = pull.layer(staging, &layer, &mut part)?;
             part.discard();
             Ok(name)

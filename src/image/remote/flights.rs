@@ -23,12 +23,13 @@ pub(super) struct Claims<'a> {
 impl Flights {
     /// Takes the right to fetch those of `wanted` that the store does not have, waiting where others fetch them.
     ///
-    /// Everyone takes them in the same order, so that no two wait for each other.
-    pub(super) fn claim(
+    /// Everyone takes them in the same order, so that no two wait for each other. `still` answers, for one of them, what is
+    /// asked at each turn whether to wait on: its error ends the waiting.
+    pub(super) fn claim<W: FnMut() -> Result<()>>(
         &self,
         wanted: impl Iterator<Item = Digest>,
         has: impl Fn(&Digest) -> Result<bool>,
-        check: impl Fn() -> Result<()>,
+        still: impl Fn(&Digest) -> W,
     ) -> Result<Claims<'_>> {
         let mut wanted: Vec<Digest> = wanted.collect();
         wanted.sort_unstable();
@@ -38,10 +39,11 @@ impl Flights {
             if has(&digest)? {
                 continue;
             }
+            let mut wait_on = still(&digest);
             let mut busy = self.busy.lock();
             while !busy.insert(digest) {
                 self.ended.wait_for(&mut busy, Duration::from_millis(50));
-                check()?;
+                wait_on()?;
             }
             drop(busy);
             claims.held.push(digest);
@@ -83,7 +85,7 @@ mod tests {
         let stored = Mutex::new(HashSet::new());
         let pull = || {
             let has = |digest: &Digest| Ok(stored.lock().contains(digest));
-            let claims = flights.claim([layer].into_iter(), has, || Ok(())).unwrap();
+            let claims = flights.claim([layer].into_iter(), has, |_| || Ok(())).unwrap();
             for digest in &claims.held {
                 std::thread::sleep(Duration::from_millis(30));
                 fetched.fetch_add(1, Ordering::SeqCst);

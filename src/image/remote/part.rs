@@ -4,17 +4,58 @@
 //! or go on where it ended. What it holds is taken for nothing before the whole blob has its digest. Parts end with the
 //! pull that they were for; those of pulls that failed stay, within the bounds that [`Layers::sweep_parts`] keeps.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::Digest;
 use crate::image::layers::Layers;
 use crate::image::parts::PREFIX;
 use crate::kernel::tree::{self, Lock};
+use crate::registry::Transport;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// A smaller part is as quickly fetched again.
 const LEAST: u64 = 1 << 20;
+
+/// How long the download of another pull may stand still before who waits for it gives up.
+const STANDSTILL: Duration = Duration::from_secs(3600);
+
+/// Another pull's download of a layer, which is waited for as long as it gets on.
+pub(super) struct Awaited<'a> {
+    layers: &'a Layers,
+    digest: Digest,
+    have: u64,
+    until: Instant,
+}
+
+impl<'a> Awaited<'a> {
+    pub(super) fn of(layers: &'a Layers, digest: Digest) -> Awaited<'a> {
+        Awaited { layers, digest, have: 0, until: Instant::now() + STANDSTILL }
+    }
+
+    /// Errors: nothing more of it came for too long.
+    pub(super) fn check(&mut self, now: Instant) -> Result<()> {
+        let have = tree::stat_at(self.layers.tmp(), name_of(&self.digest))?.map_or(0, |stat| stat.size);
+        if have != self.have {
+            (self.have, self.until) = (have, now + STANDSTILL);
+        }
+        match now < self.until {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "layer {}: another pull downloads it, and no byte more of it came for {STANDSTILL:?}",
+                    self.digest
+                ),
+            )),
+        }
+    }
+}
+
+fn name_of(digest: &Digest) -> String {
+    format!("{PREFIX}{}", digest.hex())
+}
 
 /// The right to download a blob, and what is here of it. What it holds stays when dropped, unless that is nothing.
 pub(crate) struct Part<'a> {
@@ -27,25 +68,35 @@ pub(crate) struct Part<'a> {
 }
 
 impl Layers {
-    /// The part of the blob `digest` of `size` bytes, where no other pull has it; what is kept is bounded by `limit`.
-    pub(crate) fn try_part(&self, digest: &Digest, size: u64, limit: u64) -> Result<Option<Part<'_>>> {
-        let (tmp, name) = (self.tmp(), format!("{PREFIX}{}", digest.hex()));
+    /// The part of the blob `digest` of `size` bytes, where no other pull has it; its content is bounded by `limit`.
+    fn try_part(&self, digest: &Digest, size: u64, limit: u64) -> Result<Option<Part<'_>>> {
+        let (tmp, name) = (self.tmp(), name_of(digest));
+        let file = tree::open_at(tmp, &name, libc::O_RDWR | libc::O_CREAT, 0o600)?;
+        if !tree::try_lock(file.as_fd(), Lock::Exclusive)? {
+            return Ok(None);
+        }
+        let found = tree::stat_fd(file.as_fd())?;
+        // Whoever had it may have removed it meanwhile: then this one is nobody's, and the caller asks again.
+        if tree::stat_at(tmp, &name)?.is_none_or(|stat| stat.ino != found.ino) {
+            return Ok(None);
+        }
+        let idle = size < LEAST || size > limit;
+        let mut part = Part { tmp, name, file: File::from(file), have: found.size, idle };
+        if found.size > size || idle {
+            part.reset();
+        }
+        Ok(Some(part))
+    }
+
+    /// That part, also where other pulls have it: they are waited for. Errors: they do not get on, or the transport was stopped.
+    pub(super) fn part(&self, transport: &Transport, digest: &Digest, size: u64, limit: u64) -> Result<Part<'_>> {
+        let mut awaited = Awaited::of(self, *digest);
         loop {
-            let file = tree::open_at(tmp, &name, libc::O_RDWR | libc::O_CREAT, 0o600)?;
-            if !tree::lock(file.as_fd(), Lock::TryExclusive)? {
-                return Ok(None);
+            if let Some(part) = self.try_part(digest, size, limit)? {
+                return Ok(part);
             }
-            let found = tree::stat_fd(file.as_fd())?;
-            // Whoever had it may have removed it meanwhile: then this one is nobody's.
-            if tree::stat_at(tmp, &name)?.is_none_or(|stat| stat.ino != found.ino) {
-                continue;
-            }
-            let idle = size < LEAST || size > limit;
-            let mut part = Part { tmp, name, file: File::from(file), have: found.size, idle };
-            if found.size > size || idle {
-                part.reset();
-            }
-            return Ok(Some(part));
+            awaited.check(Instant::now())?;
+            transport.sleep(Duration::from_millis(50))?;
         }
     }
 }
@@ -108,7 +159,7 @@ mod tests {
     use super::*;
     use crate::image::layer::Room;
     use crate::store::Durability;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     const LIMIT: u64 = 10 << 20;
 
@@ -161,6 +212,24 @@ mod tests {
         }
         std::fs::write(dir.0.join("tmp").join(format!("part-{}", blob.hex())), vec![0; 3 << 20]).unwrap();
         assert_eq!(dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap().have(), 0);
+    }
+
+    #[test]
+    fn another_pull_is_waited_for_as_long_as_it_gets_on() {
+        let dir = Dir::new("awaited");
+        let blob = Digest::of(b"awaited");
+        let mut part = dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap();
+        let mut awaited = Awaited::of(&dir.1, blob);
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        awaited.check(begun).unwrap();
+        part.append(&[1; 10], 0);
+        let later = begun + STANDSTILL + second;
+        awaited.check(later).unwrap();
+        awaited.check(later + STANDSTILL - second).unwrap();
+        let error = awaited.check(later + STANDSTILL + second).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.message().contains(&blob.hex()), "{error}");
+        part.discard();
     }
 
     #[test]

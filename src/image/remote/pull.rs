@@ -3,7 +3,7 @@
 use super::blob::BlobReader;
 use super::flights::Claims;
 use super::manifest::{ACCEPT, Document, Manifest, read};
-use super::part::Part;
+use super::part::{Awaited, Part};
 use super::schema1::Old;
 use super::{Say, beside, in_parallel};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::walls::Wall;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
-use std::time::Duration;
+use std::time::Instant;
 
 /// Lists in lists.
 const MAX_DEPTH: u32 = 3;
@@ -284,7 +284,11 @@ impl Pull<'_> {
         let claims = self.images.flights.claim(
             layers.iter().map(Layer::key),
             |key| layers.iter().find(|layer| layer.key() == *key).map_or(Ok(true), has),
-            || self.transport.check(),
+            |key| {
+                let digest = layers.iter().find(|layer| layer.key() == *key).map_or(*key, |layer| layer.digest);
+                let mut awaited = Awaited::of(&self.images.layers, digest);
+                move || self.transport.check().and_then(|()| awaited.check(Instant::now()))
+            },
         )?;
         let mut seen = HashSet::new();
         let mut wanted: Vec<&Layer> = layers.iter().filter(|layer| claims.held.contains(&layer.key())).collect();
@@ -321,12 +325,7 @@ impl Pull<'_> {
         wanted.dedup_by_key(|layer| layer.digest);
         let mut parts = Vec::new();
         for layer in wanted {
-            let part = loop {
-                if let Some(part) = self.images.layers.try_part(&layer.digest, layer.size, self.parts_limit)? {
-                    break part;
-                }
-                self.transport.sleep(Duration::from_millis(50))?;
-            };
+            let part = self.images.layers.part(self.transport, &layer.digest, layer.size, self.parts_limit)?;
             // The program that held the lock before may have brought the layer.
             if !has(layer)? {
                 parts.push((layer.digest, part.into()));
