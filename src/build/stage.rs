@@ -7,6 +7,7 @@ use crate::buildfile::{
     shown_list,
 };
 use crate::container::names::new_id;
+use crate::container::spec::clean;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::{self, Digest};
 use crate::log::Channel;
@@ -64,7 +65,11 @@ impl<'a> State<'a> {
     }
 
     fn with_cmd(&self, cmd: Vec<String>) -> ContainerConfig {
-        ContainerConfig { cmd: Some(cmd), ..self.config.clone() }
+        let mut config = ContainerConfig { cmd: Some(cmd), ..self.config.clone() };
+        if !config.working_dir.is_empty() {
+            config.working_dir = clean(&config.working_dir);
+        }
+        config
     }
 }
 

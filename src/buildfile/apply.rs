@@ -121,7 +121,8 @@ impl Instruction {
                 let path = expander.word(path)?;
                 config.working_dir = match path.chars().next() {
                     None => return Err(Error::invalid("cannot normalise nothing")),
-                    Some('/') => clean(&path),
+                    // As it was written; containers of the image have it in its final form.
+                    Some('/') => path,
                     Some(_) => clean(&format!("{}/{path}", config.working_dir)),
                 };
                 format!("WORKDIR {}", config.working_dir)

@@ -81,6 +81,7 @@ impl Containers {
             slot: found.row.slot,
             name: &found.row.name,
             mac: &found.spec.config.mac_address,
+            mode: &host.network_mode,
             networks: wants(&found.spec),
             bindings: &host.port_bindings,
             exposed: &found.spec.config.exposed_ports,
@@ -335,13 +336,16 @@ impl Containers {
         let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
         let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
         let want = Want { network: network.id.clone(), settings: settings.clone() };
-        Arc::make_mut(&mut found.spec).networks.insert(network.name.clone(), settings);
+        let spec = Arc::make_mut(&mut found.spec);
+        spec.networks.insert(network.name.clone(), settings);
+        let (mac, mode) = (spec.config.mac_address.clone(), spec.host_config.network_mode.clone());
         let netns = self.netns(&found)?;
         let who = Joining {
             container: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
-            mac: "",
+            mac: &mac,
+            mode: &mode,
             networks: Vec::new(),
             bindings: &PortMap::new(),
             exposed: &PortSet::new(),

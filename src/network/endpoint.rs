@@ -37,13 +37,20 @@ pub(crate) struct Joining<'a> {
     pub container: &'a str,
     pub slot: u32,
     pub name: &'a str,
-    /// `MacAddress` of its configuration; empty: made of the address.
+    /// `MacAddress` of its configuration, of its end on the network of its mode; empty: made of the address.
     pub mac: &'a str,
-    /// The network of its mode first.
+    pub mode: &'a str,
     pub networks: Vec<Want>,
     pub bindings: &'a PortMap,
     pub exposed: &'a PortSet,
     pub publish_all: bool,
+}
+
+impl Joining<'_> {
+    /// The address of its card on a network, where its configuration names one.
+    fn mac_on(&self, network: &Network) -> &str {
+        if network.is_of_mode(self.mode) { self.mac } else { "" }
+    }
 }
 
 /// A container's end on a network: the document that the store keeps.
@@ -181,7 +188,7 @@ impl Networks {
             ready.iter().zip(leases).for_each(|((network, ..), leases)| self.give_back(network, leases));
         };
         for (network, _, want) in &ready {
-            let got = self.lease(network, &want.settings, who.mac, &mut loan);
+            let got = self.lease(network, &want.settings, who.mac_on(network), &mut loan);
             leases.push(got.inspect_err(|_| give_back(&leases))?);
         }
         let given = self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready, &leases));
@@ -281,9 +288,9 @@ impl Networks {
             self.part_remote(&network, left);
         }
         let mut loan = self.loan();
-        let leases = self.lease(&network, &want.settings, "", &mut loan)?;
+        let leases = self.lease(&network, &want.settings, who.mac_on(&network), &mut loan)?;
         let given = self.db.write(Flush::Lazy, |tx| {
-            let mut doc = self.address(tx, who, "", &network, &want.settings, &leases)?;
+            let mut doc = self.address(tx, who, &network, &want.settings, &leases)?;
             doc.interface = interface.to_owned();
             let others = table::of_container(tx, who.container)?;
             doc.sandbox =
@@ -474,9 +481,7 @@ impl Networks {
         let sandbox = crate::hex::random_id()?;
         let mut docs = Vec::new();
         for (at, (network, _, want)) in ready.iter().enumerate() {
-            // A MAC address of the container is its first interface's.
-            let mac = if at == 0 { who.mac } else { "" };
-            let mut doc = self.address(tx, who, mac, network, &want.settings, &leases[at])?;
+            let mut doc = self.address(tx, who, network, &want.settings, &leases[at])?;
             doc.sandbox = sandbox.clone();
             doc.interface = format!("eth{at}");
             docs.push(doc);
@@ -501,7 +506,6 @@ impl Networks {
         &self,
         tx: &Transaction<'_>,
         who: &Joining<'_>,
-        mac: &str,
         network: &Network,
         settings: &EndpointSettings,
         leases: &[Lease],
@@ -531,7 +535,7 @@ impl Networks {
         let v4 = own(false, &ask4)?;
         let v6 = if network.spec.enable_ipv6 { own(true, &ask6)? } else { None };
         let id = crate::hex::random_id()?;
-        let mac = match (settings.mac_address.as_str(), mac) {
+        let mac = match (settings.mac_address.as_str(), who.mac_on(network)) {
             // The driver has one.
             ("", "") if network.is_remote() => String::new(),
             ("", "") => mac_text(made_up_mac(v4.map(|(ip, _)| ip), &id)),

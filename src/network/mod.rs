@@ -117,6 +117,12 @@ impl Network {
         PREDEFINED.iter().any(|(name, _)| *name == self.name)
     }
 
+    /// Whether a network mode means this one.
+    pub(crate) fn is_of_mode(&self, mode: &str) -> bool {
+        let mode = mode_name(mode);
+        self.name == mode || self.id == mode || mode.len() >= 12 && self.id.starts_with(mode)
+    }
+
     /// The network that containers without another one are on.
     pub(crate) fn is_default(&self) -> bool {
         self.name == "bridge"

@@ -316,6 +316,13 @@ static void http(coracle *engine) {
     CHECK(status == 404 && coracle_stream_read(stream, text, sizeof text, NULL, &err) > 0 && has(text, "No such container"), "");
     coracle_stream_free(stream);
 
+    /* Members that no version knows are passed over there, as clients of HTTP expect. */
+    static const char newer[] = "{\"Image\":\"no-such-image\",\"Quantum\":1}";
+    OK(coracle_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", newer, sizeof newer - 1,
+                       NULL, &status, &stream, &err));
+    CHECK(status == 404 && coracle_stream_read(stream, text, sizeof text, NULL, &err) > 0 && has(text, "no-such-image"), "");
+    coracle_stream_free(stream);
+
     OK(coracle_op_new(&op));
     OK(coracle_submit(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, &err));
     CHECK(readable(coracle_op_fd(op), 10000) == 1, "");

@@ -89,6 +89,50 @@ fn everybody_may_use_low_ports_and_ping_in_a_network_of_its_own() {
 }
 
 #[test]
+fn a_container_that_waits_for_its_restart_is_not_removed() {
+    let root = Root::new();
+    let policy = host(json!({ "RestartPolicy": { "Name": "always" } }));
+    let id = root.create("again", body(&["sh", "-c", "exit 3"], policy));
+    root.start(&id);
+    // The pause before a restart grows with each.
+    wait_for("its pause", || root.inspect(&id).restart_count >= 4 && root.status(&id) == "restarting");
+    let text = format!(
+        "You cannot remove a restarting container {id}. Stop the container before attempting removal or force remove"
+    );
+    fails(root.engine.container_remove(&id, RemoveContainer::default(), None), ErrorKind::Conflict, &text);
+    root.engine.container_stop(&id, None, Some(&soon())).expect("stop");
+    root.engine.container_remove(&id, RemoveContainer::default(), None).expect("remove");
+}
+
+/// A program that traps the signal of a stop ends by itself: waiters hear its own code, also on a busy machine.
+#[test]
+fn a_wait_over_a_stop_has_the_code_of_the_program() {
+    let root = Root::new();
+    let busy: Vec<_> = (0..4)
+        .map(|_| std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a busy loop"))
+        .collect();
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        for round in 0..10 {
+            let script = format!("trap 'exit {}' TERM; echo ready; while :; do sleep 0.02; done", 30 + round);
+            let id = root.create("", body(&["sh", "-c", &script], json!({})));
+            root.start(&id);
+            root.wait_for("the trap", || root.logs(&id).out() == "ready");
+            let code = std::thread::scope(|scope| {
+                let waits = scope.spawn(|| root.wait(&id));
+                root.engine.container_stop(&id, Some(60_000), Some(&soon())).expect("stop");
+                waits.join().expect("the waiter")
+            });
+            assert_eq!((code, root.inspect(&id).state.exit_code), (30 + round, 30 + round));
+        }
+    }));
+    for mut child in busy {
+        child.kill().expect("end the loop");
+        child.wait().expect("reap it");
+    }
+    result.expect("every code");
+}
+
+#[test]
 fn the_last_end_stays_to_be_seen() {
     let root = Root::new();
     let id = root.create("", body(&["sleep", "1000"], json!({})));
@@ -140,6 +184,52 @@ fn networks_take_what_was_chosen_and_refuse_what_was_not() {
     );
     let id = world.root.create("self", body(&["true"], host(json!({ "NetworkMode": "container:self" }))));
     fails(engine.container_start(&id, None, Some(&soon())), ErrorKind::Internal, "cannot join own network");
+}
+
+#[test]
+fn the_configuration_s_hardware_address_is_the_one_on_the_network_of_the_mode() {
+    const MAC: &str = "02:11:22:33:44:55";
+    let world = World::new();
+    for name in ["alpha", "omega"] {
+        world.network(json!({ "Name": name })).expect("a network");
+    }
+    let connect = |network: &str, id: &str| {
+        world.root.engine.network_connect(network, &typed(json!({ "Container": id })), None).expect("connect");
+    };
+    let on = |id: &str| {
+        let networks = world.root.inspect(id).network_settings.networks;
+        let has = |(name, end): (&String, &EndpointSettings)| (end.mac_address == MAC).then(|| name.clone());
+        networks.iter().filter_map(has).collect::<Vec<_>>()
+    };
+    let mode = |mode: &str| json!({ "MacAddress": MAC, "HostConfig": { "NetworkMode": mode } });
+    // Others come first by their names, and the default network before all.
+    let id = world.root.create("one", body(&["sleep", "1000"], mode("omega")));
+    connect("alpha", &id);
+    connect("bridge", &id);
+    world.root.start(&id);
+    assert_eq!(on(&id), ["omega"]);
+    let cards = world.root.exec(&id, &["sh", "-c", "cat /sys/class/net/eth*/address"]).ok();
+    assert_eq!(cards.matches(MAC).count(), 1, "{cards}");
+    // It stays with the network, also where the container leaves it and comes back.
+    world.root.engine.network_disconnect("omega", &typed(json!({ "Container": id })), None).expect("disconnect");
+    assert!(on(&id).is_empty());
+    connect("omega", &id);
+    assert_eq!(on(&id), ["omega"]);
+    let id = world.sleeper("two", mode(&world.root.engine.network_inspect("alpha").expect("inspect").id));
+    assert_eq!(on(&id).len(), 1);
+}
+
+#[test]
+fn a_link_leads_to_the_one_whose_network_a_container_shares() {
+    let world = World::new();
+    let owner = world.sleeper("owner", json!({}));
+    world.sleeper("guest", json!({ "HostConfig": { "NetworkMode": "container:owner" } }));
+    let out = world.run("grep db /etc/hosts; env | grep DB_NAME", host(json!({ "Links": ["guest:db"] })));
+    let said = out.ok();
+    assert!(said.starts_with(&format!("{}\tdb {}", world.ip(&owner), &owner[..12])), "{said}");
+    let shared = host(json!({ "NetworkMode": "container:owner", "Links": ["owner:db"] }));
+    let text = "container type network can't be used with links. This would result in undefined behavior";
+    fails(world.root.try_create("no", body(&["true"], shared)), ErrorKind::Invalid, text);
 }
 
 #[test]
