@@ -18,7 +18,7 @@ const IMPORT_DOCKER: Entry = Entry {
                 "DIR",
                 "dockerd's directory, no dockerd running on it (default /var/lib/docker)",
             ),
-            Flag::value(&["socket"], "SOCKET", "dockerd's socket: images alone"),
+            Flag::value(&["socket"], "SOCKET", "dockerd's socket, while it runs"),
             Flag::switch(&["quiet", "q"], "print only what was not taken"),
         ],
         stops_at_first: false,

@@ -241,8 +241,8 @@ pub unsafe extern "C" fn coracle_root_copy(
     })
 }
 
-/// Takes over what a dockerd has: images, volumes of the driver local and stopped containers out of its directory, while no
-/// dockerd runs on it, or images by its socket.
+/// Takes over what a dockerd has, images, volumes of the driver local and stopped containers: out of its directory, while no
+/// dockerd runs on it, or by its socket.
 ///
 /// query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
 /// directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",

@@ -38,8 +38,8 @@ mod update;
 mod volumes;
 
 pub use archive::Archive;
-pub(crate) use archive::extract;
 pub(crate) use archive::walk::Wanted;
+pub(crate) use archive::{Differences, extract};
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;

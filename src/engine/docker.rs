@@ -1,9 +1,10 @@
-//! Coming from dockerd: images, volumes and stopped containers are taken out of its directory, or images by its socket.
+//! Coming from dockerd: images, volumes and stopped containers are taken out of its directory, or by its socket.
 //!
 //! An object is taken whole or is not there: an image by one transaction, a volume by one rename, a container gets its name last. An
 //! object that is here already, by its id or its name, is left as it is, so that a second run takes nothing twice. Each object that cannot be
 //! taken is told with the reason, and does not keep the others.
 
+mod api;
 mod bolt;
 mod containers;
 mod directory;
@@ -13,6 +14,7 @@ use super::Engine;
 use super::images::OnProgress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::written;
+use crate::kernel::copy::{Attributes, TreeCopy};
 use crate::model::{DockerImport, ImportDocker, NotTaken, Progress, TakenOver};
 use crate::op::Op;
 use containers::Stopped;
@@ -30,8 +32,9 @@ pub(crate) fn fuzz_bolt(data: &[u8]) {
 const DEFAULT: &str = "/var/lib/docker";
 
 impl Engine {
-    /// Takes over what a dockerd has: from its directory images, volumes of the driver `local` and stopped containers, while no
-    /// dockerd runs on it; by its socket images alone. The report says what was taken, and what was not and why.
+    /// Takes over what a dockerd has, images, volumes of the driver `local` and stopped containers: from its directory, while no
+    /// dockerd runs on it, or by its socket. By the socket a volume is read where a container has it that does not write to it
+    /// meanwhile. The report says what was taken, and what was not and why.
     ///
     /// Ids of images stay. A container gets an id of its own and keeps its name, its configuration and its files; its log stays
     /// behind. The original stays as it is.
@@ -80,7 +83,11 @@ impl Engine {
         }
         for stopped in &wanted.containers {
             told.check()?;
-            match containers::take(self, &directory, stopped, &mut told) {
+            let fill = |id: &str| {
+                let layer = directory.layer(&stopped.id)?;
+                self.0.containers.fill(id, &layer, &mut TreeCopy::new(Attributes::All, op))
+            };
+            match containers::take(self, stopped, &mut told, fill) {
                 Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,
                 Err(error) => told.failed("container", &stopped.name, error)?,
             }
@@ -183,6 +190,7 @@ impl Told<'_> {
 
     /// An object that could not be taken. Errors: those that the next object would meet, too.
     fn failed(&mut self, kind: &str, name: &str, error: Error) -> Result<()> {
+        self.check()?;
         let ends = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback);
         match ends || error.raw_os_error() == Some(libc::ENOSPC) {
             true => Err(error),

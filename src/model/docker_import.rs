@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct ImportDocker {
     /// dockerd's directory, with no dockerd running on it; empty: `/var/lib/docker`.
     pub directory: String,
-    /// dockerd's socket: its images are asked for, and nothing else can be. Empty: the directory is read.
+    /// dockerd's socket, at which a dockerd answers. Empty: the directory is read.
     pub socket: String,
     /// Images, volumes and containers by their names or ids; empty: all.
     pub names: Vec<String>,

@@ -5,6 +5,7 @@ use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const CHANGED: &str = "echo mine > /mine; ln /mine /again; rm -rf /bin/vi /usr; mkdir /usr; echo new > /usr/new; echo data > /v/data; \
@@ -78,7 +79,7 @@ fn told(report: &DockerImport, kind: &str) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_the_socket() {
+fn images_volumes_and_stopped_containers_come_from_the_directory() {
     let Source { dir, dockerd, id } = source();
     let data = dir.join("docker/data");
 
@@ -87,11 +88,9 @@ fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_t
     let by_socket = ImportDocker { socket: dir.join("docker/sock").display().to_string(), ..ImportDocker::default() };
     let error = import(&asked.engine, &of_directory(&data, &[])).expect_err("dockerd runs on it");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    let report = import(&asked.engine, &by_socket).expect("import by the socket");
+    import(&asked.engine, &by_socket).expect("import by the socket");
     assert_eq!(asked.engine.image_inspect("made:1").expect("the image").id, id);
     assert_eq!(asked.engine.image_inspect("localhost:5000/also:2").expect("its other name").id, id);
-    let left: Vec<&str> = report.left.iter().map(|left| left.name.as_str()).collect();
-    assert!(["stopped", "runs", "kept"].iter().all(|name| left.contains(name)), "{left:?}");
     let again = import(&asked.engine, &by_socket).expect("again");
     assert!(told(&again, "image").iter().all(|(_, was_here)| *was_here), "{again:?}");
 
@@ -159,6 +158,124 @@ fn images_volumes_and_stopped_containers_come_from_the_directory_and_images_by_t
     let left: Vec<(&str, bool)> =
         report.left.iter().map(|left| (left.name.as_str(), left.reason.contains("no volume may have"))).collect();
     assert_eq!((report.taken.len(), left), (0, vec![("stopped", true)]), "{report:?}");
+    drop(dockerd);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// The changes of a container, as dockerd numbers their kinds.
+fn changes(engine: &Engine, id: &str) -> Vec<(u8, String)> {
+    let all = engine.container_changes(id).expect("changes");
+    let mut all: Vec<(u8, String)> = all.into_iter().map(|change| (change.kind, change.path)).collect();
+    all.sort();
+    all
+}
+
+/// What a container has, as it sees it: kinds, modes, owners, links, times. How many links a directory of an overlay has
+/// depends on its layers.
+const TREE: &str = "cd / && find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev \\) -prune -o -print | sort | \
+                    while read -r f; do if [ -d \"$f\" ]; then stat -c '%n %F %a %u:%g %Y' \"$f\"; \
+                    else stat -c '%N %F %a %u:%g %h %s %Y' \"$f\"; fi; done; true";
+
+#[test]
+fn images_volumes_and_stopped_containers_come_by_the_socket() {
+    let Source { dir, dockerd, id } = source();
+    let changed = "mkdir -p /new/deep && chmod 1770 /new && chown 7:8 /new/deep && echo secret > /new/deep/f && chmod 4711 /new/deep/f && \
+                   chown 5:6 /new/deep/f && chmod 4711 /new/deep/f && ln -s /nowhere /new/link && mkfifo /new/pipe && ln /etc/passwd /etc/again && \
+                   rm /bin/ls && rm -rf /home && echo x > /home && touch -d @1000000000 /new/deep/f /new/deep && head -c 3000000 /dev/zero > /new/large; true";
+    dockerd.docker(&["run", "--name", "files", "--network", "none", "busybox", "sh", "-c", changed]);
+    dockerd.docker(&["volume", "create", "alone"]);
+    dockerd.docker(&["volume", "create", "busy"]);
+    let sleep = ["sleep", "1000"];
+    let words =
+        ["run", "-d", "--name", "writes", "--stop-timeout", "1", "--network", "none", "-v", "busy:/b", "busybox"];
+    dockerd.docker(&[&words[..], &sleep].concat());
+    let diff = |name: &str| {
+        let text = dockerd.docker(&["diff", name]);
+        let kind = |letter: &str| ["C", "A", "D"].iter().position(|one| *one == letter).expect("a kind") as u8;
+        let mut all: Vec<(u8, String)> = text
+            .lines()
+            .map(|line| line.split_once(' ').expect("a kind and a path"))
+            .map(|(letter, path)| (kind(letter), path.to_owned()))
+            .collect();
+        all.sort();
+        all
+    };
+    let by_socket = |names: &[&str]| ImportDocker {
+        socket: dir.join("docker/sock").display().to_string(),
+        ..of_directory(Path::new(""), names)
+    };
+    let root = Root::empty();
+    let report = import(&root.engine, &by_socket(&[])).expect("import by the socket");
+    assert_eq!(root.engine.image_inspect("made:1").expect("the image").id, id);
+    let names = |kind: &str| told(&report, kind).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names("container"), ["files", "stopped"]);
+    let volumes = names("volume");
+    assert!(volumes.contains(&"kept".to_owned()) && volumes.len() == 2, "{volumes:?}");
+    let left: Vec<(&str, &str)> = report.left.iter().map(|left| (left.name.as_str(), left.reason.as_str())).collect();
+    for (name, reason) in [
+        ("runs", "stop it first"),
+        ("writes", "stop it first"),
+        ("busy", "container writes runs, and may write to it"),
+        ("alone", "no container of dockerd's mounts it"),
+    ] {
+        assert!(left.iter().any(|(one, why)| *one == name && why.contains(reason)), "{name}: {left:?}");
+    }
+    assert_eq!(root.engine.volume_inspect("kept").expect("the volume").labels.expect("labels")["a"], "b");
+    // The containers changed here what they had changed there.
+    for name in ["stopped", "files"] {
+        assert_eq!(changes(&root.engine, name), diff(name), "{name}");
+        assert!(root.engine.container_inspect(name, false).expect("inspect").state.started_at.starts_with("0001"));
+    }
+    // And see the same: an image of each has the same tree.
+    for name in ["stopped", "files"] {
+        dockerd.docker(&["commit", name, &format!("{name}:seen")]);
+        let there = dockerd.docker(&["run", "--rm", "--network", "none", &format!("{name}:seen"), "sh", "-c", TREE]);
+        let commit = CommitContainer { repo: name.into(), tag: "seen".into(), ..CommitContainer::default() };
+        root.engine.container_commit(name, &commit, None).expect("commit");
+        let here = root.run(&["sh", "-c", TREE], json!({ "Image": format!("{name}:seen") }), b"").ok();
+        let own = |text: &str| -> BTreeSet<String> {
+            let of_engine = [
+                "etc/hosts",
+                "etc/hostname",
+                "etc/resolv.conf",
+                ".dockerenv",
+                "etc/mtab",
+                "etc directory",
+                ". directory",
+            ];
+            // A copy of a file of the image that did not change is none to dockerd's commit.
+            let of_commit = ["etc/again", "etc/passwd"];
+            text.lines()
+                .filter(|line| !of_engine.iter().chain(&of_commit).any(|own| line.contains(own)))
+                .map(str::to_owned)
+                .collect()
+        };
+        let (here, there) = (own(&here), own(&there));
+        assert!(
+            here.len() > 200 && here == there,
+            "{name}: {:?}",
+            here.symmetric_difference(&there).collect::<Vec<_>>()
+        );
+    }
+    let detail = root.inspect("stopped");
+    assert!(detail.config.env.clone().unwrap_or_default().contains(&"C=d".to_owned()));
+    let anonymous = detail.mounts.iter().find(|mount| mount.destination == "/anonymous").expect("its volume");
+    let volume = root.engine.volume_inspect(&anonymous.name).expect("the volume");
+    assert_eq!(std::fs::read_to_string(Path::new(&volume.mountpoint).join("file")).expect("its file"), "anonymous\n");
+    root.start("stopped");
+    assert_eq!(root.wait("stopped"), 0, "{:?}", root.logs("stopped"));
+    // Nothing twice; one by its name; nothing at all where a name means nothing.
+    let again = import(&root.engine, &by_socket(&[])).expect("again");
+    let mut before = again.taken.iter().filter(|one| !one.name.ends_with(":seen"));
+    assert!(before.all(|one| one.was_here), "{again:?}");
+    let one = Root::empty();
+    let report = import(&one.engine, &by_socket(&["stopped"])).expect("one container");
+    assert_eq!((told(&report, "container"), told(&report, "image").len()), (vec![("stopped".to_owned(), false)], 1));
+    assert_eq!(told(&report, "volume").len(), 2);
+    let empty = Root::empty();
+    let error = import(&empty.engine, &by_socket(&["stopped", "nosuch"])).expect_err("no such");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(empty.engine.image_list(&ListImages::default()).expect("list").is_empty());
     drop(dockerd);
     let _ = std::fs::remove_dir_all(&dir);
 }

@@ -74,7 +74,7 @@ class Engine:
         progress: Optional[Progress] = None,
         timeout: Optional[float] = None,
     ) -> dict[str, Any]:
-        """Takes over what a dockerd has, out of its directory (default /var/lib/docker) or by its socket (images alone).
+        """Takes over what a dockerd has, out of its directory (default /var/lib/docker) or by its socket.
 
         names: images, volumes and containers; none are all. The answer: "Taken", and "Left" with the reasons.
         """

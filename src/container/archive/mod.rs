@@ -11,4 +11,4 @@ mod view;
 pub(crate) mod walk;
 
 pub use get::Archive;
-pub(crate) use put::extract;
+pub(crate) use put::{Differences, extract};

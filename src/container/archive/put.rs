@@ -10,13 +10,14 @@ use super::walk::Wanted;
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_reader::{Entry, Kind, Later, LaterDir, Room, TarReader, decompressed};
-use crate::kernel::path::{IN_ROOT, openat2};
+use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::walk::{Mounts, Order, Step, Walk};
 use crate::kernel::{mount, thread, tree};
 use crate::model::PutArchive;
 use crate::op::Op;
 use crate::walls::Wall;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -54,7 +55,8 @@ impl Containers {
         let unpack = |archive: &mut dyn Read| {
             let root = &view.root;
             let room = Room::of(&self.options);
-            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs: Later::new(&spool) }.all(archive)
+            let dirs = Later::new(&spool);
+            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs, only: None }.all(archive)
         };
         let done = match view.owner {
             None => unpack(archive),
@@ -107,7 +109,50 @@ pub(crate) fn extract(
     op: Option<&Op>,
 ) -> Result<()> {
     let (how, spool) = (PutArchive::default(), || tree::unnamed_file(beside));
-    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Later::new(&spool) }.all(archive)
+    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Later::new(&spool), only: None }.all(archive)
+}
+
+/// The files of its image that a container of another engine changed, by their paths as in an archive: without a slash at the
+/// beginning.
+#[derive(Default)]
+pub(crate) struct Differences {
+    pub gone: Vec<Vec<u8>>,
+    /// Made, or changed. Who takes one of an archive takes it away here.
+    pub come: BTreeSet<Vec<u8>>,
+}
+
+impl Containers {
+    /// Gives a new container the changes that another one has, whose whole file system is in `archive`. What the archive did
+    /// not have of them is left in `changed.come`.
+    pub(crate) fn take_changes(
+        &self,
+        reference: &str,
+        changed: &mut Differences,
+        archive: &mut dyn Read,
+        op: Option<&Op>,
+    ) -> Result<()> {
+        let (_busy, root, upper) = self.empty_root(reference, op)?;
+        for path in &changed.gone {
+            op.map_or(Ok(()), Op::check)?;
+            let (above, name) = split(path);
+            // In a directory that is gone itself nothing is left.
+            match openat2(
+                root.as_fd(),
+                [b"./", above].concat(),
+                libc::O_RDONLY | libc::O_DIRECTORY,
+                0,
+                BENEATH_NO_LINKS,
+            ) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                parent => remove_tree(parent?.as_fd(), name)?,
+            }
+        }
+        let spool = || self.images.unnamed_file();
+        let (how, dirs, room) = (PutArchive::default(), Later::new(&spool), Room::of(&self.options));
+        let only = Some(&mut changed.come);
+        Put { root: &root, first: (0, 0), base: "/", how, op, room, last: None, dirs, only }.all(archive)?;
+        tree::sync_fs(upper.as_fd())
+    }
 }
 
 struct Put<'a> {
@@ -124,6 +169,8 @@ struct Put<'a> {
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
     /// Directories get their times last: what is made in them changes those.
     dirs: Later<'a>,
+    /// The entries that are taken; absent: all.
+    only: Option<&'a mut BTreeSet<Vec<u8>>>,
 }
 
 impl Put<'_> {
@@ -134,6 +181,10 @@ impl Put<'_> {
         let mut tar = TarReader::new(&mut plain, &mut ignore);
         while let Some(entry) = tar.next()? {
             self.op.map_or(Ok(()), Op::check)?;
+            if self.only.as_mut().is_some_and(|only| !only.remove(&entry.path)) {
+                tar.content(&entry, None)?;
+                continue;
+            }
             self.entry(&mut tar, &entry).map_err(|error| error.context(entry.shown()))?;
         }
         tar.rest()?;

@@ -155,6 +155,20 @@ impl Containers {
         mounted.or_else(|error| self.if_there(found, Err(error)))
     }
 
+    /// The root of a container that never ran, without what is mounted in it and without anything of its own, and its
+    /// writable layer; nobody else works on it meanwhile.
+    pub(super) fn empty_root(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, OwnedFd, OwnedFd)> {
+        let (busy, found) = self.take(reference, op)?;
+        // Its creation may have made its working directory.
+        let upper = tree::open_dir(&self.dir(&found.row.id).join("upper"))?;
+        for name in tree::names(upper.as_fd())? {
+            crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
+        }
+        let root = self.overlay(&found, Access::Write)?;
+        mount::set_private(root.as_fd(), SAFE, false)?;
+        Ok((busy, root, upper))
+    }
+
     /// Waits until nobody else has the root file system mounted: two overlays of the same directories harm each other.
     /// For a container that waits for its restart: what keeps it waiting. Errors: ESRCH when it does not wait any more.
     fn take_root(&self, found: &Found) -> Result<Option<Control>> {

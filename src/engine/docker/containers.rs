@@ -1,10 +1,8 @@
-//! Stopped containers out of dockerd's directory: their documents become a create body, their writable layer is copied.
+//! Stopped containers of dockerd's: their documents, of its directory or of its socket, become a create body.
 
-use super::directory::Directory;
 use super::{Engine, Told};
 use crate::error::{Error, Result};
 use crate::image::check_values;
-use crate::kernel::copy::{Attributes, TreeCopy};
 use crate::kernel::file::read_bounded;
 use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, NetworkingConfig, RemoveContainer};
 use crate::volume::check_name;
@@ -57,6 +55,23 @@ struct Document {
     mount_points: Option<BTreeMap<String, MountPoint>>,
 }
 
+/// The answer of an inspect, as far as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Inspected {
+    id: String,
+    name: String,
+    image: String,
+    config: ContainerConfig,
+    host_config: HostConfig,
+    #[serde(default)]
+    state: State,
+    #[serde(default)]
+    network_settings: Option<NetworkSettings>,
+    #[serde(default)]
+    mounts: Option<Vec<MountPoint>>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct State {
@@ -80,8 +95,52 @@ struct MountPoint {
     kind: String,
     #[serde(rename = "Name")]
     name: String,
+    /// Only in the answer of an inspect.
+    #[serde(rename = "Destination")]
+    place: String,
     #[serde(rename = "RW")]
     writable: bool,
+}
+
+impl State {
+    /// Why a container of such a state cannot be taken.
+    fn objection(&self) -> Option<&'static str> {
+        match self {
+            _ if self.running || self.paused || self.restarting => {
+                Some("it ran when dockerd ended, or does: stop it first")
+            }
+            _ if self.dead || self.removal_in_progress => Some("it is being removed"),
+            _ => None,
+        }
+    }
+}
+
+impl Inspected {
+    /// Errors: it cannot be taken.
+    pub(super) fn stopped(self) -> std::result::Result<Stopped, Refused> {
+        let name = self.name.trim_start_matches('/').to_owned();
+        let mounts: BTreeMap<String, MountPoint> =
+            self.mounts.unwrap_or_default().into_iter().map(|mount| (mount.place.clone(), mount)).collect();
+        if let Some(reason) = self.state.objection().or_else(|| wrong_volume(&mounts)) {
+            return Err(Refused { id: self.id, name, reason: reason.into() });
+        }
+        Ok(Stopped {
+            has_log: self.host_config.log_config.kind != "none",
+            id: self.id,
+            name,
+            image: self.image,
+            config: self.config,
+            host: self.host_config,
+            networks: self.network_settings.unwrap_or_default().networks.unwrap_or_default(),
+            mounts,
+        })
+    }
+}
+
+/// Why a container cannot be taken that has these: a name stands in a bind, where a path would mean a directory of the host.
+fn wrong_volume(mounts: &BTreeMap<String, MountPoint>) -> Option<&'static str> {
+    let is_wrong = |mount: &MountPoint| mount.kind == "volume" && check_name(&mount.name).is_err();
+    mounts.values().any(is_wrong).then_some("a volume of its has a name that no volume may have")
 }
 
 impl Stopped {
@@ -142,20 +201,15 @@ fn read_all(dir: &Path, id: &str, most_values: usize) -> Result<std::result::Res
     let document: Document = document(&dir.join("config.v2.json"), most_values)?;
     let host: HostConfig = document_of(&dir.join("hostconfig.json"), most_values)?;
     let name = document.name.trim_start_matches('/').to_owned();
-    let state = &document.state;
-    if state.running || state.paused || state.restarting {
-        return Ok(Err((name, "it ran when dockerd ended, or does: stop it first")));
-    }
-    if state.dead || state.removal_in_progress {
-        return Ok(Err((name, "it is being removed")));
+    if let Some(reason) = document.state.objection() {
+        return Ok(Err((name, reason)));
     }
     if document.driver != "overlay2" {
         return Ok(Err((name, "its files are not of dockerd's driver overlay2")));
     }
     let mounts = document.mount_points.unwrap_or_default();
-    // It stands in a bind, where a path would mean a directory of the host.
-    if mounts.values().any(|mount| mount.kind == "volume" && check_name(&mount.name).is_err()) {
-        return Ok(Err((name, "a volume of its has a name that no volume may have")));
+    if let Some(reason) = wrong_volume(&mounts) {
+        return Ok(Err((name, reason)));
     }
     let networks = document.network_settings.unwrap_or_default().networks.unwrap_or_default();
     let log = std::fs::metadata(dir.join(format!("{id}-json.log")));
@@ -182,12 +236,13 @@ fn document_of<T: serde::de::DeserializeOwned>(path: &Path, most_values: usize) 
     serde_json::from_slice(&bytes).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
 }
 
-/// Makes a container of dockerd's one of the engine's; answers its id, and whether it was here before.
+/// Makes a container of dockerd's one of the engine's, with the files that `fill` gives to the new one, by its id; answers
+/// that id, and whether it was here before.
 pub(super) fn take(
     engine: &Engine,
-    directory: &Directory,
     stopped: &Stopped,
     told: &mut Told<'_>,
+    fill: impl FnOnce(&str) -> Result<()>,
 ) -> Result<(String, bool)> {
     let all = &engine.0.containers;
     if let Ok(there) = all.find(&stopped.name)
@@ -201,12 +256,9 @@ pub(super) fn take(
     if all.find(&unfinished).is_ok() {
         engine.container_remove(&unfinished, force, told.op)?;
     }
-    let layer = directory.layer(&stopped.id)?;
     let created = engine.container_create(Some(&unfinished), &stopped.body())?;
-    let copied = all
-        .fill(&created.id, &layer, &mut TreeCopy::new(Attributes::All, told.op))
-        .and_then(|()| engine.container_rename(&created.id, &stopped.name));
-    if let Err(error) = copied {
+    let filled = fill(&created.id).and_then(|()| engine.container_rename(&created.id, &stopped.name));
+    if let Err(error) = filled {
         // A rest of it is removed by the next run.
         let _ = engine.container_remove(&created.id, force, None);
         return Err(error);
@@ -222,7 +274,7 @@ impl Told<'_> {
             self.left("container", &stopped.name, warning)?;
         }
         if stopped.has_log {
-            self.left("container", &stopped.name, "its log stays in dockerd's directory")?;
+            self.left("container", &stopped.name, "its log stays with dockerd")?;
         }
         if stopped.host.links.as_ref().is_some_and(|links| !links.is_empty()) {
             self.left("container", &stopped.name, "its links: create it anew with them where it needs them")?;

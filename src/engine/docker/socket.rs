@@ -1,24 +1,18 @@
-//! dockerd's images by its socket. Volumes and containers have no form there in which they could be taken whole: of those it is
-//! told how they are taken.
+//! Taking over by dockerd's socket, while it runs: images as archives, volumes by a container that mounts them, stopped containers by
+//! their configuration and by the files that they changed. dockerd is only asked: nothing is made or changed there.
 
-use super::{Engine, Told};
+use super::api::{Api, escaped};
+use super::containers::{Inspected, Refused, Stopped};
+use super::{Engine, Told, is_prefix};
+use crate::container::Differences;
 use crate::engine::images::OnProgress;
 use crate::error::{Error, Result};
-use crate::image::check_values;
-use crate::model::{DockerImport, ImportDocker};
+use crate::model::{CreateVolume, DockerImport, ImportDocker, StringMap};
 use crate::op::Op;
 use serde::Deserialize;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
 use std::path::Path;
-
-/// The longest list, and the longest head of an answer.
-const MAX_LIST: u64 = 32 << 20;
-const MAX_HEAD: u64 = 64 << 10;
-/// The version of the API that is spoken: every dockerd since 1.12 knows it, but for the newest, which ask for more.
-const VERSIONS: [&str; 2] = ["/v1.24", "/v1.44"];
-
-const ELSEWHERE: &str = "dockerd's socket has no way to take it whole: end dockerd, and take it from its directory";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -27,10 +21,27 @@ struct Image {
     repo_tags: Option<Vec<String>>,
 }
 
+/// A container in the list of all.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Container {
+struct Listed {
+    id: String,
     names: Option<Vec<String>>,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    mounts: Option<Vec<Mount>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[derive(Default)]
+struct Mount {
+    r#type: String,
+    name: String,
+    destination: String,
+    #[serde(rename = "RW")]
+    writable: bool,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +54,58 @@ struct Volumes {
 #[serde(rename_all = "PascalCase")]
 struct Volume {
     name: String,
+    #[serde(default)]
+    driver: String,
+    labels: Option<StringMap>,
+    options: Option<StringMap>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Change {
+    kind: u32,
+    path: String,
+}
+
+const DELETED: u32 = 2;
+
+impl Image {
+    fn tags(&self) -> impl Iterator<Item = &String> {
+        self.repo_tags.iter().flatten().filter(|tag| !tag.contains("<none>"))
+    }
+
+    fn is(&self, asked: &str) -> bool {
+        let short = self.id.strip_prefix("sha256:").unwrap_or(&self.id);
+        self.tags().any(|tag| tag == asked || tag.strip_suffix(":latest") == Some(asked))
+            || is_prefix(short, asked.strip_prefix("sha256:").unwrap_or(asked))
+    }
+}
+
+impl Listed {
+    /// Links have names of it, too: `/other/alias`.
+    fn name(&self) -> &str {
+        let names = self.names.iter().flatten().map(|name| name.trim_start_matches('/'));
+        names.clone().find(|name| !name.contains('/')).unwrap_or(&self.id)
+    }
+
+    fn is(&self, asked: &str) -> bool {
+        self.name() == asked.trim_start_matches('/') || is_prefix(&self.id, asked)
+    }
+
+    fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.mounts.iter().flatten()
+    }
+
+    /// Where it has a volume, and nothing else below.
+    fn place_of(&self, volume: &str) -> Option<&Mount> {
+        let place = self.mounts().find(|mount| mount.r#type == "volume" && mount.name == volume)?;
+        let below = format!("{}/", place.destination);
+        self.mounts().all(|mount| !mount.destination.starts_with(&below)).then_some(place)
+    }
+
+    fn may_run(&self) -> bool {
+        !matches!(self.state.as_str(), "created" | "exited" | "dead")
+    }
 }
 
 pub(super) fn import(
@@ -52,121 +115,192 @@ pub(super) fn import(
     progress: OnProgress<'_>,
     op: Option<&Op>,
 ) -> Result<DockerImport> {
-    let most = engine.0.images.most_values();
-    let api = Api::of(socket)?;
-    let images: Vec<Image> = api.list("/images/json", most)?;
-    let containers: Vec<Container> = api.list("/containers/json?all=1", most)?;
-    let volumes: Volumes = api.list("/volumes", most)?;
+    let api = Api::of(socket, engine.0.images.most_values(), op)?;
+    let there = There::of(&api)?;
     let mut told = Told { report: DockerImport::default(), progress, op };
-    let asks = |name: &str| how.names.is_empty() || how.names.iter().any(|asked| asked == name);
-    let mut met = Vec::new();
-    for image in &images {
-        let tags: Vec<&String> = image.repo_tags.iter().flatten().filter(|tag| !tag.contains("<none>")).collect();
-        let short = image.id.strip_prefix("sha256:").unwrap_or(&image.id);
-        let is = |asked: &String| {
-            tags.iter().any(|tag| *tag == asked || tag.strip_suffix(":latest") == Some(asked.as_str()))
-                || super::is_prefix(short, asked.strip_prefix("sha256:").unwrap_or(asked))
-        };
-        let asked: Vec<&String> = how.names.iter().filter(|asked| is(asked)).collect();
-        if !how.names.is_empty() && asked.is_empty() {
-            continue;
-        }
-        met.extend(asked.into_iter().cloned());
+    let wanted = there.wanted(&api, &how.names, &mut told)?;
+    for image in there.images.iter().filter(|image| wanted.images.contains(&image.id)) {
         told.check()?;
-        let name = tags.first().map_or(image.id.as_str(), |tag| tag.as_str()).to_owned();
-        let here = tags.iter().all(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id == image.id));
-        if here && engine.image_inspect(&image.id).is_ok() {
-            told.taken("image", &name, &image.id, true)?;
-            continue;
-        }
-        let taken = tags.iter().filter(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id != image.id));
-        let taken: Vec<String> = taken.map(|tag| (*tag).clone()).collect();
-        for tag in &taken {
-            told.left("image", tag, "another image has this name here, and keeps it")?;
-        }
-        let free: Vec<&str> = tags.iter().filter(|tag| !taken.contains(tag)).map(|tag| tag.as_str()).collect();
-        let named = if free.is_empty() { vec![image.id.as_str()] } else { free };
-        match api.image(engine, &named, op) {
-            Ok(()) => told.taken("image", &name, &image.id, false)?,
-            Err(error) => told.failed("image", &name, error)?,
+        take_image(engine, &api, image, &mut told)?;
+    }
+    for volume in there.volumes.iter().filter(|volume| wanted.volumes.contains(&volume.name)) {
+        told.check()?;
+        match there.take_volume(engine, &api, volume, op) {
+            Ok(was_here) => told.taken("volume", &volume.name, "", was_here)?,
+            Err(error) => told.failed("volume", &volume.name, error)?,
         }
     }
-    let names = containers.iter().filter_map(|one| one.names.iter().flatten().next());
-    let names = names.map(|name| ("container", name.trim_start_matches('/')));
-    let volumes = volumes.volumes.iter().flatten().map(|volume| ("volume", volume.name.as_str()));
-    for (kind, name) in names.chain(volumes).filter(|(_, name)| asks(name)) {
-        met.push(name.to_owned());
-        told.left(kind, name, ELSEWHERE)?;
-    }
-    if let Some(name) = how.names.iter().find(|name| !met.contains(name)) {
-        told.left("object", name, "dockerd has no image, volume or container of this name")?;
+    for stopped in &wanted.containers {
+        told.check()?;
+        match take_container(engine, &api, stopped, &mut told) {
+            Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,
+            Err(error) => told.failed("container", &stopped.name, error)?,
+        }
     }
     Ok(told.report)
 }
 
-/// dockerd's API at a socket.
-struct Api<'a> {
-    socket: &'a Path,
-    version: &'static str,
+/// All that dockerd has.
+struct There {
+    images: Vec<Image>,
+    containers: Vec<Listed>,
+    volumes: Vec<Volume>,
 }
 
-impl<'a> Api<'a> {
-    fn of(socket: &'a Path) -> Result<Api<'a>> {
-        let mut refused = None;
-        for version in VERSIONS {
-            let api = Api { socket, version };
-            match api.get("/info") {
-                Ok(_) => return Ok(api),
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        Err(refused.unwrap_or_else(|| Error::internal("no version was asked for")))
+/// The objects to be taken.
+#[derive(Default)]
+struct Wanted {
+    images: BTreeSet<String>,
+    volumes: BTreeSet<String>,
+    containers: Vec<Stopped>,
+}
+
+impl There {
+    fn of(api: &Api<'_>) -> Result<There> {
+        let volumes: Volumes = api.document("/volumes")?;
+        Ok(There {
+            images: api.document("/images/json")?,
+            containers: api.document("/containers/json?all=1")?,
+            volumes: volumes.volumes.unwrap_or_default(),
+        })
     }
 
-    fn list<T: serde::de::DeserializeOwned>(&self, path: &str, most_values: usize) -> Result<T> {
-        let mut body = Vec::new();
-        self.get(path)?.take(MAX_LIST).read_to_end(&mut body)?;
-        check_values(&body, most_values).map_err(|error| error.context(path))?;
-        serde_json::from_slice(&body).map_err(|e| Error::invalid(format!("dockerd's answer to {path}: {e}")))
-    }
-
-    fn image(&self, engine: &Engine, names: &[&str], op: Option<&Op>) -> Result<()> {
-        let names: Vec<String> = names.iter().map(|name| format!("names={}", escaped(name))).collect();
-        let mut archive = self.get(&format!("/images/get?{}", names.join("&")))?;
-        engine.image_load(&mut archive, &mut |_| Ok(()), op).map(drop)
-    }
-
-    /// The body of an answer that says yes. In HTTP 1.0 it ends with the connection.
-    fn get(&self, path: &str) -> Result<BufReader<UnixStream>> {
-        let failed = |e: &std::io::Error| Error::io(format_args!("ask dockerd at {}", self.socket.display()), e);
-        let mut stream = UnixStream::connect(self.socket).map_err(|e| failed(&e))?;
-        let request = format!("GET {}{path} HTTP/1.0\r\nHost: docker\r\n\r\n", self.version);
-        stream.write_all(request.as_bytes()).map_err(|e| failed(&e))?;
-        let mut answer = BufReader::with_capacity(256 << 10, stream);
-        let mut head = Vec::new();
-        let mut bounded = answer.by_ref().take(MAX_HEAD);
-        while !head.ends_with(b"\r\n\r\n") {
-            if bounded.read_until(b'\n', &mut head).map_err(|e| failed(&e))? == 0 {
-                return Err(Error::invalid(format!("{} does not answer as dockerd does", self.socket.display())));
+    /// All, or what the names mean with what containers among them need. Errors: a name means nothing.
+    fn wanted(&self, api: &Api<'_>, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
+        let mut met: BTreeSet<&String> = BTreeSet::new();
+        let mut asked = |means: &dyn Fn(&str) -> bool| {
+            let by: Vec<&String> = names.iter().filter(|name| means(name)).collect();
+            met.extend(&by);
+            names.is_empty() || !by.is_empty()
+        };
+        let mut wanted = Wanted::default();
+        wanted.images.extend(self.images.iter().filter(|image| asked(&|name| image.is(name))).map(|i| i.id.clone()));
+        let volumes = self.volumes.iter().filter(|volume| asked(&|name| volume.name == name));
+        wanted.volumes.extend(volumes.map(|volume| volume.name.clone()));
+        let containers: Vec<&Listed> = self.containers.iter().filter(|one| asked(&|name| one.is(name))).collect();
+        if let Some(name) = names.iter().find(|name| !met.contains(name)) {
+            return Err(Error::not_found(format!("dockerd has no image, volume or container {name}")));
+        }
+        for listed in containers {
+            told.check()?;
+            let inspected: Inspected = api.document(&format!("/containers/{}/json", listed.id))?;
+            match inspected.stopped() {
+                Err(Refused { name, reason, .. }) => told.left("container", &name, &reason)?,
+                Ok(stopped) => {
+                    wanted.images.insert(stopped.image.clone());
+                    wanted.volumes.extend(stopped.volumes());
+                    wanted.containers.push(stopped);
+                }
             }
         }
-        let line = String::from_utf8_lossy(head.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned();
-        match line.split(' ').nth(1) {
-            Some("200") => Ok(answer),
-            _ => {
-                let mut said = String::new();
-                let _ = answer.take(1 << 10).read_to_string(&mut said);
-                Err(Error::internal(format!("dockerd's answer to {path}: {line}: {}", said.trim())))
-            }
+        Ok(wanted)
+    }
+
+    /// Makes a volume of dockerd's one of the engine's; answers whether it was here before.
+    fn take_volume(&self, engine: &Engine, api: &Api<'_>, volume: &Volume, op: Option<&Op>) -> Result<bool> {
+        if !matches!(volume.driver.as_str(), "" | "local") {
+            return Err(Error::unsupported(format!("it is of the driver {}, which has its data", volume.driver)));
         }
+        let volumes = &engine.0.volumes;
+        if volumes.inspect(&volume.name).is_ok() {
+            return Ok(true);
+        }
+        let filled = |map: &Option<StringMap>| map.clone().filter(|map| !map.is_empty());
+        let body = CreateVolume {
+            name: volume.name.clone(),
+            labels: filled(&volume.labels),
+            driver_opts: filled(&volume.options),
+            ..CreateVolume::default()
+        };
+        if body.driver_opts.as_ref().is_some_and(|options| options.contains_key("device")) {
+            // Its data is where the options say.
+            return volumes.create_of(&body, None).map(|_| false);
+        }
+        let (holder, place) = self.holder(&volume.name)?;
+        let building = engine.0.images.building(&[])?;
+        let (_, stage) = building.directory()?;
+        let path = format!("/containers/{holder}/archive?path={}", escaped(&format!("{place}/.")));
+        api.archive(&path, |tar| crate::container::extract(&stage.dir, "/", tar, stage.dir.as_fd(), stage.room, op))?;
+        volumes.create_of(&body, Some(&stage.dir)).map(|_| false)
+    }
+
+    /// A container by which the content of a volume can be read, and where it has it. Errors: none has; one may write to it
+    /// meanwhile.
+    fn holder(&self, volume: &str) -> Result<(&str, &str)> {
+        let is_written =
+            |one: &&Listed| one.may_run() && one.mounts().any(|mount| mount.name == volume && mount.writable);
+        if let Some(one) = self.containers.iter().find(is_written) {
+            return Err(Error::conflict(format!("container {} runs, and may write to it: stop it first", one.name())));
+        }
+        let mut places = self.containers.iter().filter_map(|one| Some((one.id.as_str(), one.place_of(volume)?)));
+        let (id, place) = places.next().ok_or_else(|| {
+            Error::unsupported(
+                "no container of dockerd's mounts it by itself, and its socket shows volumes in containers alone: create a \
+                 container with it, or end dockerd and take it from its directory",
+            )
+        })?;
+        Ok((id, &place.destination))
     }
 }
 
-/// A value of a query.
-fn escaped(text: &str) -> String {
-    let one = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b':' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(one).collect()
+fn take_image(engine: &Engine, api: &Api<'_>, image: &Image, told: &mut Told<'_>) -> Result<()> {
+    let tags: Vec<&String> = image.tags().collect();
+    let name = tags.first().map_or(image.id.as_str(), |tag| tag.as_str()).to_owned();
+    let here = tags.iter().all(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id == image.id));
+    if here && engine.image_inspect(&image.id).is_ok() {
+        return told.taken("image", &name, &image.id, true);
+    }
+    let taken: BTreeSet<&String> =
+        tags.iter().copied().filter(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id != image.id)).collect();
+    for tag in &taken {
+        told.left("image", tag, "another image has this name here, and keeps it")?;
+    }
+    let free: Vec<&str> = tags.iter().filter(|tag| !taken.contains(*tag)).map(|tag| tag.as_str()).collect();
+    let named = if free.is_empty() { vec![image.id.as_str()] } else { free };
+    let names: Vec<String> = named.iter().map(|name| format!("names={}", escaped(name))).collect();
+    let op = told.op;
+    let load = |tar: &mut dyn std::io::Read| engine.image_load(tar, &mut |_| Ok(()), op).map(drop);
+    match api.archive(&format!("/images/get?{}", names.join("&")), load) {
+        Ok(()) => told.taken("image", &name, &image.id, false),
+        Err(error) => told.failed("image", &name, error),
+    }
+}
+
+/// Makes a container of dockerd's one of the engine's; answers its id, and whether it was here before.
+fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut Told<'_>) -> Result<(String, bool)> {
+    let mut left = BTreeSet::new();
+    let op = told.op;
+    let taken = super::containers::take(engine, stopped, told, |id| {
+        let mut changed = changes(api, &stopped.id)?;
+        api.archive(&format!("/containers/{}/export", stopped.id), |tar| {
+            engine.0.containers.take_changes(id, &mut changed, tar, op)
+        })?;
+        left = changed.come;
+        Ok(())
+    })?;
+    if let Some(path) = left.first() {
+        let more = left.len() - 1;
+        let reason = format!(
+            "{}{}: no file that an archive can hold (a socket), or of a name that is no text",
+            String::from_utf8_lossy(path),
+            if more == 0 { String::new() } else { format!(" and {more} more") }
+        );
+        told.left("container", &stopped.name, &reason)?;
+    }
+    Ok(taken)
+}
+
+/// The files that a container changed of its image.
+fn changes(api: &Api<'_>, id: &str) -> Result<Differences> {
+    let all: Option<Vec<Change>> = api.document(&format!("/containers/{id}/changes"))?;
+    let mut changed = Differences::default();
+    for change in all.unwrap_or_default() {
+        let path = change.path.trim_matches('/').as_bytes().to_vec();
+        match change.kind {
+            _ if path.is_empty() => {}
+            DELETED => changed.gone.push(path),
+            _ => drop(changed.come.insert(path)),
+        }
+    }
+    Ok(changed)
 }
