@@ -737,7 +737,7 @@ impl<'a> Child<'a> {
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
         if self.devpts < 0 {
-            // A file system that was bound to /dev/pts is no place of terminals.
+            // Somebody bound another file system to /dev/pts, which makes no terminals.
             return Err(errno(ENODEV));
         }
         if os(sys::fs_magic(self.devpts))? != DEVPTS_MAGIC {
@@ -1098,7 +1098,7 @@ impl Path {
     fn follow(&mut self, dir: i32, name: &Name, at: core::ops::Range<usize>) -> Step {
         let mut joined = [0; 4096];
         let mut link = [0; 4096];
-        // The text that procfs shows of a descriptor is no path to go by.
+        // Links of procfs show descriptors; their texts are not paths of the container.
         if Wall::ResolveInRoot.stands() && os(sys::fs_magic(dir))? == PROC_MAGIC {
             return Err(errno(ELOOP));
         }

@@ -178,8 +178,8 @@ pub const OP_LABEL: u16 = 36;
 /// standard streams. Other file systems have it among their options (`context`).
 pub const OP_MOUNT_LABEL: u16 = 37;
 
-/// str `changeprofile NAME`: the AppArmor profile that the process has from now on. Unlike with [`OP_PROFILE`] its exec is no
-/// change of profiles then, at which the kernel would clear the parent-death signal.
+/// str `changeprofile NAME`: changes the process to the AppArmor profile at once. [`OP_PROFILE`] changes it at the exec, where
+/// the kernel clears the parent-death signal.
 pub const OP_CHANGE_PROFILE: u16 = 38;
 
 /// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str

@@ -1,8 +1,8 @@
 //! A container's part in a copy of the root: its files, and the record of what it does, which in the copy is nothing.
 
 use super::create::id_head;
-use super::{Containers, dirs, spec};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Containers, spec};
+use crate::error::{ErrorKind, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::{quota, tree};
 use crate::launch::monitor::Control;
@@ -156,7 +156,5 @@ fn copy_own(from: &OwnedFd, to: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()>
 
 /// Makes the directory for the containers of a copy.
 pub(crate) fn copy_place(root: &Path) -> Result<OwnedFd> {
-    let path = root.join("containers");
-    dirs::make(&path)?;
-    tree::open_dir(&path).map_err(|error: Error| error.in_area("root"))
+    tree::make_dir(&root.join("containers"), 0o700).map_err(|error| error.in_area("root"))
 }

@@ -124,7 +124,7 @@ impl Containers {
             // It ended by itself in between: what was wanted.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
             Err(error) => Err(error),
-            Ok(_) if found.now.state.status() == Status::Paused => {
+            Ok(_) if decide(Verb::Kill, found)? == Way::Thaw => {
                 if signal != libc::SIGKILL {
                     // Told before: what it does next may be its end.
                     self.event(found, "unpause", &[])?;

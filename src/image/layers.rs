@@ -16,9 +16,7 @@ use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Lock};
 use crate::store::{Durability, Leftovers};
 use std::collections::HashSet;
-use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,12 +46,7 @@ pub(crate) struct Moving<'a> {
 impl Layers {
     /// Opens the layers of the existing directory `root`, making what is missing (mode 0700).
     pub(crate) fn open(root: &Path, durability: Durability, room: Room) -> Result<Layers> {
-        let open = |name: &str| {
-            let path = root.join(name);
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
-            tree::open_dir(&path)
-        };
+        let open = |name: &str| tree::make_dir(&root.join(name), 0o700);
         let (layers, tmp, leftovers) = (open(LAYERS)?, open(TMP)?, Leftovers::default());
         Ok(Layers { root: root.to_owned(), layers, tmp, durability, room, leftovers })
     }

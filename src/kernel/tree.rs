@@ -7,7 +7,9 @@ use super::fd::{cstr, errno};
 use super::turn;
 use crate::error::{Error, Result};
 use std::ffi::CString;
+use std::fs::DirBuilder;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Seconds and nanoseconds since 1970.
@@ -48,6 +50,13 @@ pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the name is a NUL-terminated string that lives over the call.
     owned(unsafe { libc::open(name.as_ptr(), flags) }, "open", path.display())
+}
+
+/// Opens a directory by its trusted path. A directory that is missing is made with this mode, as are those above it.
+pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<OwnedFd> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
+    open_dir(path)
 }
 
 /// Opens the directory `name` of `dir` for reading; a symbolic link is refused.

@@ -23,9 +23,7 @@ use crate::store::{Db, Durability, Flush, Leftovers};
 use crate::walls::Wall;
 use regex_lite::Regex;
 use rusqlite::Transaction;
-use std::fs::DirBuilder;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,10 +79,7 @@ impl Volumes {
     /// Opens the volumes of the existing directory `root`, and puts right what programs that ended left half done.
     pub(crate) fn open(root: &Path, db: Arc<Db>, journal: Arc<Journal>, durability: Durability) -> Result<Volumes> {
         let open = |name: &str| {
-            let path = root.join(name);
-            let made = DirBuilder::new().recursive(true).mode(own_mode()).create(&path);
-            made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
-            let dir = tree::open_dir(&path)?;
+            let dir = tree::make_dir(&root.join(name), own_mode())?;
             // Those of older releases could be passed through.
             tree::chmod_fd(dir.as_fd(), own_mode()).map(|()| dir)
         };

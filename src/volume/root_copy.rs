@@ -1,13 +1,11 @@
 //! Volumes in a copy of the root.
 
 use super::{DATA, Volumes, document, options, own_mode};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::tree;
 use crate::store::volumes::VolumeRow;
-use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 impl Volumes {
@@ -38,8 +36,5 @@ pub(crate) fn lies_elsewhere(row: &VolumeRow) -> Result<bool> {
 
 /// Makes the directory for the volumes of a copy.
 pub(crate) fn copy_place(root: &Path) -> Result<OwnedFd> {
-    let path = root.join("volumes");
-    let made = DirBuilder::new().mode(own_mode()).create(&path);
-    made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
-    tree::open_dir(&path)
+    tree::make_dir(&root.join("volumes"), own_mode())
 }

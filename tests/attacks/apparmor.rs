@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 /// Whether the kernel has AppArmor; where it has none, that nothing was shown is said past the test harness.
 fn is_on() -> bool {
-    let on = std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y"));
+    let on = kernel::has_apparmor();
     if !on {
         assert!(std::env::var_os("CORACLE_APPARMOR").is_none(), "this machine is said to have AppArmor");
-        use std::io::Write;
         let text =
             "apparmor: this kernel has no AppArmor: nothing was shown (VM_SUITE=attacks tests/vm/run apparmor::)\n";
-        std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
+        kernel::said(text);
     }
     on
 }

@@ -5,6 +5,7 @@
 
 use super::hostile::{self, Feed};
 use crate::support::archive::Tar;
+use crate::support::ended::Ended;
 use crate::support::registry::{Answered, Asked, Scripted};
 use crate::support::*;
 use coracle::ErrorKind;
@@ -799,16 +800,6 @@ fn documents_of_requests_have_one_bound() {
     println!("requests: {:.1} MB", grown as f64 / 1e6);
     assert!(grown < WIDE, "requests took {grown} bytes");
     assert!(child.0.try_wait().expect("wait").is_none(), "the server ended");
-}
-
-/// A program that ends with the value.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The docker command's file of credentials, and what a registry says beside manifests.

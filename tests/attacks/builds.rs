@@ -3,6 +3,7 @@
 use crate::canary::{Canary, SECRET};
 use crate::images::Image;
 use crate::support::archive::{Tar, sha256};
+use crate::support::ended::Ended;
 use crate::support::registry::{Answered, Scripted};
 use crate::support::*;
 use coracle::Context;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Builds from a context with this build file; answers the image's id or the error.
 fn build(root: &Root, file: &str, context: Tar) -> Result<String, String> {
@@ -340,7 +341,7 @@ fn a_step_of_a_build_is_confined_whatever_its_request_says() {
 }
 
 /// `coracle serve` at a socket, which ends with the value.
-struct Serving(Child, std::path::PathBuf);
+struct Serving(#[allow(dead_code)] Ended, std::path::PathBuf);
 
 impl Serving {
     fn new(dir: &Path) -> Serving {
@@ -349,7 +350,7 @@ impl Serving {
         command.arg("--root").arg(dir.join("root")).arg("--run").arg(dir.join("run"));
         command.args(["serve", "-H"]).arg(format!("unix://{}", socket.display()));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("coracle");
-        let serving = Serving(child, socket);
+        let serving = Serving(Ended(child), socket);
         wait_for("the server", || UnixStream::connect(&serving.1).is_ok());
         serving
     }
@@ -365,13 +366,6 @@ impl Serving {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Registries that lie, lead elsewhere and collect credentials. Each is a small server on this machine's own address.
 
 use crate::support::archive::{self, Tar, sha256};
+use crate::support::ended::Ended;
 use crate::support::registry::{Answered, Asked, Registry, Scripted, make_certificates};
 use crate::support::*;
 use coracle::model::*;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -348,7 +349,7 @@ impl Drop for Gone<'_> {
 }
 
 /// A TLS server, which ends with the value; its port.
-struct Served(Child, u16);
+struct Served(#[allow(dead_code)] Ended, u16);
 
 impl Served {
     fn tls(dir: &Path) -> Served {
@@ -357,16 +358,9 @@ impl Served {
         command.args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem", "-accept"]);
         command.arg(format!("127.0.0.1:{port}")).current_dir(dir);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("openssl");
-        let served = Served(child, port);
+        let served = Served(Ended(child), port);
         wait_for("the server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         served
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -6,13 +6,12 @@ use serde_json::json;
 use std::path::Path;
 
 fn is_on() -> bool {
-    let on = std::fs::read("/sys/fs/selinux/enforce").is_ok_and(|text| text.starts_with(b"1"));
+    let on = kernel::enforces_selinux();
     if !on {
         assert!(std::env::var_os("CORACLE_SELINUX").is_none(), "this machine is said to enforce SELinux's policy");
-        use std::io::Write;
         let text = "selinux: this kernel enforces no policy: nothing was shown (VM_SUITE=attacks VM_LSM=selinux \
                     tests/vm/run selinux::)\n";
-        std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
+        kernel::said(text);
     }
     on
 }

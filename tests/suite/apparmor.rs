@@ -14,7 +14,7 @@ const DEFAULT: &str = "coracle-default-1";
 
 /// Whether the kernel has AppArmor; where it has none, what the test shows nothing of is said.
 fn is_on(shows: &str) -> bool {
-    let on = std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y"));
+    let on = kernel::has_apparmor();
     assert!(on || std::env::var_os("CORACLE_APPARMOR").is_none(), "this machine is said to have AppArmor");
     if !on {
         said(&format!(
@@ -287,7 +287,7 @@ fn no_start_is_silently_without() {
     assert_eq!(root.sh_with(LABEL, host(json!({ "SecurityOpt": ["apparmor=unconfined"] }))).ok(), "unconfined");
 }
 
-/// What the container's request covers is not taken for the kernel's file.
+/// The engine does not write the profile into a file that a request mounts over the kernel's.
 #[test]
 fn a_mask_takes_no_profile_away() {
     if !is_on("a mask over the file of the profile") {
@@ -304,7 +304,7 @@ fn a_mask_takes_no_profile_away() {
 #[test]
 fn a_kernel_without_it() {
     let root = Root::new();
-    if std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y")) {
+    if kernel::has_apparmor() {
         said("apparmor: this kernel has AppArmor: nothing was shown of kernels without it\n");
         return;
     }

@@ -3,6 +3,7 @@
 
 use crate::docker_cli::Served;
 use crate::oracle::{call, call_bytes};
+use crate::support::ended::busy;
 use crate::support::world::World;
 use crate::support::*;
 use coracle::ErrorKind;
@@ -108,28 +109,19 @@ fn a_container_that_waits_for_its_restart_is_not_removed() {
 #[test]
 fn a_wait_over_a_stop_has_the_code_of_the_program() {
     let root = Root::new();
-    let busy: Vec<_> = (0..4)
-        .map(|_| std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a busy loop"))
-        .collect();
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        for round in 0..10 {
-            let script = format!("trap 'exit {}' TERM; echo ready; while :; do sleep 0.02; done", 30 + round);
-            let id = root.create("", body(&["sh", "-c", &script], json!({})));
-            root.start(&id);
-            root.wait_for("the trap", || root.logs(&id).out() == "ready");
-            let code = std::thread::scope(|scope| {
-                let waits = scope.spawn(|| root.wait(&id));
-                root.engine.container_stop(&id, Some(60_000), Some(&soon())).expect("stop");
-                waits.join().expect("the waiter")
-            });
-            assert_eq!((code, root.inspect(&id).state.exit_code), (30 + round, 30 + round));
-        }
-    }));
-    for mut child in busy {
-        child.kill().expect("end the loop");
-        child.wait().expect("reap it");
+    let _busy = busy(4);
+    for round in 0..10 {
+        let script = format!("trap 'exit {}' TERM; echo ready; while :; do sleep 0.02; done", 30 + round);
+        let id = root.create("", body(&["sh", "-c", &script], json!({})));
+        root.start(&id);
+        root.wait_for("the trap", || root.logs(&id).out() == "ready");
+        let code = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| root.wait(&id));
+            root.engine.container_stop(&id, Some(60_000), Some(&soon())).expect("stop");
+            waits.join().expect("the waiter")
+        });
+        assert_eq!((code, root.inspect(&id).state.exit_code), (30 + round, 30 + round));
     }
-    result.expect("every code");
 }
 
 #[test]

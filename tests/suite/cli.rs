@@ -1,5 +1,6 @@
 //! The command `coracle`, run as a user does.
 
+use crate::support::ended::Ended;
 use crate::support::*;
 use std::io::Write;
 use std::path::Path;
@@ -259,14 +260,4 @@ fn serve_answers_and_ends_by_signal() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
     assert!(server.0.wait().expect("its end").success());
     assert!(!socket.exists(), "the socket's file is left");
-}
-
-/// A program that ends with the test, also when that fails.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

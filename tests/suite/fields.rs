@@ -164,7 +164,7 @@ fn labels_and_profiles_of_other_kernels_are_told_by_name() {
         let body = serde_json::from_value(body(&["true"], host(json!({ "SecurityOpt": [option] })))).expect("a body");
         root.engine.container_create(None, &body)
     };
-    if !std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y")) {
+    if !kernel::has_apparmor() {
         fails(create("apparmor=x"), ErrorKind::Unsupported, "apparmor=x: this host's kernel has no AppArmor");
     }
     // As dockerd takes them, but not without a word.

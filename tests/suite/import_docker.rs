@@ -170,8 +170,8 @@ fn changes(engine: &Engine, id: &str) -> Vec<(u8, String)> {
     all
 }
 
-/// What a container has, as it sees it: kinds, modes, owners, links, times. How many links a directory of an overlay has
-/// depends on its layers.
+/// Prints the files that a container sees: kinds, modes, owners, links, times. Directories are printed without their number of
+/// links, which depends on the layers of the overlay.
 const TREE: &str = "cd / && find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev \\) -prune -o -print | sort | \
                     while read -r f; do if [ -d \"$f\" ]; then stat -c '%n %F %a %u:%g %Y' \"$f\"; \
                     else stat -c '%N %F %a %u:%g %h %s %Y' \"$f\"; fi; done; true";

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 
 /// Whether the kernel has SELinux and enforces a policy; where it does not, what the test shows nothing of is said.
 fn is_on(shows: &str) -> bool {
-    let on = std::fs::read("/sys/fs/selinux/enforce").is_ok_and(|text| text.starts_with(b"1"));
+    let on = kernel::enforces_selinux();
     assert!(on || std::env::var_os("CORACLE_SELINUX").is_none(), "this machine is said to enforce SELinux's policy");
     if !on {
-        use std::io::Write;
         let text = format!(
             "selinux: this kernel enforces no policy: nothing was shown of {shows} (VM_LSM=selinux tests/vm/run selinux::)\n"
         );
-        std::io::stderr().write_all(text.as_bytes()).expect("write to stderr");
+        kernel::said(&text);
     }
     on
 }

@@ -8,6 +8,16 @@ pub fn release() -> (u32, u32) {
     (numbers.next().expect("the first"), numbers.next().expect("the second"))
 }
 
+/// Whether the running kernel confines processes by AppArmor's profiles.
+pub fn has_apparmor() -> bool {
+    std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y"))
+}
+
+/// Whether the running kernel enforces a policy of SELinux.
+pub fn enforces_selinux() -> bool {
+    std::fs::read("/sys/fs/selinux/enforce").is_ok_and(|text| text.starts_with(b"1"))
+}
+
 /// Past the test harness, which keeps what a passing test prints.
 pub fn said(text: &str) {
     use std::io::Write;

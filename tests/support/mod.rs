@@ -4,6 +4,7 @@
 pub mod archive;
 pub mod disk;
 pub mod dockerd;
+pub mod ended;
 pub mod faulty;
 pub mod kernel;
 pub mod registry;

@@ -128,7 +128,7 @@ fn streams_begin_at_once_and_end_whole() {
     until(&mut client, "\r\n\r\nOK");
 }
 
-/// Whether a request is answered; one for which there is no room is turned away, maybe before it is written.
+/// Whether the server answers a request. Without room the server hangs up, maybe before the request is written.
 fn finds_room(client: &mut (impl Read + Write), request: &str) -> bool {
     let mut head = [0; 12];
     let answered = client.write_all(request.as_bytes()).is_ok() && client.read_exact(&mut head).is_ok();

@@ -108,7 +108,7 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
 fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) {
     let disable = limits.oom_kill_disable == Some(true);
     if asked == Asked::ForNew {
-        // Where there is no such thing, nothing is said of it.
+        // A host without this limit shows no value of it.
         limits.oom_kill_disable = facts.oom_kill_disable.then_some(disable);
     }
     if disable && !facts.oom_kill_disable {
