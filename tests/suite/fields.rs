@@ -449,7 +449,7 @@ fn kernel_memory_is_limited_or_the_client_is_told() {
 fn lists_by_place_and_by_what_they_use() {
     let root = Root::new();
     let more = json!({ "ExposedPorts": { "80/tcp": {}, "90/udp": {} }, "HostConfig": { "Binds": ["vol:/data"],
-        "NetworkMode": "bridge", "PortBindings": { "80/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "48080" }] } } });
+        "NetworkMode": "bridge", "PortBindings": { "80/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "18048" }] } } });
     let first = root.create("first", body(&["sh", "-c", "echo 12345 > /five"], more));
     root.create("second", body(&["true"], host(json!({ "Tmpfs": { "/t": "" } }))));
     root.create("third", body(&["true"], host(json!({ "Binds": ["/tmp:/data"] }))));
@@ -462,7 +462,7 @@ fn lists_by_place_and_by_what_they_use() {
     for (key, value, want) in [
         ("network", "bridge", &["first"][..]),
         // The one with the port does not run.
-        ("publish", "48080", &[]),
+        ("publish", "18048", &[]),
         ("expose", "80", &[]),
         ("is-task", "true", &[]),
         ("is-task", "false", &["third", "second", "first"]),

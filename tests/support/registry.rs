@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -107,8 +107,15 @@ pub fn make_certificates(dir: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
 }
 
+/// A port that nobody holds, below those that the kernel gives to outgoing connections: between this answer and the
+/// caller's `bind`, only a test that asks for the same number could take the port.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
+    (0..1000)
+        .map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 1000)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// A request as the scripted server got it.
