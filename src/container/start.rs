@@ -6,6 +6,7 @@ use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs, failure};
 use crate::error::{Error, Result};
 use crate::kernel::process;
+use crate::kernel::tree::{self, Lock};
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
 use crate::launch::seccomp::Machine;
@@ -434,8 +435,9 @@ impl Containers {
 
     fn lock_files(&self, id: &str) -> Result<File> {
         let path = self.dir(id);
-        let dir = File::open(&path).and_then(|dir| dir.lock().map(|()| dir));
-        dir.map_err(|e| Error::io(format_args!("lock {}", path.display()), &e))
+        let dir = File::open(&path).map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
+        tree::lock(dir.as_fd(), Lock::Exclusive, path.display())?;
+        Ok(dir)
     }
 
     pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {

@@ -158,6 +158,18 @@ pub(crate) fn byte_is_locked(file: impl AsFd, at: u64) -> Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as i16)
 }
 
+/// Whether another open file description holds a byte of `bytes` locked.
+pub(crate) fn range_is_locked(file: impl AsFd, bytes: std::ops::Range<u64>) -> Result<bool> {
+    if bytes.is_empty() {
+        // To the kernel a length of 0 is all that follows.
+        return Ok(false);
+    }
+    let mut lock =
+        libc::flock { l_start: bytes.start as i64, ..range(libc::F_WRLCK, (bytes.end - bytes.start) as i64) };
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
+    Ok(lock.l_type != libc::F_UNLCK as i16)
+}
+
 /// Whether another open file description holds any byte of `file` locked.
 pub(crate) fn is_locked(file: impl AsFd) -> Result<bool> {
     let mut lock = range(libc::F_WRLCK, 0);

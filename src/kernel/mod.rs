@@ -19,6 +19,7 @@ pub(crate) mod port;
 pub(crate) mod probe;
 #[allow(unsafe_code)]
 pub(crate) mod process;
+pub(crate) mod queue;
 #[allow(unsafe_code)]
 pub(crate) mod quota;
 pub(crate) mod remove;

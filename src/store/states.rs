@@ -7,7 +7,8 @@
 //! one that has no row yet, at a place that its id says.
 
 use crate::error::{Error, Result};
-use crate::kernel::{file, turn};
+use crate::kernel::file;
+use crate::kernel::queue::Queue;
 use crate::op::Op;
 use coracle_monitor::wire::*;
 use std::fs::{File, OpenOptions};
@@ -87,6 +88,11 @@ const REBOOT_CODE: i32 = 255;
 
 /// Where in `run/busy` stands, by slots, who ends a container and keeps it from being removed for that meanwhile.
 const ENDS_AT: u64 = 1 << 33;
+
+/// Where in `run/busy` the tickets of the callers that wait for a container begin, and how many each slot has: a byte for
+/// each microsecond of 35 minutes, so that 31 bits of slots have room.
+const QUEUES_AT: u64 = 1 << 62;
+const QUEUE: u64 = 1 << 31;
 
 /// Where in `run/making` stands, by ids, who removes a container whose row is gone.
 const REMOVALS_AT: u64 = 1 << 61;
@@ -305,8 +311,9 @@ impl States {
     /// Waits until nobody else works on the container `id` in the slot. Errors: somebody does for too long.
     pub(crate) fn busy(&self, slot: u32, id: &str, op: Option<&Op>) -> Result<Busy> {
         let file = open(&self.busy_path)?;
-        let take = || Ok(file::try_lock_byte(&file, u64::from(slot))?.then_some(()));
-        turn::wait_for(format_args!("container {id}"), turn::LONGEST, op, take)?;
+        let first = QUEUES_AT + u64::from(slot) * QUEUE;
+        let queue = Queue { file: &file, at: u64::from(slot), tickets: first..first + QUEUE };
+        queue.wait(format_args!("container {id}"), op)?;
         Ok(Busy(file))
     }
 }
