@@ -11,11 +11,11 @@
 #[allow(dead_code)]
 #[path = "../program/sys.rs"]
 mod sys;
+#[path = "../program/memory.rs"]
+mod memory;
 #[path = "../src/walls.rs"]
 #[allow(dead_code)]
 mod walls;
-#[path = "../program/memory.rs"]
-mod memory;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

@@ -224,7 +224,8 @@ fn reset_limits() {
 
 /// Tells the library that the start failed before anything ran.
 pub fn answer_boot(failure: Failure) {
-    let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: failure.errno.max(1), failure, ..Answer::default() };
+    let answer =
+        Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: failure.errno.max(1), failure, ..Answer::default() };
     let _ = sys::send(BOOT, &answer.to_bytes());
 }
 
@@ -308,7 +309,8 @@ impl Monitor {
         self.read_resolver();
         if header.flags & FLAG_LOG != 0 {
             let compress = header.flags & FLAG_LOG_COMPRESS != 0;
-            self.files = Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
+            self.files =
+                Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
             self.log.set_attributes(log_attrs);
             // The first worker's.
             self.log.file = self.files.open(-1).map_err(broken)?;

@@ -103,15 +103,35 @@ enum Console {
 type Step = core::result::Result<(), Failure>;
 
 fn join_groups(files: &[i32]) -> Step {
-    files
-        .iter()
-        .try_for_each(|&file| sys::write_all(file, b"0"))
-        .map_err(|errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() })
+    files.iter().try_for_each(|&file| sys::write_all(file, b"0")).map_err(|errno| Failure {
+        step: STEP_CGROUP_JOIN,
+        errno,
+        ..Failure::default()
+    })
 }
 
 /// Runs the plan. Never returns.
 pub fn run(launch: &Launch) -> ! {
-    let mut child = Child { launch, root: -1, proc: -1, devpts: launch.devpts, null: -1, empty: -1, place: -1, console: Console::Own, shared: [(0, -1); 32], home: [0; 1024], home_length: 0, filter: b"", filter_last: false, give_up: None, processes: None, others_proc: -1, joins: launch.more_cgroups, label: b"\0" };
+    let mut child = Child {
+        launch,
+        root: -1,
+        proc: -1,
+        devpts: launch.devpts,
+        null: -1,
+        empty: -1,
+        place: -1,
+        console: Console::Own,
+        shared: [(0, -1); 32],
+        home: [0; 1024],
+        home_length: 0,
+        filter: b"",
+        filter_last: false,
+        give_up: None,
+        processes: None,
+        others_proc: -1,
+        joins: launch.more_cgroups,
+        label: b"\0",
+    };
     if let Err(failure) = child.walk() {
         let mut message = [0u8; 20];
         message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
@@ -812,7 +832,9 @@ impl<'a> Child<'a> {
             }
         }
         drop_bounding(bounding)?;
-        if self.launch.init < 0 && sys::send_fd(self.launch.report, &REPORT_ROOT.to_ne_bytes(), Some(self.root)).is_err() {
+        if self.launch.init < 0
+            && sys::send_fd(self.launch.report, &REPORT_ROOT.to_ne_bytes(), Some(self.root)).is_err()
+        {
             sys::exit(1);
         }
         // Before any filter: it may not know these calls.
@@ -1012,7 +1034,13 @@ impl<'a> Child<'a> {
     }
 
     /// One try of [`Self::make_dirs`]; none: a link was met, and `path` leads through it now.
-    fn dirs_of(&mut self, root: i32, path: &mut Path, mode: u32, resolve: u64) -> core::result::Result<Option<i32>, Failure> {
+    fn dirs_of(
+        &mut self,
+        root: i32,
+        path: &mut Path,
+        mode: u32,
+        resolve: u64,
+    ) -> core::result::Result<Option<i32>, Failure> {
         let mut start = path.length;
         let mut at = loop {
             let name = if start == 0 { Path::new(b".")? } else { Path::new(&path.text()[..start])? };

@@ -71,7 +71,9 @@ fn fence(readable: i32) -> Result<()> {
             }
             let beneath = Beneath { allowed: READ_FILE, parent: readable };
             // SAFETY: the rule lives over the call.
-            unsafe { sys::call(nr::LANDLOCK_ADD_RULE, &[rules as usize, PATH_BENEATH, (&raw const beneath) as usize, 0]) }?;
+            unsafe {
+                sys::call(nr::LANDLOCK_ADD_RULE, &[rules as usize, PATH_BENEATH, (&raw const beneath) as usize, 0])
+            }?;
         }
         // SAFETY: no pointers.
         unsafe { sys::call(nr::LANDLOCK_RESTRICT_SELF, &[rules as usize, 0]) }.map(|_| ())

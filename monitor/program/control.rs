@@ -232,7 +232,11 @@ impl Monitor {
             client.waits = Waits::No;
         }
         self.state.status = if pause { Status::Paused } else { Status::Running } as u32;
-        if pause { self.end_health() } else { self.resume_health() }
+        if pause {
+            self.end_health()
+        } else {
+            self.resume_health()
+        }
         self.write_state(false);
         Ok(())
     }

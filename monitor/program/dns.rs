@@ -8,7 +8,9 @@ use crate::boot::Monitor;
 use crate::child::{errno, os};
 use crate::life::token;
 use crate::orders::{self, DNS_SOCKET, END_DNS, SOCKET, Word};
-use crate::question::{self, Answer, Entry, Likeness, Question, Spelling, encode_name, entries, head, likeness, reversed, reversed6, spell};
+use crate::question::{
+    self, Answer, Entry, Likeness, Question, Spelling, encode_name, entries, head, likeness, reversed, reversed6, spell,
+};
 use crate::sys::{self, *};
 use crate::walls::Wall;
 use crate::wire::*;
@@ -159,7 +161,9 @@ impl Pending {
         let length = self.asked(&mut asked);
         match likeness(&asked[..length], message) {
             Likeness::OtherSpelling if !Wall::ResolverQuestions.stands() => Likeness::Same,
-            Likeness::Other if !Wall::ResolverAnswers.stands() && message.len() > length && message[..2] == asked[..2] => {
+            Likeness::Other
+                if !Wall::ResolverAnswers.stands() && message.len() > length && message[..2] == asked[..2] =>
+            {
                 Likeness::Same
             }
             likeness => likeness,
@@ -552,7 +556,9 @@ impl Monitor {
         let fd = self.new_socket(server, true).ok()?;
         let (to, length) = server.address();
         let key = token(DNS, (FIRST_UPSTREAM + at) as u32);
-        if sys::connect(fd, &to[..length]).is_err() || sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN | EPOLLOUT, key).is_err() {
+        if sys::connect(fd, &to[..length]).is_err()
+            || sys::epoll_ctl(self.epoll, 1, fd, EPOLLIN | EPOLLOUT, key).is_err()
+        {
             sys::close(fd);
             return None;
         }
@@ -742,7 +748,11 @@ impl Monitor {
         }
         if !known {
             // Without a resolver nothing leads outside from here.
-            return if self.dns.server_count > 0 { Reply::Forward } else { Reply::Ready(head(out, query, &question, SERVFAIL)) };
+            return if self.dns.server_count > 0 {
+                Reply::Forward
+            } else {
+                Reply::Ready(head(out, query, &question, SERVFAIL))
+            };
         }
         Reply::Ready(answer.finish())
     }
@@ -752,7 +762,9 @@ impl Monitor {
         let mut known = false;
         let turn = self.dns.turn >> 33;
         for step in 0..count {
-            let Some(entry) = file.entries().filter(|entry| entry.name == name).nth((step + turn) % count) else { continue };
+            let Some(entry) = file.entries().filter(|entry| entry.name == name).nth((step + turn) % count) else {
+                continue;
+            };
             if !self.lives(&entry) {
                 continue;
             }

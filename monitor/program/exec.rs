@@ -479,7 +479,14 @@ impl Monitor {
         if exec.state_file < 0 {
             return;
         }
-        let state = ExecState { version: VERSION, phase, pid: exec.pid, exit_code, monitor_pid: self.state.monitor_pid, reserved: 0 };
+        let state = ExecState {
+            version: VERSION,
+            phase,
+            pid: exec.pid,
+            exit_code,
+            monitor_pid: self.state.monitor_pid,
+            reserved: 0,
+        };
         let _ = sys::pwrite(exec.state_file, &state.to_bytes(), 0);
     }
 

@@ -37,15 +37,8 @@ impl Log {
     /// `place` is valid for writing, and nothing refers to it.
     pub unsafe fn init(place: *mut Log) {
         const NONE: Partial = Partial { line: None, length: 0 };
-        let fresh = Log {
-            file: LogFile::NONE,
-            attrs: b"",
-            out: None,
-            used: 0,
-            lost: 0,
-            under_way: None,
-            partial: [NONE; 2],
-        };
+        let fresh =
+            Log { file: LogFile::NONE, attrs: b"", out: None, used: 0, lost: 0, under_way: None, partial: [NONE; 2] };
         // SAFETY: the caller's contract.
         unsafe { place.write(fresh) };
     }

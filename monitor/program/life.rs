@@ -93,7 +93,10 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due(), self.tidy_at].into_iter().filter(|&at| at > 0).min();
+        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due(), self.tidy_at]
+            .into_iter()
+            .filter(|&at| at > 0)
+            .min();
         due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
     }
 
@@ -154,7 +157,12 @@ impl Monitor {
     }
 
     /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
-    fn bring_up(&mut self, report: i32, (pid, pidfd): (i32, i32), appeared: &mut i32) -> core::result::Result<(), Failure> {
+    fn bring_up(
+        &mut self,
+        report: i32,
+        (pid, pidfd): (i32, i32),
+        appeared: &mut i32,
+    ) -> core::result::Result<(), Failure> {
         self.make_cgroups(true)?;
         // Without its groups the first process does not come to its program.
         self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
@@ -167,7 +175,8 @@ impl Monitor {
 
     /// Whether nobody waits for the mounts to go: what is bound from the host's tree goes with the process.
     fn may_keep_mounts(&self) -> bool {
-        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.all(|mut op| op.code != OP_BIND || op.payload.u32() & BIND_OWN != 0))
+        Ops::of(self.plan)
+            .is_some_and(|(_, mut ops)| ops.all(|mut op| op.code != OP_BIND || op.payload.u32() & BIND_OWN != 0))
     }
 
     /// Clones the first process. What it was given is in `given`, however far this came.
@@ -187,13 +196,19 @@ impl Monitor {
         if ops.clone().any(|op| op.code == OP_NET) {
             given.host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
         }
-        let mut joins = ops.filter(|op| op.code == OP_JOIN_NS).map(|mut op| (op.payload.u32() as usize, u64::from(op.payload.u32()), op.index));
+        let mut joins = ops
+            .filter(|op| op.code == OP_JOIN_NS)
+            .map(|mut op| (op.payload.u32() as usize, u64::from(op.payload.u32()), op.index));
         let pids = joins.find(|(_, kind, _)| *kind == CLONE_NEWPID);
         // With the wall off the child itself is made in there.
         let mut own = -1;
         if let (Some((index, kind, step)), false) = (pids, Wall::EnterConfined.stands()) {
             own = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(failed)?;
-            sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure { step, errno, ..Failure::default() })?;
+            sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure {
+                step,
+                errno,
+                ..Failure::default()
+            })?;
         }
         given.made = self.make_userns()?;
         let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
@@ -529,7 +544,12 @@ pub fn word(message: &[u8], index: usize) -> u32 {
 }
 
 pub fn failure_of(message: &[u8]) -> Failure {
-    Failure { step: word(message, 1), errno: word(message, 2) as i32, detail: word(message, 3), extra: word(message, 4) }
+    Failure {
+        step: word(message, 1),
+        errno: word(message, 2) as i32,
+        detail: word(message, 3),
+        extra: word(message, 4),
+    }
 }
 
 pub fn replace(place: &mut i32, fd: i32) {

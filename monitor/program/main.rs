@@ -21,14 +21,24 @@
 
 #[macro_use]
 mod sys;
+#[path = "../src/answers.rs"]
+mod answers;
 mod boot;
+#[allow(dead_code)]
+#[path = "../src/call.rs"]
+mod call;
 mod cgroup;
 mod child;
 mod confine;
 mod control;
+#[path = "../src/deflate.rs"]
+mod deflate;
 mod dns;
 mod entry;
 mod exec;
+#[allow(dead_code)]
+#[path = "../src/filter.rs"]
+mod filter;
 mod gzip;
 mod health;
 mod jsonlog;
@@ -41,17 +51,11 @@ mod oom;
 mod orders;
 mod others_proc;
 mod overlay;
-mod permits;
 #[path = "../src/passage.rs"]
 mod passage;
+mod permits;
 #[path = "../src/question.rs"]
 mod question;
-#[path = "../src/answers.rs"]
-mod answers;
-#[path = "../src/deflate.rs"]
-mod deflate;
-#[path = "../src/users.rs"]
-mod users;
 mod record;
 mod relay;
 mod rights;
@@ -60,19 +64,15 @@ mod streams;
 mod text;
 mod user;
 mod userns;
-mod worker;
-#[allow(dead_code)]
-#[path = "../src/call.rs"]
-mod call;
-#[allow(dead_code)]
-#[path = "../src/filter.rs"]
-mod filter;
+#[path = "../src/users.rs"]
+mod users;
 #[allow(dead_code)]
 #[path = "../src/walls.rs"]
 mod walls;
 #[allow(dead_code)]
 #[path = "../src/wire.rs"]
 mod wire;
+mod worker;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

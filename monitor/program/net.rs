@@ -93,9 +93,9 @@ impl Monitor {
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
         let (steps, plan) = (os(map(steps))?, os(map(plan_file))?);
         let taken = match (Ops::of(steps), Ops::of(plan)) {
-            (Some((_, ops)), Some(_)) => self
-                .take_steps(ops)
-                .and_then(|()| os(self.keep_network(plan, self.init, &crate::userns::Made::NONE))),
+            (Some((_, ops)), Some(_)) => {
+                self.take_steps(ops).and_then(|()| os(self.keep_network(plan, self.init, &crate::userns::Made::NONE)))
+            }
             _ => Err(errno(EINVAL)),
         };
         sys::unmap(steps);
@@ -181,7 +181,8 @@ impl Monitor {
 
     /// Whether it has addresses, which nobody else gets while the lock is held.
     pub fn has_networks(&self) -> bool {
-        Ops::of(self.plan).is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_FIREWALL_END | OP_HOLD)))
+        Ops::of(self.plan)
+            .is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_FIREWALL_END | OP_HOLD)))
     }
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.

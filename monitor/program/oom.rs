@@ -19,7 +19,8 @@ pub struct Watch {
 impl Monitor {
     /// Counts from now on: the groups are made, nothing runs in them.
     pub fn begin_oom(&mut self) {
-        self.oom = Watch { fd: -1, v2: self.oom_file.ends_with(b"memory.events\0"), seen: self.oom_kills(), ahead: false };
+        self.oom =
+            Watch { fd: -1, v2: self.oom_file.ends_with(b"memory.events\0"), seen: self.oom_kills(), ahead: false };
     }
 
     /// Asks to be told. Where the kernel does not, the end of the container tells.
@@ -66,7 +67,7 @@ impl Monitor {
             self.write_state(false);
             self.event(b"oom", b"", &[]);
         }
-        self.oom.ahead = noticed && !more || self.oom.ahead && !more;
+        self.oom.ahead = !more && (noticed || self.oom.ahead);
     }
 
     /// Tells the last, and stops listening: the group goes.

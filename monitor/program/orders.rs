@@ -124,8 +124,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub const NONE: Worker =
-        Worker { pid: 0, orders: [-1; 2], wishes: [-1; 2], sources: [-1; 2], since: 0, confined: false, deaths: 0, due: 0, lost: 0, under_way: None };
+    pub const NONE: Worker = Worker {
+        pid: 0,
+        orders: [-1; 2],
+        wishes: [-1; 2],
+        sources: [-1; 2],
+        since: 0,
+        confined: false,
+        deaths: 0,
+        due: 0,
+        lost: 0,
+        under_way: None,
+    };
 }
 
 /// The worker asks the launcher: the answer and its descriptor, or -1.
@@ -520,7 +530,8 @@ impl Monitor {
 
     /// The health check ended: how much it wrote.
     pub fn end_check_output(&mut self) -> u32 {
-        self.command(Word { what: CHECKED, ..Word::default() }, &[]).map_or(0, |answer| answer.b.min(u64::from(u32::MAX)) as u32)
+        self.command(Word { what: CHECKED, ..Word::default() }, &[])
+            .map_or(0, |answer| answer.b.min(u64::from(u32::MAX)) as u32)
     }
 
     /// The last check's output goes into a file.

@@ -56,9 +56,9 @@ impl Call {
         match at {
             0 => Some(self.number),
             4 => Some(ARCHITECTURE),
-            16..64 if at % 4 == 0 => {
+            16..64 if at.is_multiple_of(4) => {
                 let argument = self.arguments[(at as usize - 16) / 8];
-                Some((argument >> (if at % 8 == 0 { 0 } else { 32 })) as u32)
+                Some((argument >> (if at.is_multiple_of(8) { 0 } else { 32 })) as u32)
             }
             _ => None,
         }

@@ -38,7 +38,10 @@ impl Monitor {
         for mut op in ops.filter(|op| op.code == OP_NETWORK) {
             let mut buffer = [0u8; 4096];
             let mut w = Writer::new(&mut buffer);
-            w.bytes(EVENT_ROOM).bytes(b"{\"Type\":\"network\",\"Action\":\"").bytes(action).bytes(b"\",\"Actor\":{\"ID\":\"");
+            w.bytes(EVENT_ROOM)
+                .bytes(b"{\"Type\":\"network\",\"Action\":\"")
+                .bytes(action)
+                .bytes(b"\",\"Actor\":{\"ID\":\"");
             w.bytes(op.payload.bytes()).bytes(b"\",\"Attributes\":{\"container\":\"").bytes(self.id).bytes(b"\",");
             w.bytes(op.payload.bytes()).bytes(b"}}");
             self.append(w);

@@ -311,7 +311,9 @@ impl Monitor {
 
     /// Passes on what there is, in both directions.
     fn pass_on(&mut self, index: usize) {
-        let Some(connection) = self.relay.connections.get_mut(index).filter(|connection| connection.used) else { return };
+        let Some(connection) = self.relay.connections.get_mut(index).filter(|connection| connection.used) else {
+            return;
+        };
         connection.again = false;
         let mut failed = false;
         for at in 0..2 {

@@ -110,8 +110,17 @@ impl Streams {
             unsafe { (&raw mut (*place).outputs[index]).write(fresh) };
         }
         for index in 0..MAX_INPUTS {
-            let fresh =
-                Input { source: -1, socket: false, owner: 0, once: false, ended: false, polled: false, buffer: None, from: 0, to: 0 };
+            let fresh = Input {
+                source: -1,
+                socket: false,
+                owner: 0,
+                once: false,
+                ended: false,
+                polled: false,
+                buffer: None,
+                from: 0,
+                to: 0,
+            };
             // SAFETY: as above.
             unsafe { (&raw mut (*place).inputs[index]).write(fresh) };
         }
@@ -222,7 +231,14 @@ impl Monitor {
 
     /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors, also
     /// when it fails.
-    pub fn take_output(&mut self, owner: u32, index: Option<usize>, source: i32, log: bool, sink: Option<i32>) -> Result<()> {
+    pub fn take_output(
+        &mut self,
+        owner: u32,
+        index: Option<usize>,
+        source: i32,
+        log: bool,
+        sink: Option<i32>,
+    ) -> Result<()> {
         match self.open_output(owner, index, source, log) {
             Ok(index) => sink.map_or(Ok(()), |fd| self.add_sink(index, fd)),
             Err(error) => {
@@ -257,8 +273,17 @@ impl Monitor {
             return Err(EBUSY);
         };
         let buffer = sys::map_memory(CHUNK).inspect_err(|_| sys::close(fd))?;
-        self.streams.inputs[slot] =
-            Input { source: fd, socket, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
+        self.streams.inputs[slot] = Input {
+            source: fd,
+            socket,
+            owner,
+            once,
+            ended: false,
+            polled: false,
+            buffer: Some(buffer),
+            from: 0,
+            to: 0,
+        };
         if self.target(owner) >= 0 && (owner != CONTAINER || self.streams.enabled) {
             self.enable_input(slot);
         }
@@ -501,7 +526,10 @@ impl Monitor {
                 }
             }
             // Attached before a start that failed: the client sees the end.
-            if self.streams.outputs[index].used && self.streams.outputs[index].source < 0 && !self.streams.outputs[index].behind() {
+            if self.streams.outputs[index].used
+                && self.streams.outputs[index].source < 0
+                && !self.streams.outputs[index].behind()
+            {
                 self.release_output(index);
             }
         }
@@ -510,7 +538,10 @@ impl Monitor {
     /// A process ended: takes what is left of its output, whoever else could still write there.
     pub fn end_outputs(&mut self, owner: u32) {
         for index in 0..MAX_STREAMS {
-            while self.streams.outputs[index].used && self.streams.outputs[index].source >= 0 && self.streams.outputs[index].owner == owner {
+            while self.streams.outputs[index].used
+                && self.streams.outputs[index].source >= 0
+                && self.streams.outputs[index].owner == owner
+            {
                 let output = &mut self.streams.outputs[index];
                 let Some(buffer) = output.buffer.as_mut() else { break };
                 match sys::read(output.source, buffer) {

@@ -1071,7 +1071,8 @@ pub fn release() -> (u32, u32) {
         return (0, 0);
     }
     let mut numbers = names[2 * 65..3 * 65].split(|byte| !byte.is_ascii_digit());
-    let mut next = || numbers.next().unwrap_or(b"").iter().fold(0u32, |sum, digit| sum.wrapping_mul(10) + u32::from(digit - b'0'));
+    let mut next =
+        || numbers.next().unwrap_or(b"").iter().fold(0u32, |sum, digit| sum.wrapping_mul(10) + u32::from(digit - b'0'));
     (next(), next())
 }
 

@@ -30,7 +30,14 @@ type Outcome<T> = core::result::Result<T, Failure>;
 /// Rules as the field has them: digits are always a number; a name must be in the file; a number need not be; the
 /// groups that list the user are taken unless the group was named.
 pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcome<Identity> {
-    let mut who = Identity { uid: 0, gid: 0, groups: os(sys::map_slice(MAX_GROUPS))?, group_count: 0, home: [0; 1024], home_length: 0 };
+    let mut who = Identity {
+        uid: 0,
+        gid: 0,
+        groups: os(sys::map_slice(MAX_GROUPS))?,
+        group_count: 0,
+        home: [0; 1024],
+        home_length: 0,
+    };
     let mut parts = spec.splitn(2, |&b| b == b':');
     let user = parts.next().unwrap_or(b"");
     let group = parts.next().unwrap_or(b"");

@@ -448,7 +448,7 @@ pub const LOG_MARK_LEN: usize = 24;
 
 impl LogMark {
     /// As it stands in the attribute.
-    pub fn to_bytes(&self) -> [u8; LOG_MARK_LEN] {
+    pub fn to_bytes(self) -> [u8; LOG_MARK_LEN] {
         let mut bytes = [0; LOG_MARK_LEN];
         for (place, value) in bytes.chunks_exact_mut(8).zip([self.generation, self.records, self.bytes]) {
             place.copy_from_slice(&value.to_le_bytes());
