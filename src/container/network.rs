@@ -244,7 +244,7 @@ pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
 
 /// The members of a network's events beside the container, as the monitor writes them.
 fn event_members(network: &Network) -> (String, String) {
-    let text = serde_json::json!({ "name": network.name, "type": network.spec.driver }).to_string();
+    let text = serde_json::json!({ "name": network.name, "type": network.spec.driver.name() }).to_string();
     (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
 }
 

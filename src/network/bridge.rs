@@ -6,7 +6,7 @@ use super::netlink::link::{self, Address, Link};
 use super::netlink::message::Messages;
 use super::settings::{forward_v6, set};
 use super::subnet::Subnet;
-use super::{Network, Networks, as_500, options, random};
+use super::{Driver, Network, Networks, as_500, options, random};
 use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::store::Flush;
@@ -71,7 +71,7 @@ impl Networks {
         if !network.spec.bridge.is_empty() && self.firewall.is_there()? {
             self.firewall.remove_zone(&zone(network)?)?;
         }
-        if network.spec.driver == "bridge" { self.settle_beside() } else { Ok(()) }
+        if network.spec.driver == Driver::Bridge { self.settle_beside() } else { Ok(()) }
     }
 
     /// Makes the firewall of what is there now. Under [`Networks::lock`].
@@ -126,7 +126,7 @@ impl Networks {
                 needed.push(row.network_id);
             }
         }
-        for mut network in known.into_iter().filter(|network| network.spec.driver == "bridge") {
+        for mut network in known.into_iter().filter(|network| network.spec.driver == Driver::Bridge) {
             let is_needed = needed.contains(&network.id);
             if is_needed {
                 network = self.up(&network)?.0;

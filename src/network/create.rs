@@ -2,7 +2,7 @@
 
 use super::loans::Loan;
 use super::netlink::link::Sub;
-use super::{Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, options};
+use super::{Driver, Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, options};
 use crate::error::{Error, Result};
 use crate::model::{CreateNetwork, NetworkCreated};
 use crate::store::Flush;
@@ -45,10 +45,10 @@ impl Networks {
             Ok((network, warning))
         });
         let (network, warning) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
-        let made = match network.spec.driver.as_str() {
-            "bridge" => self.up(&network).map(drop),
-            _ if network.is_remote() => self.make_remote(&network),
-            _ => Ok(()),
+        let made = match network.spec.driver {
+            Driver::Bridge => self.up(&network).map(drop),
+            Driver::Plugin(_) => self.make_remote(&network),
+            Driver::Macvlan | Driver::Ipvlan | Driver::Host | Driver::Null => Ok(()),
         };
         if let Err(error) = made {
             self.give_back_pools(&network);
@@ -57,8 +57,8 @@ impl Networks {
         }
         self.event(&network, "create", None)?;
         // The network is there, whatever cannot be read of others.
-        let blocked = match network.spec.driver.as_str() {
-            "bridge" => self.warnings_for(&self.find(&network.id)?).unwrap_or_default(),
+        let blocked = match network.spec.driver {
+            Driver::Bridge => self.warnings_for(&self.find(&network.id)?).unwrap_or_default(),
             _ => Vec::new(),
         };
         let texts = Some(warning).filter(|text| !text.is_empty()).into_iter().chain(blocked);
@@ -66,19 +66,20 @@ impl Networks {
     }
 
     fn decide(&self, asked: &CreateNetwork, name: &str, loan: &mut Loan) -> Result<Network> {
-        let driver = if asked.driver.is_empty() { "bridge" } else { &asked.driver };
-        match driver {
-            "bridge" | "macvlan" | "ipvlan" => {}
-            "host" => return Err(forbidden("only one instance of \"host\" network is allowed")),
-            "null" => return Err(forbidden("only one instance of \"null\" network is allowed")),
-            other => drop(self.plugins.find(other, "NetworkDriver")?),
+        let driver = if asked.driver.is_empty() { Driver::Bridge } else { asked.driver.clone().into() };
+        match &driver {
+            Driver::Bridge | Driver::Macvlan | Driver::Ipvlan => {}
+            Driver::Host | Driver::Null => {
+                return Err(forbidden(format!("only one instance of \"{driver}\" network is allowed")));
+            }
+            Driver::Plugin(name) => drop(self.plugins.find(name, "NetworkDriver")?),
         }
         let mut ipam = asked.ipam.clone();
         if ipam.driver.is_empty() {
             ipam.driver = "default".into();
         }
         let spec = NetworkSpec {
-            driver: driver.into(),
+            driver,
             internal: asked.internal,
             enable_ipv6: asked.enable_ipv6,
             attachable: asked.attachable,
@@ -90,15 +91,13 @@ impl Networks {
             pools: Vec::new(),
             automatic: false,
         };
-        if matches!(driver, "bridge" | "macvlan" | "ipvlan") {
+        if !matches!(spec.driver, Driver::Plugin(_)) {
             options::check(&spec)?;
         }
         let id = crate::hex::random_id()?;
         let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
         self.ask_remote(&mut network, loan)?;
-        if driver != "bridge" {
-            sub(&network)?;
-        }
+        sub(&network)?;
         Ok(network)
     }
 
@@ -137,15 +136,15 @@ impl Networks {
 /// How containers share that interface; `None`: they do not, they are on a bridge.
 pub(super) fn sub(network: &Network) -> Result<Option<Sub>> {
     let option = |key: &str| network.spec.options.get(key).map(String::as_str).unwrap_or_default();
-    match network.spec.driver.as_str() {
-        "macvlan" => Ok(Some(Sub::Macvlan(match option("macvlan_mode") {
+    match network.spec.driver {
+        Driver::Macvlan => Ok(Some(Sub::Macvlan(match option("macvlan_mode") {
             "" | "bridge" => 4,
             "private" => 1,
             "vepa" => 2,
             "passthru" => 8,
             other => return Err(as_500(format!("requested macvlan mode '{other}' is not valid"))),
         }))),
-        "ipvlan" => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
+        Driver::Ipvlan => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
             "" | "l2" => 0,
             "l3" => 1,
             "l3s" => 2,

@@ -73,7 +73,7 @@ fn fits(network: &Network, query: &ListNetworks) -> bool {
     let labels = query.filters.get("label").is_none_or(|all| all.iter().all(|wanted| label(wanted)));
     any("name", &|value| pattern(&network.name, value))
         && any("id", &|value| pattern(&network.id, value))
-        && any("driver", &|value| network.spec.driver == value)
+        && any("driver", &|value| network.spec.driver.name() == value)
         && any("scope", &|value| value == if network.spec.scope.is_empty() { "local" } else { &network.spec.scope })
         && any("type", &|value| (value == "builtin") == network.is_predefined())
         && labels
@@ -90,7 +90,7 @@ fn detail(network: Network, containers: BTreeMap<String, NetworkMember>) -> Netw
         id: network.id,
         created: crate::time::rfc3339_nano(network.created_ns),
         scope: if spec.scope.is_empty() { "local".into() } else { spec.scope },
-        driver: spec.driver,
+        driver: spec.driver.into(),
         enable_ipv6: spec.enable_ipv6,
         ipam: spec.ipam,
         internal: spec.internal,

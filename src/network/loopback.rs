@@ -9,7 +9,7 @@ use super::netlink::filter;
 use super::netlink::message::Messages;
 use super::ports::Published;
 use super::settings::{get, set};
-use super::{Network, Networks};
+use super::{Driver, Network, Networks};
 use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::store::networks as table;
@@ -51,7 +51,7 @@ pub(super) fn is_open(network: &Network) -> bool {
 impl Networks {
     /// Whether the monitor of a container that publishes ports on this network passes on what comes to 127.0.0.1.
     pub(super) fn relays_loopback(&self, network: &Network) -> Result<bool> {
-        if self.relay_loopback || network.spec.driver != "bridge" {
+        if self.relay_loopback || network.spec.driver != Driver::Bridge {
             return Ok(self.relay_loopback);
         }
         let bridge = self.own_bridge(network)?.map(|link| link.index);

@@ -8,6 +8,7 @@ mod address;
 mod beside;
 mod bridge;
 mod create;
+mod driver;
 mod endpoint;
 mod firewall;
 mod list;
@@ -21,6 +22,7 @@ mod remote;
 mod settings;
 mod subnet;
 
+pub(crate) use driver::Driver;
 pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
@@ -72,7 +74,7 @@ pub(crate) struct Networks {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NetworkSpec {
-    pub driver: String,
+    pub driver: Driver,
     pub internal: bool,
     pub enable_ipv6: bool,
     pub attachable: bool,
@@ -193,7 +195,7 @@ impl Networks {
     }
 
     fn event(&self, network: &Network, action: &str, container: Option<&str>) -> Result<()> {
-        let event = Event::network(action, &network.id, &network.name, &network.spec.driver, container);
+        let event = Event::network(action, &network.id, &network.name, network.spec.driver.name(), container);
         self.journal.append(&event).map(|_| ())
     }
 
@@ -221,7 +223,7 @@ fn predefine(db: &Db) -> Result<Network> {
         }
         let now = crate::time::now_ns();
         for (name, driver) in PREDEFINED {
-            let spec = NetworkSpec { driver: driver.into(), ..NetworkSpec::default() };
+            let spec = NetworkSpec { driver: driver.to_owned().into(), ..NetworkSpec::default() };
             let mut network = Network { id: crate::hex::random_id()?, name: name.into(), created_ns: now, spec };
             network.spec.ipam.driver = "default".into();
             if network.is_default() {

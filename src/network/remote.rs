@@ -7,7 +7,7 @@ use super::endpoint::{EndpointDoc, Joining, read, row};
 use super::loans::Loan;
 use super::netlink::link::{self, Address, Script};
 use super::subnet::Subnet;
-use super::{Network, Networks, as_500};
+use super::{Driver, Network, Networks, as_500};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Bindings, EndpointSettings, IpamPool, StringMap};
 use crate::plugin::{Plugin, Plugins};
@@ -110,7 +110,7 @@ const GATEWAY: &str = "com.docker.network.gateway";
 impl Network {
     /// Its driver is a plugin.
     pub(crate) fn is_remote(&self) -> bool {
-        !matches!(self.spec.driver.as_str(), "bridge" | "macvlan" | "ipvlan" | "host" | "null")
+        matches!(self.spec.driver, Driver::Plugin(_))
     }
 
     /// Its addresses come from a plugin, or from its driver.
@@ -121,7 +121,7 @@ impl Network {
 
 impl Networks {
     fn driver(&self, network: &Network) -> Result<Plugin> {
-        self.plugins.find(&network.spec.driver, "NetworkDriver")
+        self.plugins.find(network.spec.driver.name(), "NetworkDriver")
     }
 
     fn ipam(&self, network: &Network) -> Result<Option<Plugin>> {
@@ -319,80 +319,20 @@ impl Networks {
         network: &Network,
         doc: &mut EndpointDoc,
     ) -> Result<Option<String>> {
-        let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
-        let exposed: Vec<Value> = who.exposed.iter().filter_map(|port| transport_port(&port)).collect();
-        let body = json!({
-            "NetworkID": network.id, "EndpointID": doc.id,
-            "Interface": {
-                "Address": cidr(doc.v4, doc.v4_prefix), "AddressIPv6": cidr(doc.v6, doc.v6_prefix),
-                "MacAddress": doc.mac,
-            },
-            "Options": {
-                "com.docker.network.endpoint.exposedports": exposed,
-                "com.docker.network.portmap": portmap(who),
-            },
-        });
-        let created: Created = driver.call("NetworkDriver.CreateEndpoint", &body)?;
-        let interface = created.interface.unwrap_or_default();
-        let answered = |text: &str, what: &str| -> Result<Option<(IpAddr, u8)>> {
-            if text.is_empty() {
-                return Ok(None);
-            }
-            let (subnet, ip) = Subnet::parse_with_address(text)?;
-            // Only what was left open is the driver's to say.
-            let open = if ip.is_ipv4() { doc.v4.is_none() } else { doc.v6.is_none() };
-            match open {
-                true => Ok(Some((ip, subnet.prefix()))),
-                false => Err(as_500(format!("NetworkDriver.CreateEndpoint: the driver changed the {what} to {text}"))),
-            }
-        };
-        let (v4, v6) = (answered(&interface.address, "address")?, answered(&interface.address_ipv6, "IPv6 address")?);
-        if let Some((ip, prefix)) = v4 {
-            (doc.v4, doc.v4_prefix) = (Some(ip), prefix);
-        }
-        if let Some((ip, prefix)) = v6 {
-            (doc.v6, doc.v6_prefix) = (Some(ip), prefix);
-        }
-        if doc.mac.is_empty() && !interface.mac_address.is_empty() {
-            super::endpoint::parse_mac(&interface.mac_address)?;
-            doc.mac = interface.mac_address;
-        }
+        create_end(driver, who, network, doc)?;
         let key = self.run.join("c").join(who.container).join("netns");
         let body = json!({ "NetworkID": network.id, "EndpointID": doc.id, "SandboxKey": key, "Options": {} });
         let joined: JoinAnswer = driver.call("NetworkDriver.Join", &body)?;
-        let gateway = |text: &str| -> Result<Option<IpAddr>> {
-            let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is no gateway"));
-            if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
-        };
         (doc.v4_gateway, doc.v6_gateway) = (gateway(&joined.gateway)?, gateway(&joined.gateway_ipv6)?);
-        let prefix = Some(joined.interface_name.dst_prefix)
-            .filter(|text| !text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_alphanumeric()));
-        let mut routes = Vec::new();
-        for route in joined.static_routes.unwrap_or_default() {
-            let via = if route.route_type == 0 { gateway(&route.next_hop)? } else { None };
-            let to = Subnet::parse(&route.destination)?;
-            routes.push((to.base(), to.prefix(), via));
-        }
+        let routes = routes(joined.static_routes.unwrap_or_default())?;
         let source = joined.interface_name.src_name;
         if !source.is_empty() && super::bridge::find_link(&source)?.is_none() {
             let driver = &network.spec.driver;
             return Err(as_500(format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there")));
         }
-        let mut end = RemoteEnd { source, routes, ports: false };
-        if !who.bindings.is_empty() || who.publish_all {
-            let body = json!({
-                "NetworkID": network.id, "EndpointID": doc.id,
-                "Options": { "com.docker.network.portmap": portmap(who), "com.docker.network.endpoint.exposedports": exposed },
-            });
-            match driver.call::<Value>("NetworkDriver.ProgramExternalConnectivity", &body) {
-                Ok(_) => end.ports = true,
-                // It is an addition to the protocol: drivers need not know it.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        doc.remote = Some(end);
-        Ok(prefix)
+        doc.remote = Some(RemoteEnd { source, routes, ports: publish_end(driver, who, network, doc)? });
+        Ok(Some(joined.interface_name.dst_prefix)
+            .filter(|text| !text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_alphanumeric())))
     }
 
     /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
@@ -463,7 +403,7 @@ impl Networks {
             }
             if let Ok(network) = self.find(&stored.network_id)
                 && network.is_remote()
-                && plugins.find(&network.spec.driver, "NetworkDriver").is_err()
+                && plugins.find(network.spec.driver.name(), "NetworkDriver").is_err()
             {
                 silent.push(stored.network_id);
                 continue;
@@ -483,7 +423,7 @@ impl Networks {
     /// Whether the plugins answered, or are not there.
     fn part_with(&self, plugins: &Plugins, network: &Network, doc: &EndpointDoc) -> bool {
         if let Some(end) = &doc.remote {
-            let driver = match plugins.find(&network.spec.driver, "NetworkDriver") {
+            let driver = match plugins.find(network.spec.driver.name(), "NetworkDriver") {
                 Ok(driver) => Some(driver),
                 Err(error) if is_silent(&error) => return false,
                 Err(_) => None,
@@ -523,6 +463,88 @@ fn request_address(ipam: &Plugin, pool: &str, address: &str, options: Value) -> 
     let got: AddressAnswer = ipam.call("IpamDriver.RequestAddress", &body)?;
     Subnet::parse_with_address(&got.address)?;
     Ok(got.address)
+}
+
+/// Has the driver make an endpoint. The driver may say the addresses that nobody decided yet, and no others.
+fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+    let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
+    let body = json!({
+        "NetworkID": network.id, "EndpointID": doc.id,
+        "Interface": {
+            "Address": cidr(doc.v4, doc.v4_prefix), "AddressIPv6": cidr(doc.v6, doc.v6_prefix),
+            "MacAddress": doc.mac,
+        },
+        "Options": {
+            "com.docker.network.endpoint.exposedports": exposed(who),
+            "com.docker.network.portmap": portmap(who),
+        },
+    });
+    let created: Created = driver.call("NetworkDriver.CreateEndpoint", &body)?;
+    let interface = created.interface.unwrap_or_default();
+    let answered = |text: &str, what: &str| -> Result<Option<(IpAddr, u8)>> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let (subnet, ip) = Subnet::parse_with_address(text)?;
+        let open = if ip.is_ipv4() { doc.v4.is_none() } else { doc.v6.is_none() };
+        match open {
+            true => Ok(Some((ip, subnet.prefix()))),
+            false => Err(as_500(format!("NetworkDriver.CreateEndpoint: the driver changed the {what} to {text}"))),
+        }
+    };
+    let (v4, v6) = (answered(&interface.address, "address")?, answered(&interface.address_ipv6, "IPv6 address")?);
+    if let Some((ip, prefix)) = v4 {
+        (doc.v4, doc.v4_prefix) = (Some(ip), prefix);
+    }
+    if let Some((ip, prefix)) = v6 {
+        (doc.v6, doc.v6_prefix) = (Some(ip), prefix);
+    }
+    if doc.mac.is_empty() && !interface.mac_address.is_empty() {
+        super::endpoint::parse_mac(&interface.mac_address)?;
+        doc.mac = interface.mac_address;
+    }
+    Ok(())
+}
+
+/// Has the driver publish the container's ports; answers whether it does that.
+fn publish_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &EndpointDoc) -> Result<bool> {
+    if who.bindings.is_empty() && !who.publish_all {
+        return Ok(false);
+    }
+    let body = json!({
+        "NetworkID": network.id, "EndpointID": doc.id,
+        "Options": {
+            "com.docker.network.portmap": portmap(who),
+            "com.docker.network.endpoint.exposedports": exposed(who),
+        },
+    });
+    match driver.call::<Value>("NetworkDriver.ProgramExternalConnectivity", &body) {
+        Ok(_) => Ok(true),
+        // It is an addition to the protocol: drivers need not know it.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn exposed(who: &Joining<'_>) -> Vec<Value> {
+    who.exposed.iter().filter_map(|port| transport_port(&port)).collect()
+}
+
+fn gateway(text: &str) -> Result<Option<IpAddr>> {
+    let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is no gateway"));
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+}
+
+/// Destination, its prefix, and the gateway where the route has one.
+fn routes(answered: Vec<Route>) -> Result<Vec<(IpAddr, u8, Option<IpAddr>)>> {
+    answered
+        .into_iter()
+        .map(|route| {
+            let via = if route.route_type == 0 { gateway(&route.next_hop)? } else { None };
+            let to = Subnet::parse(&route.destination)?;
+            Ok((to.base(), to.prefix(), via))
+        })
+        .collect()
 }
 
 fn transport_port(text: &str) -> Option<Value> {

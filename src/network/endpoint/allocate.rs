@@ -1,0 +1,250 @@
+//! The addresses of a container's ends, given out under one transaction.
+
+use super::store::{parse, row};
+use super::{EndpointDoc, Joining, REST_NS, Ready, first_by_name};
+use crate::error::{Error, Result};
+use crate::model::EndpointSettings;
+use crate::network::address::{Ask, Holder, Pool, Used, give};
+use crate::network::ports::Taken;
+use crate::network::remote::{Lease, RemoteEnd, leased};
+use crate::network::{Driver, Network, Networks};
+use crate::store::networks as table;
+use crate::time::now_ns;
+use rusqlite::Transaction;
+use serde::Deserialize;
+use std::net::IpAddr;
+
+impl Networks {
+    pub(super) fn allocate(
+        &self,
+        tx: &Transaction<'_>,
+        who: &Joining<'_>,
+        all: &[Ready<'_>],
+    ) -> Result<(Vec<EndpointDoc>, Taken)> {
+        let sandbox = crate::hex::random_id()?;
+        let mut docs = Vec::new();
+        for (at, ready) in all.iter().enumerate() {
+            let mut doc = self.address(tx, who, &ready.network, &ready.want.settings, &ready.leases)?;
+            doc.sandbox = sandbox.clone();
+            doc.interface = format!("eth{at}");
+            docs.push(doc);
+        }
+        // Which network leads outside; a plugin's answer, which may change that, is not there yet.
+        let leads = first_by_name(all.iter().map(|ready| (&ready.network, !ready.network.spec.internal)));
+        let taken = match leads.filter(|at| all[*at].network.spec.driver == Driver::Bridge) {
+            Some(at) => self.publish(tx, who, &all[at].network, &mut docs[at])?,
+            None => Taken::default(),
+        };
+        // Endpoints of an earlier start on networks that the container has left are forgotten.
+        for row in table::of_container(tx, who.container)? {
+            table::delete_endpoint(tx, &row.network_id, who.container)?;
+        }
+        for (ready, doc) in all.iter().zip(&docs) {
+            table::put_endpoint(tx, &row(&ready.network.id, who.container, who.slot, doc)?)?;
+        }
+        Ok((docs, taken))
+    }
+
+    /// Addresses on one network.
+    pub(super) fn address(
+        &self,
+        tx: &Transaction<'_>,
+        who: &Joining<'_>,
+        network: &Network,
+        settings: &EndpointSettings,
+        leases: &[Lease],
+    ) -> Result<EndpointDoc> {
+        check_settings(network, settings)?;
+        let (others, before) = others(tx, &network.id, who.container)?;
+        let holder = |ip: IpAddr| self.holder(&others, ip);
+        let known = others.iter().flat_map(Other::addresses).collect();
+        let used = Used { known, holder: &holder };
+        let pools = Pool::of(network)?;
+        let ipam = settings.ipam_config.clone().unwrap_or_default();
+        let local = ipam.link_local_ips.iter().filter(|text| !text.is_empty());
+        let link_local = local.map(|text| link_local(text)).collect::<Result<_>>()?;
+        let ask4 = Ask { address: asked(&ipam.ipv4_address)?, before: before.as_ref().and_then(|had| had.v4) };
+        let ask6 = Ask { address: asked(&ipam.ipv6_address)?, before: before.as_ref().and_then(|had| had.v6) };
+        let foreign = network.has_foreign_addresses();
+        let own = |v6: bool, ask: &Ask| -> Result<Option<(IpAddr, u8)>> {
+            match foreign {
+                true => leased(leases, v6),
+                false => Ok(give(&pools, v6, ask, &used)?.map(|(ip, pool)| (ip, pool.prefix()))),
+            }
+        };
+        let v4 = own(false, &ask4)?;
+        let v6 = if network.spec.enable_ipv6 { own(true, &ask6)? } else { None };
+        let id = crate::hex::random_id()?;
+        let mac = mac(who, network, settings, v4.map(|(ip, _)| ip), &id)?;
+        let gateway = |given: Option<(IpAddr, u8)>| {
+            let (ip, _) = given?;
+            pools.iter().find(|pool| pool.subnet.contains(ip))?.gateway
+        };
+        Ok(EndpointDoc {
+            port: if network.spec.driver == Driver::Bridge { format!("veth{}00", &id[..7]) } else { String::new() },
+            id,
+            name: who.name.to_owned(),
+            mac,
+            v4: v4.map(|(ip, _)| ip),
+            v4_prefix: v4.map_or(0, |(_, prefix)| prefix),
+            v4_gateway: gateway(v4),
+            v6: v6.map(|(ip, _)| ip),
+            v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
+            v6_gateway: gateway(v6),
+            leases: leases.to_vec(),
+            // From here on the driver may have it: who ends it tells the driver.
+            remote: network.is_remote().then(RemoteEnd::default),
+            link_local,
+            aliases: aliases(who, network, settings),
+            links: settings.links.clone().unwrap_or_default(),
+            ..EndpointDoc::default()
+        })
+    }
+
+    /// The holder of an address among the others: the one that holds it most.
+    fn holder(&self, others: &[Other], ip: IpAddr) -> Result<Holder> {
+        let rested = now_ns() - REST_NS;
+        let mut holder = Holder::Nobody;
+        for other in others.iter().filter(|other| other.addresses().any(|has| has == ip)) {
+            if other.left_ns == 0 && self.is_live(other.slot)? {
+                return Ok(Holder::Now);
+            }
+            let ended = match other.left_ns {
+                0 => self.states.recorded(other.slot, &other.container)?.map_or(0, |state| state.finished_ns),
+                left => left,
+            };
+            if ended > rested {
+                holder = Holder::Lately;
+            }
+        }
+        Ok(holder)
+    }
+}
+
+/// Another container's end on a network, or what one left: as much as giving out an address needs of it.
+struct Other {
+    container: String,
+    slot: u32,
+    left_ns: i64,
+    addresses: Addresses,
+}
+
+/// Of an [`EndpointDoc`]; all of it costs several times as much to read, and there may be a thousand.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Addresses {
+    v4: Option<IpAddr>,
+    v6: Option<IpAddr>,
+}
+
+impl Other {
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        [self.addresses.v4, self.addresses.v6].into_iter().flatten()
+    }
+}
+
+/// The others on a network, and what this container had there.
+fn others(tx: &Transaction<'_>, network: &str, container: &str) -> Result<(Vec<Other>, Option<Addresses>)> {
+    let mut others = Vec::new();
+    let mut own = None;
+    table::each_of_network(tx, network, |other, slot, doc, left_ns| {
+        let addresses: Addresses = parse(other, doc)?;
+        if other == container && left_ns == 0 {
+            own = Some(addresses);
+        } else {
+            others.push(Other { container: other.to_owned(), slot, left_ns, addresses });
+        }
+        Ok(())
+    })?;
+    Ok((others, own))
+}
+
+fn asked(text: &str) -> Result<Option<IpAddr>> {
+    let bad = |_| Error::invalid(format!("invalid IP address: {text}"));
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+}
+
+/// The address of the interface's card: as the settings of the network say, the container's configuration, or made up.
+fn mac(
+    who: &Joining<'_>,
+    network: &Network,
+    settings: &EndpointSettings,
+    ip: Option<IpAddr>,
+    id: &str,
+) -> Result<String> {
+    Ok(match (settings.mac_address.as_str(), who.mac_on(network)) {
+        // The driver has one.
+        ("", "") if network.is_remote() => String::new(),
+        ("", "") => mac_text(made_up_mac(ip, id)),
+        ("", mac) | (mac, _) => mac_text(parse_mac(mac)?),
+    })
+}
+
+/// The names that the container has on the network; on networks of users its short id is one.
+fn aliases(who: &Joining<'_>, network: &Network, settings: &EndpointSettings) -> Vec<String> {
+    let mut aliases = settings.aliases.clone().unwrap_or_default();
+    let short = &who.container[..12];
+    if !network.is_predefined() && !aliases.iter().any(|alias| alias == short) {
+        aliases.push(short.to_owned());
+    }
+    aliases
+}
+
+fn link_local(text: &str) -> Result<IpAddr> {
+    text.parse().map_err(|_| Error::invalid(format!("invalid link-local IP address: {text}")))
+}
+
+/// Refuses settings that only user-defined networks allow.
+pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
+    let ipam = settings.ipam_config.clone().unwrap_or_default();
+    let (v4, v6) = (!ipam.ipv4_address.is_empty(), !ipam.ipv6_address.is_empty());
+    let address = v4 || v6;
+    for text in ipam.link_local_ips.iter().filter(|text| !text.is_empty()) {
+        link_local(text)?;
+    }
+    if network.is_predefined() {
+        if address {
+            return Err(Error::invalid("user specified IP address is supported on user defined networks only"));
+        }
+        if settings.aliases.as_ref().is_some_and(|aliases| !aliases.is_empty()) {
+            return Err(Error::invalid(
+                "network-scoped alias is supported only for containers in user defined networks",
+            ));
+        }
+    } else if v4 && network.spec.automatic || v6 && !has_v6_pool(network) {
+        return Err(Error::invalid(
+            "user specified IP address is supported only when connecting to networks with user configured subnets",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the network has IPv6 addresses that its request named, or that a plugin gives.
+fn has_v6_pool(network: &Network) -> bool {
+    network.has_foreign_addresses() || network.spec.ipam.config.iter().any(|pool| pool.subnet.contains(':'))
+}
+
+/// A MAC address made of the IPv4 address, so that neighbours that remember an address remember the right one.
+fn made_up_mac(ip: Option<IpAddr>, id: &str) -> [u8; 6] {
+    let [a, b, c, d] = match ip {
+        Some(IpAddr::V4(ip)) => ip.octets(),
+        _ => u32::from_str_radix(&id[..8], 16).unwrap_or(0).to_be_bytes(),
+    };
+    [0x02, 0x42, a, b, c, d]
+}
+
+/// Reads `xx:xx:xx:xx:xx:xx`.
+pub(crate) fn parse_mac(text: &str) -> Result<[u8; 6]> {
+    let bad = || Error::invalid(format!("invalid MAC address: {text}"));
+    let mut mac = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() == 2).ok_or_else(bad)?;
+        *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
+    }
+    if parts.next().is_some() { Err(bad()) } else { Ok(mac) }
+}
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
