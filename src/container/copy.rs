@@ -1,12 +1,12 @@
 //! A container's part in a copy of the root: its files, and the record of what it does, which in the copy is nothing.
 
-use super::create::id_head;
 use super::{Containers, spec};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::{quota, tree};
 use crate::launch::monitor::Control;
 use crate::store::Db;
+use crate::store::states::id_head;
 use coracle_monitor::wire::State;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

@@ -8,9 +8,9 @@ use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, quota, tree};
 use crate::launch::apparmor;
 use crate::model::{CreateBody, Created};
+use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
-use crate::store::states::Busy;
-use crate::store::{Flush, failed};
+use crate::store::states::{Busy, id_head};
 use coracle_monitor::wire::State;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Containers {
             self.db.write(flush, |tx| {
                 let name = match name {
                     Some(name) => name.to_owned(),
-                    None => make_up_name(&id, |name| name_is_free(tx, name))?,
+                    None => make_up_name(&id, |name| table::has_name(tx, name).map(|taken| !taken))?,
                 };
                 let labels = self.new_labels(tx, &spec.host_config)?;
                 let text = match &labels {
@@ -260,7 +260,7 @@ impl Containers {
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
             engine: self.engine().to_owned(),
-            host_name: host_name(),
+            host_name: spec::host_name(),
             remap: self.options.userns_remap,
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
             selinux: self.are_labelled(),
@@ -285,24 +285,4 @@ pub(super) fn free_project(dir: &Path, id: &str) -> Result<u32> {
         }
     }
     Err(crate::Error::internal("StorageOpt: no project number is free"))
-}
-
-fn name_is_free(tx: &rusqlite::Transaction<'_>, name: &str) -> Result<bool> {
-    tx.prepare_cached("SELECT 1 FROM containers WHERE name = ?1")
-        .and_then(|mut query| query.exists([name]))
-        .map(|taken| !taken)
-        .map_err(failed)
-}
-
-/// The beginning of an id, as state records carry it.
-pub(super) fn id_head(id: &str) -> [u8; 8] {
-    let mut head = [0; 8];
-    for (to, from) in head.iter_mut().zip(id.bytes()) {
-        *to = from;
-    }
-    head
-}
-
-pub(super) fn host_name() -> String {
-    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

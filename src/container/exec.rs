@@ -129,7 +129,7 @@ impl Containers {
         let program = config.cmd.as_ref().and_then(|cmd| cmd.first()).map_or("", String::as_str);
         let user = if config.user.is_empty() { &found.spec.config.user } else { &config.user };
         let sentence = sentence(&plan.steps, answer.failure.step);
-        Err(failure::explain(answer.failure, &sentence, program, user, &[]).0)
+        Err(failure::explain(answer.failure, &sentence, program, user, &[]).error)
     }
 
     /// An exec instance starts once: whoever makes its state file.

@@ -63,8 +63,8 @@ impl Containers {
             let steps = self.check_plan(found, check).map(|exec| plan::compile_exec(&exec).steps).unwrap_or_default();
             let sentence = sentence(&steps, result.failure.step);
             let program = check.argv.first().map_or("", String::as_str);
-            let (error, _) = failure::explain(result.failure, &sentence, program, &found.spec.config.user, &[]);
-            return error.message().to_owned();
+            let failed = failure::explain(result.failure, &sentence, program, &found.spec.config.user, &[]);
+            return failed.error.message().to_owned();
         }
         let more = if result.output as usize > output.len() { "..." } else { "" };
         format!("{}{more}", String::from_utf8_lossy(output))

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::{process, quota};
 use crate::store::containers as table;
-use crate::store::states::Now;
+use crate::store::states::{Now, id_head};
 use coracle_monitor::wire::*;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -59,7 +59,7 @@ impl Containers {
                 wanted.extend(starts_after_boot(&found).then(|| found.row.id.clone()));
             }
             if found.now.stale || state != found.now.state {
-                self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
+                self.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
             }
         }
         self.end_lost_builds()?;

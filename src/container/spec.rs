@@ -224,6 +224,11 @@ pub(crate) fn resolve(
     Ok((spec, warnings))
 }
 
+/// The host's name, which containers on its UTS namespace show.
+pub(super) fn host_name() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// Checks what a user namespace rules out.
 pub(crate) fn users_fit(host: &HostConfig, users: Users) -> Result<()> {
     check::users(host, users != Users::Host)

@@ -1,9 +1,10 @@
 //! Starting a container: spec → plan → monitor.
 
+use super::failure::{self, StartFailure};
 use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, dirs, failure};
+use super::{Containers, Found, dirs};
 use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::kernel::tree::{self, Lock};
@@ -16,6 +17,7 @@ use crate::network;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::UsernsRemap;
+use crate::store::states::id_head;
 use crate::store::{Flush, containers as table};
 use crate::walls::Wall;
 use coracle_monitor::wire::*;
@@ -95,11 +97,11 @@ impl Containers {
         let started = self.try_start(found, session, size);
         match started {
             Ok(()) => self.set_error(found, ""),
-            Err((error, code)) => {
+            Err(StartFailure { error, exit_code: code }) => {
                 // Clients that waited for the start learn of its failure by the end of the streams.
                 let _ = self.parked_sessions(&found.row.id);
                 let state = State { exit_code: code, ..found.now.state };
-                self.states.write(found.row.slot, State { id: super::create::id_head(&found.row.id), ..state })?;
+                self.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
                 self.set_error(found, error.message())?;
                 // As engine 1.12 did: a client that waits for the end to remove the container waits for this.
                 self.event(found, "die", &[("exitCode", &code.to_string())])?;
@@ -113,14 +115,13 @@ impl Containers {
         found: &Found,
         session: Option<Streams>,
         (rows, cols): (u16, u16),
-    ) -> std::result::Result<(), (Error, i32)> {
-        let early = |error: Error| (error, 128);
-        let lock = self.lock_alive(found).map_err(early)?;
-        let found = &self.decide(found).map_err(early)?;
-        self.check_links(found).map_err(early)?;
-        self.let_go_of_root(found).map_err(early)?;
-        self.relabel_sources(found).map_err(early)?;
-        let mut networks = self.join_networks(found).map_err(early)?;
+    ) -> std::result::Result<(), StartFailure> {
+        let lock = self.lock_alive(found)?;
+        let found = &self.decide(found)?;
+        self.check_links(found)?;
+        self.let_go_of_root(found)?;
+        self.relabel_sources(found)?;
+        let mut networks = self.join_networks(found)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: whoever finds the container dead does the same.
@@ -177,26 +178,25 @@ impl Containers {
         (rows, cols): (u16, u16),
         lock: OwnedFd,
         networks: &mut network::Joined,
-    ) -> std::result::Result<(), (Error, i32)> {
-        let early = |error: Error| (error, 128);
+    ) -> std::result::Result<(), StartFailure> {
         let hold = networks.hold.take();
-        let waiting = spawn(&self.program).map_err(early)?;
-        self.write_files(found, networks).map_err(early)?;
+        let waiting = spawn(&self.program)?;
+        self.write_files(found, networks)?;
         if has_init(&found.spec) {
-            dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT).map_err(early)?;
+            dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
         }
-        let joined = self.join(found, hold).map_err(early)?;
+        let joined = self.join(found, hold)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
         let init = has_init(&found.spec).then(|| self.dir(&found.row.id).join(INIT));
-        self.label_files(found, files_of, init.as_deref()).map_err(early)?;
-        let held = self.hold_volumes(found).map_err(early)?;
-        let mut container = self.container(found, &joined, networks).map_err(early)?;
+        self.label_files(found, files_of, init.as_deref())?;
+        let held = self.hold_volumes(found)?;
+        let mut container = self.container(found, &joined, networks)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
-        let run_dir = self.open_run_dir(&found.row.id).map_err(early)?;
-        let container_dir = dirs::open(&self.dir(&found.row.id)).map_err(early)?;
-        let events = self.journal.appender().map_err(early)?;
-        let mut sessions = self.parked_sessions(&found.row.id).map_err(early)?;
+        let run_dir = self.open_run_dir(&found.row.id)?;
+        let container_dir = dirs::open(&self.dir(&found.row.id))?;
+        let events = self.journal.appender()?;
+        let mut sessions = self.parked_sessions(&found.row.id)?;
         sessions.extend(session);
         let boot = Boot {
             run_dir: run_dir.as_fd(),
@@ -212,9 +212,9 @@ impl Containers {
         };
         match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
-            Err(StartError::Engine(error)) => Err(early(error)),
+            Err(StartError::Engine(error)) => Err(error.into()),
             Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
-            Err(StartError::Late) => Err(early(self.end_late_start(found))),
+            Err(StartError::Late) => Err(self.end_late_start(found).into()),
             Err(StartError::Unheard(error)) => self.recorded_start(found, &plan, error),
         }
     }
@@ -244,7 +244,7 @@ impl Containers {
         found: &Found,
         plan: &plan::Plan,
         unheard: Error,
-    ) -> std::result::Result<(), (Error, i32)> {
+    ) -> std::result::Result<(), StartFailure> {
         let (slot, before) = (found.row.slot, &found.now.state);
         let until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
@@ -264,7 +264,7 @@ impl Containers {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Err((unheard, 128))
+        Err(unheard.into())
     }
 
     /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
@@ -283,7 +283,7 @@ impl Containers {
             // The parts of the plan are not there any more.
             Err(_) => "start the container again".into(),
         };
-        failure::of_start(failed, &sentence, &found.spec).0.message().to_owned()
+        failure::of_start(failed, &sentence, &found.spec).error.message().to_owned()
     }
 
     /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
@@ -794,7 +794,7 @@ fn log(found: &Found) -> Result<Option<Log>> {
         LogDriver::None => return Ok(None),
         LogDriver::Local { max_size, max_file, compress } => (max_size, max_file, compress, StringMap::new()),
         LogDriver::JsonFile { max_size, max_file, compress } => {
-            let host = super::create::host_name();
+            let host = spec::host_name();
             let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
             (max_size.unwrap_or(0), max_file, compress, attributes)
         }

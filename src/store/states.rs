@@ -366,6 +366,15 @@ fn ended(state: &mut State, code: i32) {
     }
 }
 
+/// The beginning of an id, as state records carry it.
+pub(crate) fn id_head(id: &str) -> [u8; 8] {
+    let mut head = [0; 8];
+    for (to, from) in head.iter_mut().zip(id.bytes()) {
+        *to = from;
+    }
+    head
+}
+
 /// Where in `run/making` an id is: file offsets have 63 bits.
 fn place(id: &str) -> Result<u64> {
     id.get(..15)
