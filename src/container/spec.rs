@@ -12,6 +12,7 @@ mod long_mounts;
 mod merge;
 mod mounts;
 mod networks;
+mod ports;
 mod process;
 mod restart;
 mod security;
@@ -61,8 +62,10 @@ pub(crate) struct Spec {
     /// The image's architecture; empty of a container from before this was recorded.
     pub architecture: String,
     /// The configuration, merged with the image's; its host name and working directory are final.
+    #[serde(with = "ports")]
     pub config: ContainerConfig,
     /// The host configuration with its defaults, as inspect shows it.
+    #[serde(with = "ports")]
     pub host_config: HostConfig,
     /// The program: first word of entrypoint and command together.
     pub path: String,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Specs that are kept at most (some 6 KB each): a host program is not to grow with its containers.
 pub(super) const MOST: usize = 512;
 
-/// The bytes of all texts that are kept at most. A parsed spec takes about as much again.
+/// The weight of all that are kept at most.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Parsed specs by container.
@@ -20,28 +20,34 @@ pub(super) struct Specs(Mutex<All>);
 #[derive(Default)]
 struct All {
     kept: HashMap<String, Kept>,
-    /// Of all texts.
-    bytes: usize,
+    weight: usize,
 }
 
 struct Kept {
     text: Box<str>,
     spec: Arc<Spec>,
+    weight: usize,
+}
+
+/// The bytes of a text. A parsed spec takes about as much again; ports, whose texts are short, take more by themselves.
+fn weight(text: &str, spec: &Spec) -> usize {
+    text.len() + 4 * spec.config.exposed_ports.len() + 20 * spec.host_config.port_bindings.len()
 }
 
 impl All {
     /// A spec beyond the bounds is read anew each time, as every spec was once.
     fn keep(&mut self, id: &str, text: &str, spec: &Arc<Spec>) {
         self.forget(id);
-        if self.kept.len() < MOST && self.bytes + text.len() <= MOST_BYTES {
-            self.bytes += text.len();
-            self.kept.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(spec) });
+        let weight = weight(text, spec);
+        if self.kept.len() < MOST && self.weight + weight <= MOST_BYTES {
+            self.weight += weight;
+            self.kept.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(spec), weight });
         }
     }
 
     fn forget(&mut self, id: &str) {
         if let Some(kept) = self.kept.remove(id) {
-            self.bytes -= kept.text.len();
+            self.weight -= kept.weight;
         }
     }
 }
@@ -81,7 +87,7 @@ impl Specs {
         if all.kept.len() > present.len() + SLACK {
             let present: HashSet<&str> = present.collect();
             all.kept.retain(|id, _| present.contains(id.as_str()));
-            all.bytes = all.kept.values().map(|kept| kept.text.len()).sum();
+            all.weight = all.kept.values().map(|kept| kept.weight).sum();
         }
     }
 }
@@ -149,6 +155,19 @@ mod tests {
         specs.forget("0");
         specs.of("8", &text).unwrap();
         let all = specs.0.lock();
-        assert!(all.kept.contains_key("8") && all.bytes == 2 * text.len());
+        assert!(all.kept.contains_key("8") && all.weight == 2 * text.len());
+    }
+
+    #[test]
+    fn ports_count_though_their_texts_are_short() {
+        let specs = Specs::default();
+        let mut spec = Spec::default();
+        spec.host_config.port_bindings = (1..=65535).map(|port| (format!("{port}/tcp"), None)).collect();
+        let text = serde_json::to_string(&spec).unwrap();
+        assert!(text.len() < 10_000);
+        for number in 0..5 {
+            assert_eq!(*specs.of(&number.to_string(), &text).unwrap(), spec);
+        }
+        assert_eq!(specs.0.lock().kept.len(), MOST_BYTES / (20 * 65535));
     }
 }

@@ -15,7 +15,7 @@ mod event;
 mod exec;
 mod image;
 mod network;
-mod ports;
+pub(crate) mod ports;
 mod registry;
 mod root;
 mod stats;

@@ -434,6 +434,27 @@ fn a_spec_survives_its_store() {
 }
 
 #[test]
+fn many_ports_survive_their_store_in_a_short_text() {
+    let (few, many): (Vec<u16>, Vec<u16>) = ((1..=1024).collect(), (1..=65535).collect());
+    for ports in [few, many] {
+        let exposed: Value = ports.iter().map(|port| (format!("{port}/tcp"), json!({}))).collect();
+        let host = |port: &u16| json!([{ "HostIp": "127.0.0.1", "HostPort": port.to_string() }]);
+        let bound: Value = ports.iter().map(|port| (format!("{port}/tcp"), host(port))).collect();
+        let spec =
+            create(json!({ "ExposedPorts": exposed, "HostConfig": { "PortBindings": bound, "AutoRemove": true } }));
+        assert_eq!(spec.host_config.port_bindings.len(), ports.len());
+        let text = serde_json::to_string(&spec).unwrap();
+        assert!(text.contains(r#""AutoRemove":true"#), "the index of such containers looks for it");
+        assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+        let plain = text.contains(r#""80/tcp":{}"#);
+        assert_eq!((plain, text.len() < 10_000), if ports.len() == 1024 { (true, false) } else { (false, true) });
+    }
+    for text in [r#"{"config":[]}"#, r#"{"config":[{}]}"#, r#"{"config":[{},"1"]}"#, r#"{"config":5}"#] {
+        assert!(serde_json::from_str::<Spec>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
     let mut poor = defaults();
     poor.host = HostFacts::default();

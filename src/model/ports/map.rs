@@ -1,10 +1,11 @@
 //! `PortBindings` and `Ports`.
 
+use super::runs::{Port, Range, Runs, is_usual, lengths};
 use super::set::Name;
-use super::{Odd, PortText};
+use super::{Form, ODD, Odd, PortText, code_of_port, number_of, text_of_number};
 use crate::model::PortBinding;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +64,26 @@ impl Ports {
         if let Some(entry) = self.entries.last_mut() {
             entry.count += 1;
         }
+    }
+
+    /// As [`Ports::bind`], to the host's port that many behind `host_port`. None: there is none.
+    fn bind_further(&mut self, host_ip: &str, host_port: &str, by: u32) -> Option<()> {
+        if by == 0 {
+            self.bind(host_ip, host_port);
+            return Some(());
+        }
+        let port = number_of(host_port)?.checked_add(by).filter(|port| *port <= u32::from(u16::MAX))?;
+        self.bind(host_ip, &PortText(Form::Usual(text_of_number(port))));
+        Some(())
+    }
+
+    /// Whether the bindings of `b` are those of `a` with the host's ports that many further.
+    fn leads(&self, a: &Entry, b: &Entry, by: u32) -> bool {
+        let of = |entry| self.of(entry).map_or(&[][..], |bindings| bindings.codes);
+        let leads = |((ip, port), (other_ip, other_port)): (&(u32, u32), &(u32, u32))| {
+            ip == other_ip && port + by == *other_port && (by == 0 || *other_port < ODD)
+        };
+        a.count == b.count && of(a).iter().zip(of(b)).all(leads)
     }
 
     /// Puts the ports in order. Those that were given several times become one.
@@ -282,6 +303,85 @@ impl<'de> Visitor<'de> for Members {
             ports.begin(code);
             let bindings = members.next_value::<Option<Vec<PortBinding>>>()?;
             add(&mut ports, bindings.as_deref());
+        }
+        Ok(PortMap::settled(ports, Again::Replaces))
+    }
+}
+
+/// A range; by how much the host's ports grow from port to port, 0 or 1; the host's address and port of each binding of the
+/// first port.
+type Row = (String, u32, Option<Vec<(String, String)>>);
+
+/// In rows: `["80-89/tcp", 1, [["127.0.0.1", "8080"]]]` leads 80 to 8080, 81 to 8081, and so on.
+impl Runs for PortMap {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn odd(&self) -> PortMap {
+        let odd = self.iter().filter(|(port, _)| code_of_port(port).is_none());
+        odd.map(|(port, bindings)| (port, bindings.map(Bindings::to_vec))).collect()
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let none = Ports::default();
+        let ports = self.0.as_deref().unwrap_or(&none);
+        let mut entries: Vec<&Entry> = ports.entries.iter().filter(|entry| is_usual(entry.port)).collect();
+        entries.sort_unstable_by_key(|entry| Port::of_code(entry.port));
+        // By how much the host's ports grow is seen at the second port of a run.
+        let grows = |from: usize| u32::from(!ports.leads(entries[from], entries[from + 1], 0));
+        let runs = lengths(entries.len(), |from, at| {
+            let (first, next, by) = (entries[from], entries[at], at - from);
+            let neighbours = Port::of_code(next.port).follows(Port::of_code(first.port), by);
+            neighbours && ports.leads(first, next, grows(from) * by as u32)
+        });
+        let mut rows = serializer.serialize_seq(None)?;
+        for run in runs {
+            let (first, count) = (entries[run.start], run.len());
+            let range = Range { first: Port::of_code(first.port), count: count as u16 };
+            let texts = |(ip, port): (PortText<'_>, PortText<'_>)| (ip.to_string(), port.to_string());
+            let bindings = ports.of(first).map(|bindings| bindings.iter().map(texts).collect());
+            let row: Row = (range.to_string(), if count > 1 { grows(run.start) } else { 0 }, bindings);
+            rows.serialize_element(&row)?;
+        }
+        rows.end()
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PortMap, D::Error> {
+        deserializer.deserialize_seq(Rows)
+    }
+
+    fn joined(self, odd: PortMap) -> PortMap {
+        if odd.is_empty() {
+            return self;
+        }
+        let both = self.iter().chain(odd.iter());
+        both.map(|(port, bindings)| (port, bindings.map(Bindings::to_vec))).collect()
+    }
+}
+
+struct Rows;
+
+impl<'de> Visitor<'de> for Rows {
+    type Value = PortMap;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rows of ports")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<PortMap, A::Error> {
+        let mut ports = Ports::default();
+        while let Some((range, step, bindings)) = rows.next_element::<Row>()? {
+            let range: Range = range.parse().map_err(A::Error::custom)?;
+            for (place, code) in range.codes() {
+                ports.begin(code);
+                if let Some(bindings) = &bindings {
+                    ports.listed();
+                    let by = step.saturating_mul(place);
+                    let bound = bindings.iter().try_for_each(|(ip, port)| ports.bind_further(ip, port, by));
+                    bound.ok_or_else(|| A::Error::custom("a run's ports of the host are no numbers to 65535"))?;
+                }
+            }
         }
         Ok(PortMap::settled(ports, Again::Replaces))
     }

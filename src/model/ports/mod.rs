@@ -5,6 +5,7 @@
 
 mod list;
 mod map;
+pub(crate) mod runs;
 mod set;
 
 pub use list::PortList;

@@ -1,10 +1,11 @@
 //! `ExposedPorts`.
 
+use super::runs::{Port, Range, Runs, is_usual, lengths};
 use super::{Odd, PortText};
 use crate::model::Empty;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use std::fmt;
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// A set of ports, ordered by their texts; in a document an object of empty objects. A port takes four bytes unless it is
@@ -133,6 +134,62 @@ impl<'de> Visitor<'de> for Members {
         while let Some(code) = members.next_key_seed(Name(&mut ports.odd))? {
             members.next_value::<Empty>()?;
             ports.codes.push(code);
+        }
+        ports.settle();
+        Ok(PortSet((!ports.codes.is_empty()).then(|| Arc::new(ports))))
+    }
+}
+
+/// In one text with spaces between: `80-89/tcp 53/udp`.
+impl Runs for PortSet {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn odd(&self) -> PortSet {
+        let ports = self.0.as_deref().into_iter();
+        let odd = ports
+            .flat_map(|ports| ports.codes.iter().filter(|code| !is_usual(**code)).map(|c| ports.odd.port_text(*c)));
+        odd.collect()
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let codes = self.0.as_deref().map_or(&[][..], |ports| &ports.codes);
+        let mut ports: Vec<Port> = codes.iter().copied().filter(|code| is_usual(*code)).map(Port::of_code).collect();
+        ports.sort_unstable();
+        let mut text = String::new();
+        for run in lengths(ports.len(), |from, at| ports[at].follows(ports[from], at - from)) {
+            let space = if text.is_empty() { "" } else { " " };
+            let range = Range { first: ports[run.start], count: run.len() as u16 };
+            write!(text, "{space}{range}").map_err(S::Error::custom)?;
+        }
+        serializer.serialize_str(&text)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PortSet, D::Error> {
+        deserializer.deserialize_str(Text)
+    }
+
+    fn joined(mut self, odd: PortSet) -> PortSet {
+        self.extend(odd.iter());
+        self
+    }
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = PortSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ranges of ports")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<PortSet, E> {
+        let mut ports = Ports::default();
+        for range in text.split_ascii_whitespace() {
+            let range: Range = range.parse().map_err(E::custom)?;
+            ports.codes.extend(range.codes().map(|(_, code)| code));
         }
         ports.settle();
         Ok(PortSet((!ports.codes.is_empty()).then(|| Arc::new(ports))))

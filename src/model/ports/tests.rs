@@ -1,5 +1,6 @@
 //! Ports in documents are what maps of texts would be.
 
+use super::runs::{AsRuns, Runs};
 use super::*;
 use crate::model::{Empty, PortBinding};
 use serde_json::{Value, json};
@@ -122,4 +123,74 @@ fn clones_share_until_one_changes() {
     other.insert("81/tcp");
     assert_eq!((set.len(), other.len()), (1, 2));
     assert_eq!(serde_json::to_value(&set).unwrap(), Value::from_iter([("80/tcp", json!({}))]));
+}
+
+/// The runs of ports as a document, and the ports that come of it again.
+fn through_runs<T: Runs>(ports: &T) -> (Value, T)
+where
+    for<'a> AsRuns<&'a T>: serde::Serialize,
+{
+    let text = serde_json::to_string(&AsRuns(ports)).unwrap();
+    let AsRuns(again) = serde_json::from_str::<AsRuns<T>>(&text).unwrap();
+    (serde_json::from_str(&text).unwrap(), again.joined(ports.odd()))
+}
+
+#[test]
+fn neighbours_become_runs_and_come_back() {
+    let set: PortSet = KEYS.iter().copied().chain(["79/tcp", "81/tcp", "54/udp"]).collect();
+    let runs = "65535/sctp 8/tcp 10/tcp 53/tcp 79-81/tcp 8080/tcp 1/udp 53-54/udp";
+    assert_eq!(through_runs(&set), (json!(runs), set));
+    let all: PortSet = (1..=65535).flat_map(|port| PROTOCOLS.map(|protocol| format!("{port}/{protocol}"))).collect();
+    assert_eq!(through_runs(&all), (json!("1-65535/sctp 1-65535/tcp 1-65535/udp"), all));
+    assert_eq!(through_runs(&PortSet::new()), (json!(""), PortSet::new()));
+    for damaged in ["0/tcp", "2-1/tcp", "1-65536/tcp", "1", "1/TCP", "-1/tcp", "1-2-3/udp"] {
+        assert!(serde_json::from_value::<AsRuns<PortSet>>(json!(damaged)).is_err(), "{damaged}");
+    }
+}
+
+#[test]
+fn bindings_of_neighbours_become_runs_and_come_back() {
+    let at = |hosts: &[(&str, u32)]| {
+        let binding = |(ip, port): &(&str, u32)| PortBinding { host_ip: (*ip).into(), host_port: port.to_string() };
+        Some(hosts.iter().map(binding).collect::<Vec<_>>())
+    };
+    let chosen = || Some(vec![PortBinding::default()]);
+    let odd = || Some(vec![PortBinding { host_ip: "x".into(), host_port: "1-2".into() }]);
+    let rows = (1..=9).map(|port| (format!("{port}/tcp"), at(&[("", 8000 + port), ("::1", 80 + port)])));
+    let rows = rows.chain((20..=22).map(|port| (format!("{port}/tcp"), at(&[("", 7)]))));
+    let rows = rows.chain(
+        [(23, at(&[("", 8)])), (24, at(&[("::", 9)])), (25, at(&[])), (26, None), (27, None)]
+            .map(|(port, bindings)| (format!("{port}/tcp"), bindings)),
+    );
+    let rows = rows.chain((1..=3).map(|port| (format!("{port}/udp"), chosen())));
+    let rows = rows.chain([("65535/udp".to_owned(), at(&[("", 65535)])), ("80".to_owned(), at(&[("", 5)]))]);
+    let rows = rows.chain([("5/udp".to_owned(), odd()), ("6/udp".to_owned(), odd()), ("é".to_owned(), None)]);
+    let map: PortMap = rows.collect();
+    let runs = json!([
+        ["1-9/tcp", 1, [["", "8001"], ["::1", "81"]]],
+        ["20-22/tcp", 0, [["", "7"]]],
+        ["23/tcp", 0, [["", "8"]]],
+        ["24/tcp", 0, [["::", "9"]]],
+        ["25/tcp", 0, []],
+        ["26-27/tcp", 0, null],
+        ["1-3/udp", 0, [["", ""]]],
+        ["5-6/udp", 0, [["x", "1-2"]]],
+        ["65535/udp", 0, [["", "65535"]]],
+    ]);
+    assert_eq!(through_runs(&map), (runs, map));
+    let all = |step: u32| {
+        (1..=65535).map(move |port| (format!("{port}/tcp"), Some(("127.0.0.1", (step * port).to_string()))))
+    };
+    for step in [0, 1] {
+        let rows = all(step).map(|(port, at)| (port, at.map(|(ip, host)| (ip.to_owned(), host))));
+        let map = PortMap::of_rows(rows);
+        let first = step.to_string();
+        assert_eq!(through_runs(&map), (json!([["1-65535/tcp", step, [["127.0.0.1", first]]]]), map));
+    }
+    assert_eq!(through_runs(&PortMap::new()), (json!([]), PortMap::new()));
+    for damaged in
+        [json!([["1-2/tcp", 1, [["", "65535"]]]]), json!([["1-2/tcp", 1, [["", "x"]]]]), json!([["1-2/tcp"]])]
+    {
+        assert!(serde_json::from_value::<AsRuns<PortMap>>(damaged.clone()).is_err(), "{damaged}");
+    }
 }
