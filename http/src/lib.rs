@@ -25,7 +25,9 @@
 //! are spoken: attach and exec take connections over, which HTTP/2 cannot do, and its flood attacks stay out with it.
 //! Nothing is ever printed, no signal is raised (SIGPIPE) and no process-wide state is kept.
 
+mod answer;
 mod api;
+mod context;
 mod document;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -50,9 +52,10 @@ mod versions;
 mod watch;
 mod websocket;
 
+pub use context::RouterOptions;
 pub use local::{Reply, ReplyBody, StreamEnd};
 pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
-pub use router::{Router, RouterOptions};
+pub use router::Router;
 #[doc(hidden)]
 pub use schema::{Document, stranger, unknown};
 pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};

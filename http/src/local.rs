@@ -81,7 +81,7 @@ impl Router {
             Some(op) => Client::with_op(op.clone()),
             None => {
                 let (watched, router) = (socket.clone(), self.clone());
-                Client::watched(move || router.watch().register(&watched))
+                Client::watched(move || router.context().watch().register(&watched))
             }
         };
         let request = Request { method: method.into(), target: target.into(), headers: fields, body, client };

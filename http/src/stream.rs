@@ -1,6 +1,7 @@
 //! The streams of a connection beside documents: frames, progress messages, and the conversation of attach and exec.
 
-use crate::api::Call;
+use crate::answer::Call;
+use crate::context::Unread;
 use crate::json;
 use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
 use crate::peer::Peer;
@@ -15,8 +16,6 @@ use nix::sys::socket::{UnixAddr, getsockname};
 use serde::Serialize;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The media type of taken-over connections, as existing clients know it.
@@ -246,20 +245,6 @@ enum Witness {
     Peer(Peer, bool),
     /// The acknowledgement of the client's kernel, elsewhere, which says less.
     Kernel,
-}
-
-/// How often output went out to a client that had not read the answer's head within [`HEAD_READ`].
-#[derive(Clone, Default)]
-pub(crate) struct Unread(Arc<AtomicU64>);
-
-impl Unread {
-    pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// How long a client of this host may take to read the head of an answer.

@@ -1,6 +1,6 @@
 //! Files in and out of containers: archive, copy, export, changes, commit.
 
-use super::{Call, document, empty, streamed};
+use crate::answer::{Call, document, empty, streamed};
 use crate::json;
 use crate::message::{Response, Sink};
 use crate::schema;

@@ -1,6 +1,6 @@
 //! Building images.
 
-use super::{Call, gone, streamed};
+use crate::answer::{Call, gone, streamed};
 use crate::message::{Body, Response};
 use crate::stream;
 use coracle::model::{BuildImage, Progress, Ulimit};

@@ -2,7 +2,7 @@
 
 use super::lowered::lowered;
 use super::system::nanoseconds;
-use super::{Call, as_object, document, empty, gone, streamed};
+use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::json::{self, Member, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
@@ -275,7 +275,7 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
     let log = Told { log: engine.container_logs(&name, &query, None)?, until_ns, form, frames };
     if stream::wants_tcp(&call.request.headers) {
-        let unread = call.router.unread().clone();
+        let unread = call.context.unread().clone();
         let take = move |socket: crate::message::Duplex| {
             stream::await_head(&socket, &unread);
             // A client that is gone, or does not take it, is the end of it: no answer is left to give.
@@ -405,7 +405,7 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
         frames,
         keys: detail.config.tty.then_some(keys),
         settle: false,
-        unread: call.router.unread().clone(),
+        unread: call.context.unread().clone(),
     };
     let take = move |socket: crate::message::Duplex| {
         if let Some(mut log) = past {

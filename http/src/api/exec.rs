@@ -2,7 +2,7 @@
 
 use super::containers::terminal_size;
 use super::lowered::{Holding, lowered};
-use super::{Call, as_object, document, empty};
+use crate::answer::{Call, as_object, document, empty};
 use crate::document::Document;
 use crate::message::{Duplex, Response};
 use crate::schema;
@@ -51,7 +51,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
     let keys = DetachKeys::of_exec(&detail);
     let plan =
-        stream::Plan { frames, keys: start.tty.then_some(keys), settle: true, unread: call.router.unread().clone() };
+        stream::Plan { frames, keys: start.tty.then_some(keys), settle: true, unread: call.context.unread().clone() };
     let unread = plan.unread.clone();
     let (engine, id) = (call.engine(), &call.name);
     // Before the answer goes out: who has it may resize and inspect the process at once.
@@ -69,7 +69,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
             stream::say(&socket, Channel::Stdout, format!("{}\r\n", error.message()).as_bytes(), frames, &unread)
         }
     };
-    let marks = call.router.mark(Response::new(200, Vec::new())).headers;
+    let marks = call.context.mark(Response::new(200, Vec::new())).headers;
     Ok(stream::takeover(&call, Some(&marks), Box::new(take)))
 }
 

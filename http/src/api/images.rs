@@ -1,6 +1,6 @@
 //! Images.
 
-use super::{Call, as_object, document, empty, gone, streamed};
+use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::message::{Response, Sink};
 use crate::stream;
 use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};

@@ -1,7 +1,7 @@
 //! Inspect of a container in the shape of an older version. Its ports, which may be 65,535, go past the form in which the other
 //! members are changed.
 
-use super::as_object;
+use crate::answer::as_object;
 use crate::versions::Version;
 use coracle::Result;
 use coracle::model::{ContainerDetail, PortMap, PortSet};

@@ -1,6 +1,6 @@
 //! Networks.
 
-use super::{Call, as_object, document, empty};
+use crate::answer::{Call, as_object, document, empty};
 use crate::message::Response;
 use crate::schema::{self, Table};
 use crate::versions::Gate;

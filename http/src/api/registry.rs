@@ -1,6 +1,6 @@
 //! Pulling, pushing, searching, logging in.
 
-use super::{Call, document, gone, streamed};
+use crate::answer::{Call, document, gone, streamed};
 use crate::message::Response;
 use crate::stream;
 use coracle::model::{Progress, PullImage, PushImage, RegistryAuth, SearchImages};

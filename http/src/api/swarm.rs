@@ -1,6 +1,6 @@
 //! Swarm, services, nodes and tasks, on a host that is outside of a swarm: every route says so.
 
-use super::Call;
+use crate::answer::Call;
 use crate::message::Response;
 use crate::versions::Gate;
 use coracle::{Error, ErrorKind, Result};

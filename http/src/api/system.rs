@@ -1,6 +1,6 @@
 //! The engine itself: ping, version, info, events.
 
-use super::{Call, document, gone, streamed};
+use crate::answer::{Call, document, gone, streamed};
 use crate::json;
 use crate::message::Response;
 use crate::versions::{NEWEST, OLDEST};
@@ -33,7 +33,7 @@ pub(crate) fn info(call: Call) -> Result<Response> {
         }
     }
     // Each may have cost a client the beginning of its output.
-    info.insert("NHeadsUnread".into(), call.router.unread().count().into());
+    info.insert("NHeadsUnread".into(), call.context.unread().count().into());
     call.version.lower_info(&mut info);
     document(200, info)
 }

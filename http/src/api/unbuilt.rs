@@ -1,6 +1,6 @@
 //! Routes that clients know and the engine does not have yet: they say so.
 
-use super::Call;
+use crate::answer::Call;
 use crate::message::Response;
 use coracle::{Error, Result};
 

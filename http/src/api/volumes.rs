@@ -1,6 +1,6 @@
 //! Volumes.
 
-use super::{Call, document, empty};
+use crate::answer::{Call, document, empty};
 use crate::message::Response;
 use crate::schema;
 use coracle::model::{CreateVolume, ListVolumes};

@@ -122,7 +122,7 @@ impl<'a> Connection<'a> {
             _ => Body::stream(BodyReader { inbound: self.inbound.clone(), patience }, length),
         };
         let (router, socket) = (self.router.clone(), self.socket.clone());
-        let client = Client::watched(move || router.watch().register(&socket));
+        let client = Client::watched(move || router.context().watch().register(&socket));
         Request { method: head.method, target: head.target, headers: head.headers, body, client }
     }
 

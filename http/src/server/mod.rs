@@ -389,7 +389,7 @@ impl Door for ServerDoor {
         if !named {
             return Some("the Host header names a host that is not served");
         }
-        if headers.get("origin").is_some() && !self.shared.router.cors() {
+        if headers.get("origin").is_some() && !self.shared.router.context().cors() {
             return Some("requests of web pages are not served");
         }
         None

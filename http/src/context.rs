@@ -1,0 +1,92 @@
+//! The state that all requests of an engine's API share: the engine, the options, and a few counters and limits.
+
+use crate::document::Documents;
+use crate::message::Response;
+use crate::versions::NEWEST;
+use crate::watch::Watch;
+use coracle::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How the router answers.
+#[derive(Debug, Clone, Default)]
+pub struct RouterOptions {
+    /// The value of `Access-Control-Allow-Origin`; absent or empty: no cross-origin header is sent.
+    pub api_cors_header: Option<String>,
+}
+
+/// The shared state. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Context(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    options: RouterOptions,
+    watch: Watch,
+    documents: Documents,
+    unread: Unread,
+}
+
+impl Context {
+    pub(crate) fn new(engine: Engine, options: RouterOptions) -> Context {
+        let (watch, documents, unread) = Default::default();
+        Context(Arc::new(Inner { engine, options, watch, documents, unread }))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
+    }
+
+    pub(crate) fn unread(&self) -> &Unread {
+        &self.0.unread
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.0.documents
+    }
+
+    /// Whether answers carry cross-origin headers.
+    pub(crate) fn cors(&self) -> bool {
+        self.0.options.api_cors_header.as_deref().is_some_and(|v| !v.is_empty())
+    }
+
+    /// The header fields of every routed answer.
+    pub(crate) fn mark(&self, answer: Response) -> Response {
+        self.identify(answer.with("Docker-Experimental", "false"))
+    }
+
+    /// The header fields of every answer, also of those that no route gives.
+    pub(crate) fn identify(&self, mut answer: Response) -> Response {
+        let version = env!("CARGO_PKG_VERSION");
+        // Clients read the system in brackets out of a `Server` field that begins so.
+        answer.headers.set("Server", format!("Docker/{version} (linux)"));
+        answer.headers.set("Api-Version", NEWEST);
+        answer.headers.set("Ostype", "linux");
+        if let Some(origin) = self.0.options.api_cors_header.as_deref().filter(|v| !v.is_empty()) {
+            answer.headers.set("Access-Control-Allow-Origin", origin);
+            let fields = "Origin, X-Requested-With, Content-Type, Accept, X-Registry-Auth";
+            answer.headers.set("Access-Control-Allow-Headers", fields);
+            answer.headers.set("Access-Control-Allow-Methods", "HEAD, GET, POST, DELETE, PUT, OPTIONS");
+        }
+        answer.headers.sort();
+        answer
+    }
+}
+
+/// How often output went out to a client that had not read the answer's head within the time that it has for that (`stream`).
+#[derive(Clone, Default)]
+pub(crate) struct Unread(Arc<AtomicU64>);
+
+impl Unread {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
