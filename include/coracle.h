@@ -1,36 +1,65 @@
 /*
  * Coracle: a whole container engine as a library. The C interface.
  *
- * Functions. A function that can fail returns a coracle_status (0 success, below 0 an error, above 0 success with a
- * remark) or a number that is below 0 for an error. Its last argument takes an error object: it may be NULL; else it is
- * always written, with NULL on success. Every other "out" argument is written too: NULL, 0 or -1 on failure.
+ * The sections of this header; each begins with a line such as "== 6. Containers":
  *
- * Handles. coracle, coracle_op, coracle_session, coracle_stream, coracle_events, coracle_http_server and coracle_error end with
- * their free or close function, in any order; NULL is fine there. A handle that has ended, is of another type or garbage is
- * CORACLE_EMISUSE, not a crash. NULL where something must be is CORACLE_EINVALID.
+ *    1. Status codes and errors
+ *    2. The library
+ *    3. Opening a root
+ *    4. Operations
+ *    5. Other handles
+ *    6. Containers
+ *    7. Sessions
+ *    8. Streams
+ *    9. Exec
+ *   10. Logs
+ *   11. Events
+ *   12. Images
+ *   13. Builds
+ *   14. Registries
+ *   15. Volumes
+ *   16. Networks
+ *   17. System and disk
+ *   18. HTTP
  *
- * Text. Strings that come in are NUL-terminated UTF-8 (paths: any bytes) and are not kept. Strings that go out as
- * `char **` are the caller's, for coracle_free. Those that go out as `const char *` are borrowed; it is said for how long.
+ * Functions. A function that can fail returns a coracle_status: 0 is success, a code below 0 is an error, a code above 0
+ * is success with a remark. A function that returns a number or a descriptor returns a code below 0 for an error. The
+ * last argument of most functions takes an error object. It may be NULL; if it is not, the function always writes it,
+ * with NULL on success. A function writes its other "out" arguments too, also on failure: NULL, 0 or -1.
  *
- * Documents are JSON text with the schema of the HTTP API 1.24. Members that no version of the API
- * knows are refused, each by its name (CORACLE_OPEN_LENIENT), and so are those that are known and not supported.
+ * Handles. Each handle ends with its own free or close function: coracle with coracle_close, every other type with a
+ * function named ..._free. They may end in any order, and NULL is allowed there. A call with a handle that has ended, or
+ * with a handle of another type, or with garbage, returns CORACLE_EMISUSE and does not crash. NULL for an argument that
+ * must be there is CORACLE_EINVALID.
  *
- * Structs with a `size` grow: set it to sizeof the struct (the ..._INIT macros do). A library that is older than the
- * header refuses members that it does not know, unless they are 0.
+ * Text. Strings that the caller passes are NUL-terminated UTF-8 (paths: any bytes); the library keeps none of them.
+ * Strings that a function writes to a `char **` belong to the caller, who frees them with coracle_free. Strings of type
+ * `const char *` belong to the library; the function's comment says how long they are valid.
  *
- * Threads. Every function may be called on every handle from any thread at any time, with the exceptions that stand after
- * "Threads:". Callbacks come on the calling thread (but for the log sink), with no lock held: they may call the library,
- * and must return, not jump or throw.
+ * Documents are JSON text with the schema of the HTTP API 1.24. A member that no version of the API knows is refused by
+ * its name, unless the root was opened with CORACLE_OPEN_LENIENT. A member that is known and not supported is refused
+ * too.
  *
- * Blocking. "Blocks: no" is bounded by memory and locks, "disk" by the disk; what may last takes a coracle_op, which
- * cancels and bounds it; NULL waits for ever.
+ * Structs with a member `size` may grow in later versions. Set `size` to sizeof the struct; the ..._INIT macros do this. A
+ * library that is older than the header refuses members that it does not know, unless they are 0.
  *
- * The host. The library installs no signal handler, leaves no child, changes no working directory, umask, limit or
- * namespace, writes nothing to standard output or error, and makes every descriptor close-on-exec. It never raises
- * SIGPIPE. It cannot be unloaded (dlclose leaves it in). When memory runs out it aborts.
+ * Threads. Any thread may call any function on any handle at any time. A function's comment names its exceptions after
+ * "Threads:". The library calls a callback on the thread that called the library (the log sink alone is called on any
+ * thread), and holds no lock meanwhile. A callback may call the library. It must return: it must not jump or throw.
  *
- * Fork. In the child of a fork (without exec) every call with a handle of the parent answers CORACLE_EFORKED; the free and
- * close functions there only forget. The child may open other roots, and after an exec any.
+ * Blocking. "Blocks: no": the function returns without waiting for I/O. "Blocks: disk": it may wait for the disk. A
+ * function that may wait longer takes a coracle_op, which can cancel the call or set a deadline. With NULL in its place
+ * the call waits without a deadline.
+ *
+ * Errors. "Errors:" in a function's comment names the codes that are particular to the function, without CORACLE_.
+ *
+ * The host. The library installs no signal handler, leaves no child process behind, and changes no working directory,
+ * umask, limit or namespace of the host program. It writes nothing to standard output or standard error, makes every
+ * descriptor close-on-exec, and never raises SIGPIPE. It cannot be unloaded: dlclose has no effect. When memory runs out,
+ * it aborts the program.
+ *
+ * Fork. In the child of a fork (without exec) every call with a handle of the parent returns CORACLE_EFORKED, and the
+ * free and close functions only forget the handle. The child may open other roots; after an exec it may open any root.
  */
 
 #ifndef CORACLE_H
@@ -47,158 +76,13 @@
 extern "C" {
 #endif
 
-/** A stream of a process: coracle_session_fd, coracle_session_read, coracle_frame. */
-#define CORACLE_STDIN 0
-
-/** See CORACLE_STDIN. */
-#define CORACLE_STDOUT 1
-
-/** See CORACLE_STDIN. */
-#define CORACLE_STDERR 2
-
-/**
- * Flag of coracle_open_options: members of documents that this library does not know are passed over, for hosts that are
- * newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
+/* == 1. Status codes and errors =============================================================================
+ *
+ * A function answers with a status code. Its error object, if the caller asked for one, says more.
  */
-#define CORACLE_OPEN_LENIENT 2
-
-/**
- * Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
- * copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
- */
-#define CORACLE_IO_DIRECT 1
-
-/** Flag of coracle_open: where there is no engine root, none is made: ENOT_FOUND. */
-#define CORACLE_OPEN_EXISTING 1
-
-/** Flag of coracle_container_remove: kill it first if it runs. */
-#define CORACLE_REMOVE_FORCE 1
-
-/** Flag of coracle_container_remove: remove its anonymous volumes too. */
-#define CORACLE_REMOVE_VOLUMES 2
-
-/** Flag of coracle_container_remove: `id` is a link; remove that, not the container. */
-#define CORACLE_REMOVE_LINK 4
-
-/** Flag of coracle_image_remove: untag, whatever stopped container uses it. */
-#define CORACLE_IMAGE_REMOVE_FORCE 1
-
-/** Flag of coracle_image_remove: keep untagged parents. */
-#define CORACLE_IMAGE_REMOVE_NO_PRUNE 2
-
-/** Levels of coracle_set_log. */
-#define CORACLE_LOG_ERROR 1
-
-/** See CORACLE_LOG_ERROR. */
-#define CORACLE_LOG_WARN 2
-
-/** See CORACLE_LOG_ERROR. */
-#define CORACLE_LOG_INFO 3
-
-/** See CORACLE_LOG_ERROR. */
-#define CORACLE_LOG_DEBUG 4
-
-/** An opened engine root. */
-typedef struct coracle coracle;
-
-/** The reason of a failure; owned by the caller, freed with coracle_error_free. */
-typedef struct coracle_error coracle_error;
-
-/** Events of a root. */
-typedef struct coracle_events coracle_events;
-
-/** A server of the HTTP API. */
-typedef struct coracle_http_server coracle_http_server;
-
-/** Cancels, bounds and watches calls that may block. */
-typedef struct coracle_op coracle_op;
-
-/** An attached process: its standard streams, its end, its terminal. */
-typedef struct coracle_session coracle_session;
-
-/** Bytes or records that come out of the engine. */
-typedef struct coracle_stream coracle_stream;
 
 /** 0 is success, below 0 an error (CORACLE_E...), above 0 success with a remark (CORACLE_DONE, ...). */
 typedef int32_t coracle_status;
-
-/** Takes a message of the library; may be called from any thread, and must not call the library. */
-typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, const char *msg);
-
-/** Releases `user` when the library does not need it any more; NULL where nothing is to be released. */
-typedef void (*coracle_drop_fn)(void *user);
-
-/** How a root is opened; start with CORACLE_OPEN_OPTIONS_INIT. */
-typedef struct {
-  /** sizeof(coracle_open_options). */
-  size_t size;
-  /** Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root. */
-  const char *run_dir;
-  /**
-   * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-   * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
-   * "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
-   * coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the
-   * kernel has no SELinux), "ip" (the host's address for published ports that name none),
-   * "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
-   * "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" (strings), "labels"
-   * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
-   * "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
-   * and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
-   * "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
-   * NULL: the defaults.
-   */
-  const char *config_json;
-  /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0. */
-  uint64_t flags;
-} coracle_open_options;
-
-/**
- * Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
- * Other than 0 ends the operation with CORACLE_ECALLBACK.
- */
-typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
-
-/** Where the standard streams of a process come from; start with CORACLE_IO_INIT. */
-typedef struct {
-  /** sizeof(coracle_io). */
-  size_t size;
-  /** CORACLE_IO_DIRECT, or 0. */
-  uint64_t flags;
-  /**
-   * The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
-   * works on a duplicate: the descriptor stays the caller's.
-   */
-  int32_t fd_in;
-  /** Its stdout, likewise. */
-  int32_t fd_out;
-  /** Its stderr, likewise. */
-  int32_t fd_err;
-  /** Size of its terminal, where it has one; 0: not set. */
-  uint16_t rows;
-  /** See rows. */
-  uint16_t cols;
-} coracle_io;
-
-/** A record of a stream; start with CORACLE_FRAME_INIT. */
-typedef struct {
-  /** sizeof(coracle_frame). */
-  size_t size;
-  /** CORACLE_STDOUT or CORACLE_STDERR; 0 where the stream has no channels. */
-  int32_t channel;
-  /** Nanoseconds since 1970; 0 where the stream has no times. */
-  int64_t time_ns;
-  /** The bytes, without framing; valid until the next call on the stream. */
-  const uint8_t *data;
-  /** How many. */
-  size_t len;
-} coracle_frame;
-
-/**
- * Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
- * CORACLE_ECALLBACK.
- */
-typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
 
 /** Success. */
 #define CORACLE_OK 0
@@ -267,63 +151,14 @@ typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
 #define CORACLE_ENOT_ACCEPTABLE (-7018)
 
 /**
- * The library's version: major * 65536 + minor * 256 + patch.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-uint32_t coracle_version(void);
-
-/**
- * The library's version as text, such as "0.1.0". Borrowed, valid for ever.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-const char *coracle_version_string(void);
-
-/**
- * How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-const char *coracle_build_info(void);
-
-/**
- * Whether this library has a feature: 1 or 0.
- *
- * Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
- * NULL and unknown names answer 0.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_has_feature(const char *name);
-
-/**
  * A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 const char *coracle_status_name(coracle_status s);
 
-/**
- * Frees a string that the library gave (every `char **out_...`). NULL is fine.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-void coracle_free(void *p);
-
-/**
- * Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
- *
- * The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
- * on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
- * `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
- * the only callback that comes on other threads than the caller's.
- *
- * Errors: EINVALID (level).
- *
- * Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop);
+/** The reason of a failure; owned by the caller, freed with coracle_error_free. */
+typedef struct coracle_error coracle_error;
 
 /**
  * The error's code: CORACLE_E...
@@ -384,6 +219,126 @@ const char *coracle_error_detail(const coracle_error *e);
  */
 void coracle_error_free(coracle_error *e);
 
+/* == 2. The library =========================================================================================
+ *
+ * The library's version and features, the end of strings that it gave, its log. None needs a root.
+ */
+
+/**
+ * The library's version: major * 65536 + minor * 256 + patch.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+uint32_t coracle_version(void);
+
+/**
+ * The library's version as text, such as "0.1.0". Borrowed, valid for ever.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_version_string(void);
+
+/**
+ * How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+const char *coracle_build_info(void);
+
+/**
+ * Whether this library has a feature: 1 or 0.
+ *
+ * Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
+ * NULL and unknown names answer 0.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_has_feature(const char *name);
+
+/**
+ * Frees a string that the library gave (every `char **out_...`). NULL is fine.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+void coracle_free(void *p);
+
+/** Releases `user` when the library does not need it any more; NULL where nothing is to be released. */
+typedef void (*coracle_drop_fn)(void *user);
+
+/** Takes a message of the library; may be called from any thread, and must not call the library. */
+typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, const char *msg);
+
+/** Levels of coracle_set_log. */
+#define CORACLE_LOG_ERROR 1
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_WARN 2
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_INFO 3
+
+/** See CORACLE_LOG_ERROR. */
+#define CORACLE_LOG_DEBUG 4
+
+/**
+ * Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
+ *
+ * The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
+ * on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
+ * `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
+ * the only callback that comes on other threads than the caller's.
+ *
+ * Errors: EINVALID (level).
+ *
+ * Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop);
+
+/* == 3. Opening a root ======================================================================================
+ *
+ * A root is a directory with everything that an engine keeps. Nearly every function takes an opened root.
+ */
+
+/** An opened engine root. */
+typedef struct coracle coracle;
+
+/** Flag of coracle_open: where there is no engine root, none is made: ENOT_FOUND. */
+#define CORACLE_OPEN_EXISTING 1
+
+/**
+ * Flag of coracle_open_options: members of documents that this library does not know are passed over, for hosts that are
+ * newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
+ */
+#define CORACLE_OPEN_LENIENT 2
+
+/** How a root is opened; start with CORACLE_OPEN_OPTIONS_INIT. */
+typedef struct {
+  /** sizeof(coracle_open_options). */
+  size_t size;
+  /** Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root. */
+  const char *run_dir;
+  /**
+   * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
+   * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
+   * "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
+   * coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the
+   * kernel has no SELinux), "ip" (the host's address for published ports that name none),
+   * "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
+   * "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" (strings), "labels"
+   * (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
+   * "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
+   * and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
+   * "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
+   * NULL: the defaults.
+   */
+  const char *config_json;
+  /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0. */
+  uint64_t flags;
+} coracle_open_options;
+
+/** The start value of a coracle_open_options: the defaults. */
+#define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }
+
 /**
  * Opens the engine root `root`, a directory, and makes it if it is not there (unless CORACLE_OPEN_EXISTING is given).
  *
@@ -402,7 +357,8 @@ coracle_status coracle_open(const char *root,
                             coracle_error **err);
 
 /**
- * Another handle of the same engine, to be closed by its own; for code that keeps an engine beyond its giver's life.
+ * Makes another handle of the same engine, for code that needs the engine after the first handle is closed. Each handle
+ * ends with its own coracle_close.
  *
  * Returns NULL for NULL, for a handle that is not open, and in the child of a fork.
  *
@@ -419,210 +375,20 @@ coracle *coracle_ref(coracle *c);
  */
 void coracle_close(coracle *c);
 
-/**
- * Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
+/* == 4. Operations ==========================================================================================
  *
- * *out_json: the document of GET /info; free it with coracle_free.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * A call that may last takes an operation, or NULL. From another thread, or in advance, the operation
+ * cancels the call, sets its deadline, and reports its progress.
  */
-coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
+
+/** Cancels, bounds and watches calls that may block. */
+typedef struct coracle_op coracle_op;
 
 /**
- * Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
- * "daemon", "reload", with the labels, and the other settings that the host has read.
- *
- * labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
- *
- * Errors: EINVALID (a document), EIO (the journal cannot be written).
- *
- * Threads: any. Blocks: no. Since: 0.1.
+ * Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
+ * Other than 0 ends the operation with CORACLE_ECALLBACK.
  */
-coracle_status coracle_reload(coracle *c,
-                              const char *labels_json,
-                              const char *settings_json,
-                              coracle_error **err);
-
-/**
- * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
- *
- * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
- * volume or layer is gone. Every open tries again, and so does coracle_sweep.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_leftovers(coracle *c,
-                                 char **out_json,
-                                 coracle_error **err);
-
-/**
- * Removes what programs that ended, and removals, left in the root, as each open does.
- *
- * *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
-
-/**
- * Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
- * container runs.
- *
- * dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
- * the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
- * "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
- * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
- * coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
- * directory that no open takes for a root.
- *
- * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
- * ECANCELLED, ETIMEOUT, EIO (disk full).
- *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
- */
-coracle_status coracle_root_copy(coracle *c,
-                                 const char *dir,
-                                 const char *query_json,
-                                 coracle_op *op,
-                                 char **out_json,
-                                 coracle_error **err);
-
-/**
- * Takes over what a dockerd has, images, volumes of the driver local and stopped containers: out of its directory, while no
- * dockerd runs on it, or by its socket.
- *
- * query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
- * directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
- * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
- * with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
- *
- * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
- * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
- *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
- */
-coracle_status coracle_import_docker(coracle *c,
-                                     const char *query_json,
-                                     coracle_op *op,
-                                     char **out_json,
-                                     coracle_error **err);
-
-/**
- * Versions of the library, the API, the kernel.
- *
- * *out_json: the document of GET /version; free it with coracle_free.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
-
-/**
- * Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
- *
- * method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
- * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
- * answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
- * is an answer and no error here; its body has the message.
- *
- * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
- * the descriptor of coracle_stream_fd goes to the process's stdin.
- *
- * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
- *
- * Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
- */
-coracle_status coracle_request(coracle *c,
-                               const char *method,
-                               const char *target,
-                               const char *headers_json,
-                               const void *body,
-                               size_t len,
-                               coracle_op *op,
-                               int32_t *http_status,
-                               coracle_stream **out_body,
-                               coracle_error **err);
-
-/**
- * Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
- *
- * The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
- * there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
- * time.
- *
- * Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_submit(coracle *c,
-                              const char *method,
-                              const char *target,
-                              const char *headers_json,
-                              const void *body,
-                              size_t len,
-                              coracle_op *op,
-                              coracle_error **err);
-
-/**
- * A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
- * on, no path, no port.
- *
- * *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
- * by a thread of the library.
- *
- * Errors: EIO (no descriptor or thread left).
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error **err);
-
-/**
- * Serves the HTTP API to others, on a thread of the library.
- *
- * options_json: NULL, or an object with any of "Addresses" (texts: "unix:///path", made with mode 0660, or
- * "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: whoever reaches the port is root here) and "HostNames" (names
- * that requests over TCP may give as Host, besides addresses and localhost). fds, fd_count: sockets that listen already,
- * Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
- * with coracle_http_server_free. The engine stays open as long as the server serves.
- *
- * Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT (a
- * server listens there already), EIO.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_http_serve(coracle *c,
-                                  const char *options_json,
-                                  const int32_t *fds,
-                                  size_t fd_count,
-                                  coracle_http_server **out,
-                                  coracle_error **err);
-
-/**
- * Lists the addresses of a server, with the ports that were chosen.
- *
- * *out_json: an array of texts, the sockets that were handed over first; free it with coracle_free.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_json, coracle_error **err);
-
-/**
- * Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
- * their end, then what is left (streams, attached terminals) is cut. A second call finds it ended.
- *
- * Errors: EINVALID (grace_ms is below 0).
- *
- * Threads: any. Blocks: up to grace_ms and some seconds more. Since: 0.1.
- */
-coracle_status coracle_http_server_shutdown(coracle_http_server *s,
-                                            int64_t grace_ms,
-                                            coracle_error **err);
-
-/**
- * Ends a server and its handle, without grace. NULL is fine.
- *
- * Threads: any, and last. Blocks: until its connections are closed. Since: 0.1.
- */
-void coracle_http_server_free(coracle_http_server *s);
+typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
 
 /**
  * Makes an operation: not cancelled, with no deadline and no progress function.
@@ -634,13 +400,6 @@ void coracle_http_server_free(coracle_http_server *s);
  * Threads: any. Blocks: no. Since: 0.1.
  */
 coracle_status coracle_op_new(coracle_op **out);
-
-/**
- * Frees an operation. A submitted request that is on its way is cancelled. NULL is fine.
- *
- * Threads: any, and last. Blocks: no. Since: 0.1.
- */
-void coracle_op_free(coracle_op *op);
 
 /**
  * Ends the call that uses the operation: it returns CORACLE_ECANCELLED, and so does every later one with it.
@@ -674,35 +433,40 @@ void coracle_op_set_progress(coracle_op *op,
                              int32_t heartbeat_ms);
 
 /**
- * A descriptor that is readable while the answer of coracle_submit waits to be taken; for poll and its kin.
+ * Frees an operation. A submitted request that is on its way is cancelled. NULL is fine.
  *
- * Borrowed: valid until coracle_op_free; not to be read or closed. Returns a code below 0 on failure.
- *
- * Threads: any. Blocks: no. Since: 0.1.
+ * Threads: any, and last. Blocks: no. Since: 0.1.
  */
-int32_t coracle_op_fd(coracle_op *op);
+void coracle_op_free(coracle_op *op);
+
+/* == 5. Other handles =======================================================================================
+ *
+ * The handles that functions below give out, and the functions that read archives from the caller.
+ */
+
+/** An attached process: its standard streams, its end, its terminal. */
+typedef struct coracle_session coracle_session;
+
+/** Bytes or records that come out of the engine. */
+typedef struct coracle_stream coracle_stream;
+
+/** Events of a root. */
+typedef struct coracle_events coracle_events;
+
+/** A server of the HTTP API. */
+typedef struct coracle_http_server coracle_http_server;
 
 /**
- * Takes the answer of coracle_submit.
- *
- * *http_status (may be NULL) and *out_body as in coracle_request. Returns CORACLE_AGAIN while there is none yet, and
- * the request's own error where it failed.
- *
- * Threads: any. Blocks: no. Since: 0.1.
+ * Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
+ * CORACLE_ECALLBACK.
  */
-coracle_status coracle_op_result(coracle_op *op, int32_t *http_status, coracle_stream **out_body, coracle_error **err);
+typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
 
-/**
- * Lists containers, newest first.
+/* == 6. Containers ==========================================================================================
  *
- * query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
- * GET /containers/json). *out_json: its document; free it with coracle_free.
- *
- * Errors: EINVALID (a filter), ENOT_FOUND (since, before).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * First a container's life from its creation to its removal, then questions about a container, then its
+ * files. Logs have a section of their own.
  */
-coracle_status coracle_container_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
 
 /**
  * Creates a container from an image that is here.
@@ -721,21 +485,35 @@ coracle_status coracle_container_create(coracle *c,
                                         char **out_json,
                                         coracle_error **err);
 
+/** Where the standard streams of a process come from; start with CORACLE_IO_INIT. */
+typedef struct {
+  /** sizeof(coracle_io). */
+  size_t size;
+  /** CORACLE_IO_DIRECT, or 0. */
+  uint64_t flags;
+  /**
+   * The process's stdin, of which the library takes a duplicate: the descriptor stays the caller's. Below 0: the
+   * library makes a socket pair, and the session has the other end.
+   */
+  int32_t fd_in;
+  /** Its stdout, likewise; below 0: a pipe. */
+  int32_t fd_out;
+  /** Its stderr, likewise; below 0: a pipe. */
+  int32_t fd_err;
+  /** Size of its terminal, where it has one; 0: not set. */
+  uint16_t rows;
+  /** See rows. */
+  uint16_t cols;
+} coracle_io;
+
+/** The start value of a coracle_io: the library makes every stream. */
+#define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }
+
 /**
- * Everything about one container.
- *
- * id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
- * "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
- *
- * Errors: ENOT_FOUND.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
+ * copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
  */
-coracle_status coracle_container_inspect(coracle *c,
-                                         const char *id,
-                                         int32_t with_size,
-                                         char **out_json,
-                                         coracle_error **err);
+#define CORACLE_IO_DIRECT 1
 
 /**
  * Starts a container.
@@ -757,6 +535,25 @@ coracle_status coracle_container_start(coracle *c,
                                        coracle_op *op,
                                        coracle_session **out,
                                        coracle_error **err);
+
+/**
+ * Attaches to a container's standard streams.
+ *
+ * io: NULL is CORACLE_IO_INIT: the library makes the streams. query_json: NULL, or an object with any of "stdin",
+ * "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
+ * output from the first byte on once it starts). *out: end it with coracle_session_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_container_attach(coracle *c,
+                                        const char *id,
+                                        const coracle_io *io,
+                                        const char *query_json,
+                                        coracle_op *op,
+                                        coracle_session **out,
+                                        coracle_error **err);
 
 /**
  * Stops a container: its stop signal and, where it still runs after a while, SIGKILL.
@@ -862,6 +659,15 @@ coracle_status coracle_container_wait_for(coracle *c,
  */
 coracle_status coracle_container_pidfd(coracle *c, const char *id, int32_t *out_fd, coracle_error **err);
 
+/** Flag of coracle_container_remove: kill it first if it runs. */
+#define CORACLE_REMOVE_FORCE 1
+
+/** Flag of coracle_container_remove: remove its anonymous volumes too. */
+#define CORACLE_REMOVE_VOLUMES 2
+
+/** Flag of coracle_container_remove: `id` is a link; remove that, not the container. */
+#define CORACLE_REMOVE_LINK 4
+
 /**
  * Removes a container.
  *
@@ -895,13 +701,32 @@ coracle_status coracle_containers_prune(coracle *c,
                                         coracle_error **err);
 
 /**
- * Renames a container.
+ * Lists containers, newest first.
  *
- * Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).
+ * query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
+ * GET /containers/json). *out_json: its document; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter), ENOT_FOUND (since, before).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_container_rename(coracle *c, const char *id, const char *name, coracle_error **err);
+coracle_status coracle_container_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Everything about one container.
+ *
+ * id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
+ * "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_inspect(coracle *c,
+                                         const char *id,
+                                         int32_t with_size,
+                                         char **out_json,
+                                         coracle_error **err);
 
 /**
  * The processes of a running container, as ps shows them.
@@ -918,24 +743,6 @@ coracle_status coracle_container_top(coracle *c,
                                      const char *ps_args,
                                      char **out_json,
                                      coracle_error **err);
-
-/**
- * Changes a container's limits, at once where it runs, and its restart policy.
- *
- * body_json: the body of POST /containers/{id}/update: any of "BlkioWeight", "CpuShares", "CpuPeriod", "CpuQuota",
- * "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
- * a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
- *
- * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
- * it, as for less memory than is in use; nothing is changed then).
- *
- * Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
- */
-coracle_status coracle_container_update(coracle *c,
-                                        const char *id,
-                                        const char *body_json,
-                                        char **out_json,
-                                        coracle_error **err);
 
 /**
  * Samples what a container uses: CPU, memory, block devices, network, processes.
@@ -956,271 +763,31 @@ coracle_status coracle_container_stats(coracle *c,
                                        coracle_error **err);
 
 /**
- * Reads a container's log.
+ * Renames a container.
  *
- * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
- * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
- * attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
- * channel and time apart, too; end it with coracle_stream_free.
+ * Errors: ENOT_FOUND, ECONFLICT (the name is another's), EINVALID (name).
  *
- * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
- *
- * Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
+ * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_container_logs(coracle *c,
-                                      const char *id,
-                                      const char *query_json,
-                                      coracle_op *op,
-                                      coracle_stream **out,
-                                      coracle_error **err);
+coracle_status coracle_container_rename(coracle *c, const char *id, const char *name, coracle_error **err);
 
 /**
- * Attaches to a container's standard streams.
+ * Changes a container's limits, at once where it runs, and its restart policy.
  *
- * io: NULL is CORACLE_IO_INIT: the library makes socket pairs. query_json: NULL, or an object with any of "stdin",
- * "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
- * output from the first byte on once it starts). *out: end it with coracle_session_free.
+ * body_json: the body of POST /containers/{id}/update: any of "BlkioWeight", "CpuShares", "CpuPeriod", "CpuQuota",
+ * "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
+ * a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+ * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
+ * it, as for less memory than is in use; nothing is changed then).
  *
- * Threads: any. Blocks: no. Since: 0.1.
+ * Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
  */
-coracle_status coracle_container_attach(coracle *c,
+coracle_status coracle_container_update(coracle *c,
                                         const char *id,
-                                        const coracle_io *io,
-                                        const char *query_json,
-                                        coracle_op *op,
-                                        coracle_session **out,
+                                        const char *body_json,
+                                        char **out_json,
                                         coracle_error **err);
-
-/**
- * Prepares a process in a running container.
- *
- * container: name or id. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
- * *out_id: the exec instance's id; free it with coracle_free.
- *
- * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_exec_create(coracle *c,
-                                   const char *container,
-                                   const char *body_json,
-                                   char **out_id,
-                                   coracle_error **err);
-
-/**
- * Starts a prepared process.
- *
- * io: NULL runs it detached (then out may be NULL, and *out is NULL); else its streams, of those that its body names.
- * *out: the session; end it with coracle_session_free.
- *
- * Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID.
- *
- * Threads: any. Blocks: until the process runs. Since: 0.1.
- */
-coracle_status coracle_exec_start(coracle *c,
-                                  const char *exec_id,
-                                  const coracle_io *io,
-                                  coracle_op *op,
-                                  coracle_session **out,
-                                  coracle_error **err);
-
-/**
- * Everything about an exec instance.
- *
- * *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
- *
- * Errors: ENOT_FOUND.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_exec_inspect(coracle *c, const char *exec_id, char **out_json, coracle_error **err);
-
-/**
- * The session's end of a stream: a socket, stdin for writing, the others for reading; for poll and its kin, or to be
- * read and written directly (use MSG_NOSIGNAL).
- *
- * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
- * (not attached, taken, the caller's own descriptor, or stderr of a terminal).
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_session_fd(coracle_session *s, int32_t channel);
-
-/**
- * Takes the session's end of a stream: the descriptor is the caller's, to be closed by it, and the session is without.
- *
- * Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
- * CORACLE_EMISUSE while another thread uses the session.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_session_take_fd(coracle_session *s, int32_t channel);
-
-/**
- * Reads output of the process, whichever stream has some.
- *
- * *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
- * code below 0 on failure.
- *
- * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
- *
- * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
- */
-int64_t coracle_session_read(coracle_session *s,
-                             int32_t *channel,
-                             void *buf,
-                             size_t len,
-                             coracle_op *op,
-                             coracle_error **err);
-
-/**
- * Writes to the process's stdin.
- *
- * Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
- *
- * Input that a process did not read before it closed its stdin is dropped.
- *
- * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
- * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
- *
- * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
- */
-int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
-
-/**
- * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
- * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
- * without "StdinOnce" stays open.
- *
- * Threads: any; the writer. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_session_close_stdin(coracle_session *s, coracle_error **err);
-
-/**
- * Sets the size of the process's terminal; does nothing where it has none.
- *
- * Errors: ECONFLICT (it has ended).
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_t cols, coracle_error **err);
-
-/**
- * Waits for the process's end.
- *
- * *exit_code: 0 to 255; 128 + n for a process that signal n ended.
- *
- * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
- *
- * Threads: any. Blocks: until the process ends, or op. Since: 0.1.
- */
-coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *exit_code, coracle_error **err);
-
-/**
- * Ends a session: detaches from the process, which runs on. NULL is fine.
- *
- * Threads: any, and last. Blocks: no. Since: 0.1.
- */
-void coracle_session_free(coracle_session *s);
-
-/**
- * A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
- *
- * Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
- * Returns a code below 0 on failure.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_stream_fd(coracle_stream *s);
-
-/**
- * Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
- *
- * Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
- * place of its end.
- *
- * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
- *
- * Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
- */
-int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op *op, coracle_error **err);
-
-/**
- * Gets the next record: a line of a log with its channel and time, or a piece of a body.
- *
- * out: a coracle_frame with its size set. Returns CORACLE_OK with *out filled, CORACLE_DONE at the end.
- *
- * Errors: as coracle_stream_read.
- *
- * Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
- */
-coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
-
-/**
- * How many lines of a log this stream missed so far: its bounds (max-size, max-file) deleted them before they were read.
- * 0 of other streams. A stream that follows a log and is read more slowly than the container writes loses lines, as a
- * container never waits for its readers.
- *
- * Returns a code below 0 on failure.
- *
- * Errors: EMISUSE (another thread reads).
- *
- * Threads: one reader at a time. Blocks: no. Since: 0.1.
- */
-int64_t coracle_stream_lost(coracle_stream *s);
-
-/**
- * Ends a stream, read to its end or not. NULL is fine.
- *
- * Threads: any, and last. Blocks: no. Since: 0.1.
- */
-void coracle_stream_free(coracle_stream *s);
-
-/**
- * Follows the events of the root: of everything that any program does on it.
- *
- * query_json: NULL, or an object with any of "since", "until" (seconds since 1970, with a fraction if wanted; since
- * replays, until ends), "after" (go on right after the event with that "sequence"; wins over since), "filters" (as in
- * GET /events). *out: end it with coracle_events_free.
- *
- * No event after this call is missed, however late they are asked for.
- *
- * Errors: EINVALID (a filter, a time), ENOT_FOUND (events after that sequence number are no longer kept).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_events_open(coracle *c, const char *query_json, coracle_events **out, coracle_error **err);
-
-/**
- * A descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
- *
- * Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_events_fd(coracle_events *e);
-
-/**
- * Gets the next event.
- *
- * timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
- * "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
- * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
- *
- * Errors: EMISUSE (another thread waits here), ECANCELLED (freed meanwhile).
- *
- * Threads: one at a time. Blocks: up to timeout_ms. Since: 0.1.
- */
-coracle_status coracle_events_next(coracle_events *e, int64_t timeout_ms, const char **out_json, coracle_error **err);
-
-/**
- * Ends following. A coracle_events_next that waits in another thread returns. NULL is fine.
- *
- * Threads: any, and last. Blocks: no. Since: 0.1.
- */
-void coracle_events_free(coracle_events *e);
 
 /**
  * Describes the file at a path of a container.
@@ -1319,6 +886,311 @@ coracle_status coracle_container_commit(coracle *c,
                                         char **out_id,
                                         coracle_error **err);
 
+/* == 7. Sessions ============================================================================================
+ *
+ * A session is an attached process: of coracle_container_start, coracle_container_attach or
+ * coracle_exec_start. Its streams are descriptors.
+ */
+
+/** A stream of a process: coracle_session_fd, coracle_session_read, coracle_frame. */
+#define CORACLE_STDIN 0
+
+/** See CORACLE_STDIN. */
+#define CORACLE_STDOUT 1
+
+/** See CORACLE_STDIN. */
+#define CORACLE_STDERR 2
+
+/**
+ * Reads output of the process, whichever stream has some.
+ *
+ * *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
+ * code below 0 on failure.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
+ *
+ * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
+ */
+int64_t coracle_session_read(coracle_session *s,
+                             int32_t *channel,
+                             void *buf,
+                             size_t len,
+                             coracle_op *op,
+                             coracle_error **err);
+
+/**
+ * Writes to the process's stdin.
+ *
+ * Returns how many bytes went, which may be fewer than `len`, or a code below 0 on failure.
+ *
+ * Input that a process did not read before it closed its stdin is dropped.
+ *
+ * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
+ * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
+ *
+ * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
+ */
+int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
+
+/**
+ * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
+ * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
+ * without "StdinOnce" stays open.
+ *
+ * Threads: any; the writer. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_session_close_stdin(coracle_session *s, coracle_error **err);
+
+/**
+ * The session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
+ * MSG_NOSIGNAL), stdout and stderr are pipes.
+ *
+ * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
+ * (not attached, taken, the caller's own descriptor, or stderr of a terminal).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_session_fd(coracle_session *s, int32_t channel);
+
+/**
+ * Transfers a stream's descriptor to the caller, who must close the descriptor. The session no longer has that stream.
+ *
+ * Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
+ * CORACLE_EMISUSE while another thread uses the session.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_session_take_fd(coracle_session *s, int32_t channel);
+
+/**
+ * Sets the size of the process's terminal; does nothing where it has none.
+ *
+ * Errors: ECONFLICT (it has ended).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_t cols, coracle_error **err);
+
+/**
+ * Waits for the process's end.
+ *
+ * *exit_code: 0 to 255; 128 + n for a process that signal n ended.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: until the process ends, or op. Since: 0.1.
+ */
+coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *exit_code, coracle_error **err);
+
+/**
+ * Ends a session: detaches from the process, which runs on. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_session_free(coracle_session *s);
+
+/* == 8. Streams =============================================================================================
+ *
+ * A stream gives bytes or records out of the engine: a log, samples, an archive, the body of an answer.
+ */
+
+/** A record of a stream; start with CORACLE_FRAME_INIT. */
+typedef struct {
+  /** sizeof(coracle_frame). */
+  size_t size;
+  /** CORACLE_STDOUT or CORACLE_STDERR; 0 where the stream has no channels. */
+  int32_t channel;
+  /** Nanoseconds since 1970; 0 where the stream has no times. */
+  int64_t time_ns;
+  /** The bytes, without framing; valid until the next call on the stream. */
+  const uint8_t *data;
+  /** How many. */
+  size_t len;
+} coracle_frame;
+
+/** The start value of a coracle_frame. */
+#define CORACLE_FRAME_INIT { sizeof(coracle_frame), 0, 0, NULL, 0 }
+
+/**
+ * Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
+ *
+ * Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
+ * place of its end.
+ *
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
+ *
+ * Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
+ */
+int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op *op, coracle_error **err);
+
+/**
+ * Gets the next record: a line of a log with its channel and time, or a piece of a body.
+ *
+ * out: a coracle_frame with its size set. Returns CORACLE_OK with *out filled, CORACLE_DONE at the end.
+ *
+ * Errors: as coracle_stream_read.
+ *
+ * Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
+ */
+coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
+
+/**
+ * A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
+ *
+ * Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
+ * Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_stream_fd(coracle_stream *s);
+
+/**
+ * Ends a stream, read to its end or not. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_stream_free(coracle_stream *s);
+
+/* == 9. Exec ================================================================================================
+ *
+ * An exec instance is a further process in a running container.
+ */
+
+/**
+ * Prepares a process in a running container.
+ *
+ * container: name or id. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
+ * *out_id: the exec instance's id; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_exec_create(coracle *c,
+                                   const char *container,
+                                   const char *body_json,
+                                   char **out_id,
+                                   coracle_error **err);
+
+/**
+ * Starts a prepared process.
+ *
+ * io: NULL runs it detached (then out may be NULL, and *out is NULL); else its streams, of those that its body names.
+ * *out: the session; end it with coracle_session_free.
+ *
+ * Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID.
+ *
+ * Threads: any. Blocks: until the process runs. Since: 0.1.
+ */
+coracle_status coracle_exec_start(coracle *c,
+                                  const char *exec_id,
+                                  const coracle_io *io,
+                                  coracle_op *op,
+                                  coracle_session **out,
+                                  coracle_error **err);
+
+/**
+ * Everything about an exec instance.
+ *
+ * *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_exec_inspect(coracle *c, const char *exec_id, char **out_json, coracle_error **err);
+
+/* == 10. Logs ===============================================================================================
+ *
+ * The output that the engine kept of a container, also while the container runs.
+ */
+
+/**
+ * Reads a container's log.
+ *
+ * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
+ * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
+ * attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
+ * channel and time apart, too; end it with coracle_stream_free.
+ *
+ * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
+ *
+ * Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
+ */
+coracle_status coracle_container_logs(coracle *c,
+                                      const char *id,
+                                      const char *query_json,
+                                      coracle_op *op,
+                                      coracle_stream **out,
+                                      coracle_error **err);
+
+/**
+ * How many lines of a log this stream missed so far: its bounds (max-size, max-file) deleted them before they were read.
+ * 0 of other streams. A stream that follows a log and is read more slowly than the container writes loses lines, as a
+ * container never waits for its readers.
+ *
+ * Returns a code below 0 on failure.
+ *
+ * Errors: EMISUSE (another thread reads).
+ *
+ * Threads: one reader at a time. Blocks: no. Since: 0.1.
+ */
+int64_t coracle_stream_lost(coracle_stream *s);
+
+/* == 11. Events =============================================================================================
+ *
+ * Everything that any program does on the root, in one order.
+ */
+
+/**
+ * Follows the events of the root: of everything that any program does on it.
+ *
+ * query_json: NULL, or an object with any of "since", "until" (seconds since 1970, with a fraction if wanted; since
+ * replays, until ends), "after" (go on right after the event with that "sequence"; wins over since), "filters" (as in
+ * GET /events). *out: end it with coracle_events_free.
+ *
+ * No event after this call is missed, however late they are asked for.
+ *
+ * Errors: EINVALID (a filter, a time), ENOT_FOUND (events after that sequence number are no longer kept).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_events_open(coracle *c, const char *query_json, coracle_events **out, coracle_error **err);
+
+/**
+ * A descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+ *
+ * Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_events_fd(coracle_events *e);
+
+/**
+ * Gets the next event.
+ *
+ * timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
+ * "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
+ * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
+ *
+ * Errors: EMISUSE (another thread waits here), ECANCELLED (freed meanwhile).
+ *
+ * Threads: one at a time. Blocks: up to timeout_ms. Since: 0.1.
+ */
+coracle_status coracle_events_next(coracle_events *e, int64_t timeout_ms, const char **out_json, coracle_error **err);
+
+/**
+ * Ends following. A coracle_events_next that waits in another thread returns. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_events_free(coracle_events *e);
+
+/* == 12. Images =============================================================================================
+ *
+ * The images of the root: looking at them, naming and removing them, archives.
+ */
+
 /**
  * Lists images, newest first.
  *
@@ -1330,6 +1202,108 @@ coracle_status coracle_container_commit(coracle *c,
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_image_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Everything about one image.
+ *
+ * ref: name, id, digest, or the beginning of an id that only one has; so in every function. *out_json: the document of
+ * GET /images/{name}/json; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_inspect(coracle *c, const char *ref, char **out_json, coracle_error **err);
+
+/**
+ * The steps that an image was made of, newest first.
+ *
+ * *out_json: the document of GET /images/{name}/history; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_history(coracle *c, const char *ref, char **out_json, coracle_error **err);
+
+/**
+ * Gives an image another name.
+ *
+ * new_ref: repository[:tag]; the tag is "latest" where none is given.
+ *
+ * Errors: ENOT_FOUND, EINVALID (new_ref).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_ref, coracle_error **err);
+
+/** Flag of coracle_image_remove: untag, whatever stopped container uses it. */
+#define CORACLE_IMAGE_REMOVE_FORCE 1
+
+/** Flag of coracle_image_remove: keep untagged parents. */
+#define CORACLE_IMAGE_REMOVE_NO_PRUNE 2
+
+/**
+ * Takes a name from an image and, where nothing else holds it, deletes it.
+ *
+ * flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
+ * DELETE /images/{name}; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags, char **out_json, coracle_error **err);
+
+/**
+ * Removes images that nothing uses.
+ *
+ * filters_json: NULL, or an object of lists: "dangling" (default ["true"]: images without a name; ["false"]: all that no
+ * container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
+ * "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_images_prune(coracle *c,
+                                    const char *filters_json,
+                                    char **out_json,
+                                    coracle_error **err);
+
+/**
+ * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
+ *
+ * tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
+ * Progress records go to op. Nothing is visible of an image before all of it is on disk.
+ *
+ * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ */
+coracle_status coracle_image_load(coracle *c,
+                                  coracle_read_fn tar,
+                                  void *user,
+                                  coracle_op *op,
+                                  char **out_json,
+                                  coracle_error **err);
+
+/**
+ * Writes images as an archive: docker save's, or an OCI layout.
+ *
+ * refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the
+ * archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
+ * coracle_stream_free, which also breaks it off.
+ *
+ * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
+ *
+ * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
+ */
+coracle_status coracle_image_save(coracle *c,
+                                  const char *refs_json,
+                                  coracle_op *op,
+                                  coracle_stream **out,
+                                  coracle_error **err);
 
 /**
  * Makes an image of a root file system tar, plain or compressed.
@@ -1350,6 +1324,11 @@ coracle_status coracle_image_import(coracle *c,
                                     coracle_op *op,
                                     char **out_id,
                                     coracle_error **err);
+
+/* == 13. Builds =============================================================================================
+ *
+ * An image made from a build file. The context is a tar or a directory.
+ */
 
 /**
  * Builds an image of a build file, as docker's classic builder does.
@@ -1391,119 +1370,10 @@ coracle_status coracle_image_build_dir(coracle *c,
                                        char **out_id,
                                        coracle_error **err);
 
-/**
- * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
+/* == 14. Registries =========================================================================================
  *
- * tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
- * Progress records go to op. Nothing is visible of an image before all of it is on disk.
- *
- * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
- *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ * Images from and to a registry. A library without TLS answers CORACLE_EUNSUPPORTED here.
  */
-coracle_status coracle_image_load(coracle *c,
-                                  coracle_read_fn tar,
-                                  void *user,
-                                  coracle_op *op,
-                                  char **out_json,
-                                  coracle_error **err);
-
-/**
- * Writes images as an archive: docker save's, or an OCI layout.
- *
- * refs_json: a list of names, one name as a JSON string, or an object with "names" and "layout" (docker, oci). *out: the
- * archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
- * coracle_stream_free, which also breaks it off.
- *
- * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
- *
- * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
- */
-coracle_status coracle_image_save(coracle *c,
-                                  const char *refs_json,
-                                  coracle_op *op,
-                                  coracle_stream **out,
-                                  coracle_error **err);
-
-/**
- * Removes images that nothing uses.
- *
- * filters_json: NULL, or an object of lists: "dangling" (default ["true"]: images without a name; ["false"]: all that no
- * container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
- * "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
- *
- * Errors: EINVALID (a filter).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_images_prune(coracle *c,
-                                    const char *filters_json,
-                                    char **out_json,
-                                    coracle_error **err);
-
-/**
- * Looks at every layer and configuration of the store, and repairs what can be where that is asked for.
- *
- * query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
- * credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
- * of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
- * coracle_free. Damage is no error. Progress records go to op.
- *
- * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
- *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
- */
-coracle_status coracle_verify(coracle *c,
-                              const char *query_json,
-                              coracle_op *op,
-                              char **out_json,
-                              coracle_error **err);
-
-/**
- * Everything about one image.
- *
- * ref: name, id, digest, or the beginning of an id that only one has; so in every function. *out_json: the document of
- * GET /images/{name}/json; free it with coracle_free.
- *
- * Errors: ENOT_FOUND.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_image_inspect(coracle *c, const char *ref, char **out_json, coracle_error **err);
-
-/**
- * The steps that an image was made of, newest first.
- *
- * *out_json: the document of GET /images/{name}/history; free it with coracle_free.
- *
- * Errors: ENOT_FOUND.
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_image_history(coracle *c, const char *ref, char **out_json, coracle_error **err);
-
-/**
- * Gives an image another name.
- *
- * new_ref: repository[:tag]; the tag is "latest" where none is given.
- *
- * Errors: ENOT_FOUND, EINVALID (new_ref).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_ref, coracle_error **err);
-
-/**
- * Takes a name from an image and, where nothing else holds it, deletes it.
- *
- * flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
- * DELETE /images/{name}; free it with coracle_free.
- *
- * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags, char **out_json, coracle_error **err);
 
 /**
  * Fetches an image from its registry.
@@ -1572,6 +1442,72 @@ coracle_status coracle_image_search(coracle *c,
  */
 coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
 
+/* == 15. Volumes ============================================================================================
+ *
+ * Directories that outlive the containers that use them.
+ */
+
+/**
+ * Creates a volume; one of that name that is there already is answered as it is.
+ *
+ * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_json: the
+ * volume; free it with coracle_free.
+ *
+ * Errors: EINVALID (name, options), ENOT_FOUND (driver).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+
+/**
+ * Lists volumes by name.
+ *
+ * query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with
+ * coracle_free.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+
+/**
+ * Everything about one volume.
+ *
+ * *out_json: the document of GET /volumes/{name}; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_inspect(coracle *c, const char *name, char **out_json, coracle_error **err);
+
+/**
+ * Removes a volume and what is in it.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_error **err);
+
+/* == 16. Networks ===========================================================================================
+ *
+ * Networks of containers, and the parts of them that the kernel has: bridges, the firewall's rules.
+ */
+
+/**
+ * Makes a network.
+ *
+ * body_json: the body of POST /networks/create. *out_json: {"Id":..., "Warning":...}; free it with coracle_free.
+ *
+ * Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
+ * ENOT_FOUND (driver), EIO (the kernel refused).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+
 /**
  * Lists networks by name.
  *
@@ -1595,27 +1531,6 @@ coracle_status coracle_network_list(coracle *c, const char *query_json, char **o
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_json, coracle_error **err);
-
-/**
- * Makes a network.
- *
- * body_json: the body of POST /networks/create. *out_json: {"Id":..., "Warning":...}; free it with coracle_free.
- *
- * Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
- * ENOT_FOUND (driver), EIO (the kernel refused).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_network_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
-
-/**
- * Removes a network.
- *
- * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_network_remove(coracle *c, const char *id, coracle_error **err);
 
 /**
  * Puts a container on a network, running or not.
@@ -1648,6 +1563,15 @@ coracle_status coracle_network_disconnect(coracle *c,
                                           coracle_error **err);
 
 /**
+ * Removes a network.
+ *
+ * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_network_remove(coracle *c, const char *id, coracle_error **err);
+
+/**
  * Takes away what the kernel has of networks that no running container is on: bridges, and the firewall's rules and the
  * settings of the host where no network is left. The next start makes them again. For who ends using a root.
  *
@@ -1667,54 +1591,258 @@ coracle_status coracle_network_release(coracle *c, coracle_error **err);
  */
 coracle_status coracle_network_repair(coracle *c, coracle_error **err);
 
+/* == 17. System and disk ====================================================================================
+ *
+ * The engine and its host, the root's health, copies of a root, a dockerd's content.
+ */
+
 /**
- * Lists volumes by name.
+ * Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
  *
- * query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with
- * coracle_free.
- *
- * Errors: EINVALID (a filter).
+ * *out_json: the document of GET /info; free it with coracle_free.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_volume_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
+coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 
 /**
- * Creates a volume; one of that name that is there already is answered as it is.
+ * Versions of the library, the API, the kernel.
  *
- * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_json: the
- * volume; free it with coracle_free.
+ * *out_json: the document of GET /version; free it with coracle_free.
  *
- * Errors: EINVALID (name, options), ENOT_FOUND (driver).
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
+
+/**
+ * Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
+ * "daemon", "reload", with the labels, and the other settings that the host has read.
+ *
+ * labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
+ *
+ * Errors: EINVALID (a document), EIO (the journal cannot be written).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_reload(coracle *c,
+                              const char *labels_json,
+                              const char *settings_json,
+                              coracle_error **err);
+
+/**
+ * Looks at every layer and configuration of the store, and repairs what can be where that is asked for.
+ *
+ * query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
+ * credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
+ * of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
+ * coracle_free. Damage is no error. Progress records go to op.
+ *
+ * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
+ */
+coracle_status coracle_verify(coracle *c,
+                              const char *query_json,
+                              coracle_op *op,
+                              char **out_json,
+                              coracle_error **err);
+
+/**
+ * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
+ *
+ * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
+ * volume or layer is gone. Every open tries again, and so does coracle_sweep.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_volume_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+coracle_status coracle_leftovers(coracle *c,
+                                 char **out_json,
+                                 coracle_error **err);
 
 /**
- * Everything about one volume.
+ * Removes what programs that ended, and removals, left in the root, as each open does.
  *
- * *out_json: the document of GET /volumes/{name}; free it with coracle_free.
- *
- * Errors: ENOT_FOUND.
+ * *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_volume_inspect(coracle *c, const char *name, char **out_json, coracle_error **err);
+coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
 
 /**
- * Removes a volume and what is in it.
+ * Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
+ * container runs.
  *
- * Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it).
+ * dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
+ * the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
+ * "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
+ * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
+ * coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
+ * directory that no open takes for a root.
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
+ * ECANCELLED, ETIMEOUT, EIO (disk full).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
  */
-coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_error **err);
+coracle_status coracle_root_copy(coracle *c,
+                                 const char *dir,
+                                 const char *query_json,
+                                 coracle_op *op,
+                                 char **out_json,
+                                 coracle_error **err);
 
-/* Start values of the sized structs. */
-#define CORACLE_OPEN_OPTIONS_INIT { sizeof(coracle_open_options), NULL, NULL, 0 }
-#define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }
-#define CORACLE_FRAME_INIT { sizeof(coracle_frame), 0, 0, NULL, 0 }
+/**
+ * Takes over what a dockerd has, images, volumes of the driver local and stopped containers: out of its directory, while no
+ * dockerd runs on it, or by its socket.
+ *
+ * query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
+ * directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
+ * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
+ * with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
+ *
+ * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
+ * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
+ */
+coracle_status coracle_import_docker(coracle *c,
+                                     const char *query_json,
+                                     coracle_op *op,
+                                     char **out_json,
+                                     coracle_error **err);
+
+/* == 18. HTTP ===============================================================================================
+ *
+ * The HTTP API without and with a socket: one request, a request on a thread of the library, a connection,
+ * a server.
+ */
+
+/**
+ * Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
+ *
+ * method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
+ * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
+ * answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+ * is an answer and no error here; its body has the message.
+ *
+ * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
+ * the descriptor of coracle_stream_fd goes to the process's stdin.
+ *
+ * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
+ *
+ * Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
+ */
+coracle_status coracle_request(coracle *c,
+                               const char *method,
+                               const char *target,
+                               const char *headers_json,
+                               const void *body,
+                               size_t len,
+                               coracle_op *op,
+                               int32_t *http_status,
+                               coracle_stream **out_body,
+                               coracle_error **err);
+
+/**
+ * Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
+ *
+ * The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
+ * there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
+ * time.
+ *
+ * Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_submit(coracle *c,
+                              const char *method,
+                              const char *target,
+                              const char *headers_json,
+                              const void *body,
+                              size_t len,
+                              coracle_op *op,
+                              coracle_error **err);
+
+/**
+ * A descriptor that is readable while the answer of coracle_submit waits to be taken; for poll and its kin.
+ *
+ * Borrowed: valid until coracle_op_free; not to be read or closed. Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_op_fd(coracle_op *op);
+
+/**
+ * Takes the answer of coracle_submit.
+ *
+ * *http_status (may be NULL) and *out_body as in coracle_request. Returns CORACLE_AGAIN while there is none yet, and
+ * the request's own error where it failed.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_op_result(coracle_op *op, int32_t *http_status, coracle_stream **out_body, coracle_error **err);
+
+/**
+ * A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
+ * on, no path, no port.
+ *
+ * *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
+ * by a thread of the library.
+ *
+ * Errors: EIO (no descriptor or thread left).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error **err);
+
+/**
+ * Serves the HTTP API to others, on a thread of the library.
+ *
+ * options_json: NULL, or an object with any of "Addresses" (texts: "unix:///path", made with mode 0660, or
+ * "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: whoever reaches the port is root here) and "HostNames" (names
+ * that requests over TCP may give as Host, besides addresses and localhost). fds, fd_count: sockets that listen already,
+ * Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
+ * with coracle_http_server_free. The engine stays open as long as the server serves.
+ *
+ * Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT (a
+ * server listens there already), EIO.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_serve(coracle *c,
+                                  const char *options_json,
+                                  const int32_t *fds,
+                                  size_t fd_count,
+                                  coracle_http_server **out,
+                                  coracle_error **err);
+
+/**
+ * Lists the addresses of a server, with the ports that were chosen.
+ *
+ * *out_json: an array of texts, the sockets that were handed over first; free it with coracle_free.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_json, coracle_error **err);
+
+/**
+ * Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
+ * their end, then what is left (streams, attached terminals) is cut. A second call finds it ended.
+ *
+ * Errors: EINVALID (grace_ms is below 0).
+ *
+ * Threads: any. Blocks: up to grace_ms and some seconds more. Since: 0.1.
+ */
+coracle_status coracle_http_server_shutdown(coracle_http_server *s,
+                                            int64_t grace_ms,
+                                            coracle_error **err);
+
+/**
+ * Ends a server and its handle, without grace. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: until its connections are closed. Since: 0.1.
+ */
+void coracle_http_server_free(coracle_http_server *s);
 
 #ifdef __cplusplus
 }

@@ -530,7 +530,7 @@ pub unsafe extern "C" fn coracle_container_logs(
 
 /// Attaches to a container's standard streams.
 ///
-/// io: NULL is CORACLE_IO_INIT: the library makes socket pairs. query_json: NULL, or an object with any of "stdin",
+/// io: NULL is CORACLE_IO_INIT: the library makes the streams. query_json: NULL, or an object with any of "stdin",
 /// "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
 /// output from the first byte on once it starts). *out: end it with coracle_session_free.
 ///

@@ -107,7 +107,8 @@ pub unsafe extern "C" fn coracle_open(
     })
 }
 
-/// Another handle of the same engine, to be closed by its own; for code that keeps an engine beyond its giver's life.
+/// Makes another handle of the same engine, for code that needs the engine after the first handle is closed. Each handle
+/// ends with its own coracle_close.
 ///
 /// Returns NULL for NULL, for a handle that is not open, and in the child of a fork.
 ///

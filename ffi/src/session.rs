@@ -66,8 +66,8 @@ fn absent() -> Failure {
     Failure::new(engine::ErrorKind::NotFound, "the session does not have that stream")
 }
 
-/// The session's end of a stream: a socket, stdin for writing, the others for reading; for poll and its kin, or to be
-/// read and written directly (use MSG_NOSIGNAL).
+/// The session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
+/// MSG_NOSIGNAL), stdout and stderr are pipes.
 ///
 /// Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
 /// (not attached, taken, the caller's own descriptor, or stderr of a terminal).
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn coracle_session_fd(s: *mut coracle_session, channel: i3
     })
 }
 
-/// Takes the session's end of a stream: the descriptor is the caller's, to be closed by it, and the session is without.
+/// Transfers a stream's descriptor to the caller, who must close the descriptor. The session no longer has that stream.
 ///
 /// Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
 /// CORACLE_EMISUSE while another thread uses the session.

@@ -148,12 +148,12 @@ pub struct coracle_io {
     pub size: usize,
     /// CORACLE_IO_DIRECT, or 0.
     pub flags: u64,
-    /// The process's stdin; below 0: the library makes a socket pair and the session has the other end. The library
-    /// works on a duplicate: the descriptor stays the caller's.
+    /// The process's stdin, of which the library takes a duplicate: the descriptor stays the caller's. Below 0: the
+    /// library makes a socket pair, and the session has the other end.
     pub fd_in: i32,
-    /// Its stdout, likewise.
+    /// Its stdout, likewise; below 0: a pipe.
     pub fd_out: i32,
-    /// Its stderr, likewise.
+    /// Its stderr, likewise; below 0: a pipe.
     pub fd_err: i32,
     /// Size of its terminal, where it has one; 0: not set.
     pub rows: u16,
