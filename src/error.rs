@@ -6,6 +6,18 @@
 use std::fmt;
 
 /// The class of a failure: the coarse terms by which a program decides.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::ErrorKind;
+///
+/// match engine.container_inspect("clock", false) {
+///     Ok(detail) => println!("{}", detail.state.status),
+///     Err(error) if error.kind() == ErrorKind::NotFound => println!("no such container"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -81,6 +93,15 @@ fn bounded(message: String) -> String {
 }
 
 /// An error of the engine: see the module's text.
+///
+/// ```
+/// use coracle::{Error, ErrorKind};
+///
+/// let error = Error::os("open /var/lib/coracle", 13);
+/// assert_eq!(error.kind(), ErrorKind::Io);
+/// assert_eq!(error.raw_os_error(), Some(13));
+/// assert_eq!(error.to_string(), "open /var/lib/coracle: permission denied");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,

@@ -11,6 +11,19 @@ use std::time::{Duration, Instant};
 /// A running operation as its caller holds it: cancel it from any thread, bound it by a deadline.
 ///
 /// `None` in place of an `Op` means: wait for ever. Clones are the same operation.
+///
+/// ```
+/// use coracle::{ErrorKind, Op};
+/// use std::time::Duration;
+///
+/// let op = Op::new()?;
+/// op.set_timeout(Some(Duration::from_secs(30)));
+/// let other = op.clone();
+/// std::thread::spawn(move || other.cancel()).join().unwrap();
+/// // Every call with the operation ends so, at once where it blocks.
+/// assert_eq!(op.check().unwrap_err().kind(), ErrorKind::Cancelled);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Op(Arc<Inner>);
 
@@ -150,6 +163,16 @@ pub(crate) fn wait_fd(fd: BorrowedFd<'_>, ready: Ready, limit: Option<Duration>,
 }
 
 /// Whether a call changed something (HTTP 204) or found it done (HTTP 304).
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Changed;
+///
+/// if engine.container_stop("clock", None, None)? == Changed::No {
+///     println!("it did not run");
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     /// The call did it.

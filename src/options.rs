@@ -9,6 +9,17 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// How an engine root is opened.
+///
+/// ```
+/// use coracle::Options;
+///
+/// let mut options = Options::new("/var/lib/coracle");
+/// options.create = false; // an open fails where there is no root
+/// options.labels = vec!["site=north".into()];
+/// options.log_options.insert("max-size".into(), "10m".into());
+/// // `Engine::open_with(options)` opens the root.
+/// assert_eq!(options.log_driver, "json-file");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Directory of the durable state; made if missing (mode 0700).
@@ -108,6 +119,16 @@ impl Options {
 }
 
 /// Which ids of the host a container's user namespace has.
+///
+/// ```
+/// use coracle::{Options, UsernsRemap};
+///
+/// let mut options = Options::new("/var/lib/coracle");
+/// options.userns_remap = Some(UsernsRemap::parse("200000:65536")?);
+/// assert_eq!(options.userns_remap, Some(UsernsRemap { uid: 200_000, gid: 200_000, count: 65_536 }));
+/// assert!(UsernsRemap::parse("0:65536").is_err(), "the host's root is not given to containers");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsernsRemap {
     /// The host's uid of the container's root.

@@ -368,6 +368,58 @@ impl Source {
     }
 }
 
+/// Public types without an example of their own, each with the reason; to become shorter, not longer.
+const WITHOUT_EXAMPLE: &[(&str, &str)] = &[];
+
+/// A type is public where `src/lib.rs` gives it out, or where a method of the engine takes it as a request. The other types
+/// of `model` are answers and parts of documents: the module's own example shows how they are read.
+#[test]
+fn public_types_have_an_example() {
+    let library = std::fs::read_to_string(project().join("src/lib.rs")).expect("src/lib.rs");
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for given in library.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+        wanted.extend(words(given).map(str::to_owned));
+    }
+    for method in sources("src/engine").iter().flat_map(|source| source.text.split("    pub fn ").skip(1)) {
+        let arguments = method.split(" {\n").next().and_then(|head| head.split(" -> ").next()).unwrap_or_default();
+        wanted.extend(words(arguments).map(str::to_owned));
+    }
+    let all: Vec<Source> = sources("src").into_iter().filter(|source| !source.path.ends_with("fuzz.rs")).collect();
+    let mut excuses: BTreeSet<&str> = WITHOUT_EXAMPLE.iter().map(|(name, _)| *name).collect();
+    let (mut shown, mut silent) = (0, Vec::new());
+    for name in &wanted {
+        let Some(comment) = all.iter().find_map(|source| comment_of(&source.text, name)) else { continue };
+        match (comment.contains("/// ```"), excuses.remove(name.as_str())) {
+            (true, false) => shown += 1,
+            (false, true) => {}
+            (true, true) => silent.push(format!("{name} has an example, and an excuse that it does not need")),
+            (false, false) => silent.push(format!("{name} has no example")),
+        }
+    }
+    silent.extend(excuses.iter().map(|name| format!("{name} is excused, and is no public type")));
+    assert!(silent.is_empty(), "\n{}", silent.join("\n"));
+    assert!(shown > 50, "only {shown} types were found");
+    let model = std::fs::read_to_string(project().join("src/model/mod.rs")).expect("src/model/mod.rs");
+    assert!(model.contains("\n//! ```"), "the module `model` has no example");
+}
+
+/// The words of a text that may name a type.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.starts_with(char::is_uppercase))
+}
+
+/// The lines of comments and attributes above the definition of a public type.
+fn comment_of(text: &str, name: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_it = |line: &&str| {
+        let defined = ["pub struct ", "pub enum ", "pub trait "].iter().find_map(|kind| line.strip_prefix(kind));
+        defined.and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    };
+    let at = lines.iter().position(|line| is_it(line))?;
+    let above = lines[..at].iter().rev().take_while(|line| line.starts_with("///") || line.starts_with("#["));
+    Some(above.copied().collect::<Vec<_>>().join("\n"))
+}
+
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -36,6 +36,20 @@ use std::rc::Rc;
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 /// The files that the instructions of a build copy from.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Context;
+/// use coracle::model::BuildImage;
+///
+/// let build = BuildImage { t: vec!["site:1".into()], ..Default::default() };
+/// let mut tell = |progress: coracle::model::Progress| {
+///     print!("{}", progress.stream);
+///     Ok(())
+/// };
+/// let id = engine.image_build(&build, Context::Directory("site".as_ref()), &mut tell, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub enum Context<'a> {
     /// Nothing, or what `remote` says.
     None,

@@ -17,6 +17,18 @@ use std::time::Duration;
 
 /// Where the standard streams of a session come from: absent members are made by the engine, stdin as a socket pair,
 /// output as pipes.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Io;
+/// use std::fs::File;
+///
+/// // Output into a file, errors to the session.
+/// let file = File::create("clock.out")?;
+/// let io = Io { stdout: Some(file.into()), ..Default::default() };
+/// let session = engine.container_start("clock", Some(io), None)?.session;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Io {
     /// The end that the process reads from.

@@ -23,6 +23,17 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Samples of one container's use of CPU, memory, devices and network.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery::default())?;
+/// while let Some(sample) = samples.next(None)? {
+///     println!("{} bytes of memory", sample.memory_stats.usage.unwrap_or(0));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct StatsStream {
     all: Arc<Containers>,
     id: String,

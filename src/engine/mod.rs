@@ -37,6 +37,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// An opened engine root. Clones share it; every method may be called from any thread.
+///
+/// ```no_run
+/// use coracle::Engine;
+/// use coracle::model::{ContainerConfig, CreateBody};
+///
+/// let engine = Engine::open("/var/lib/coracle")?;
+/// let config = ContainerConfig {
+///     image: "busybox".into(),
+///     cmd: Some(vec!["date".into()]),
+///     ..Default::default()
+/// };
+/// let id = engine.container_create(Some("clock"), &CreateBody { config, ..Default::default() })?.id;
+/// engine.container_start(&id, None, None)?;
+/// println!("exit code {}", engine.container_wait(&id, None)?);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
@@ -160,6 +176,18 @@ impl Engine {
 }
 
 /// Answer of a start.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::{Changed, Io};
+///
+/// let started = engine.container_start("clock", Some(Io::default()), None)?;
+/// match started.session {
+///     Some(session) => println!("exit code {}", session.wait(None)?),
+///     None => assert_eq!(started.changed, Changed::No),
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Started {
     /// `No`: it was running already.
@@ -169,6 +197,19 @@ pub struct Started {
 }
 
 /// How an attach is made.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::AttachStreams;
+/// use coracle::{AttachOptions, Io};
+///
+/// // The output alone, from the first byte on: the container is started later.
+/// let streams = AttachStreams { stdin: false, ..Default::default() };
+/// let session = engine.container_attach("clock", Io::default(), AttachOptions { streams, wait_for_start: true }, None)?;
+/// engine.container_start("clock", None, None)?;
+/// println!("exit code {}", session.wait(None)?);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttachOptions {
     /// Which of the process's streams the session has, and whether it begins with what was logged.

@@ -16,6 +16,20 @@ use std::time::Duration;
 const KILLED: i32 = 137;
 
 /// The result of [`Session::read`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::{Channel, Io, SessionRead};
+///
+/// let Some(session) = engine.container_start("clock", Some(Io::default()), None)?.session else { return Ok(()) };
+/// let mut piece = [0; 4096];
+/// match session.read(&mut piece, None)? {
+///     SessionRead::Data(Channel::Stderr, length) => println!("{length} bytes of errors"),
+///     SessionRead::Data(_, length) => println!("{length} bytes of output"),
+///     SessionRead::End => println!("no more output"),
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRead {
     /// So many bytes of that channel.
@@ -27,6 +41,22 @@ pub enum SessionRead {
 /// An attached process: its streams, its end, its terminal.
 ///
 /// One thread may read while another writes, resizes or waits.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::{Channel, Io, SessionRead};
+///
+/// let Some(session) = engine.container_start("sorter", Some(Io::default()), None)?.session else { return Ok(()) };
+/// session.write(b"pear\napple\n", None)?;
+/// session.close_stdin()?;
+/// let mut piece = [0; 4096];
+/// while let SessionRead::Data(channel, length) = session.read(&mut piece, None)? {
+///     let text = String::from_utf8_lossy(&piece[..length]);
+///     if channel == Channel::Stdout { print!("{text}") } else { eprint!("{text}") }
+/// }
+/// println!("exit code {}", session.wait(None)?);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session {
     stdin: Option<OwnedFd>,

@@ -9,6 +9,17 @@ use crate::op::Op;
 use std::sync::{Arc, OnceLock};
 
 /// A wait that was asked for: what happens from then on counts, however late [`ContainerWait::wait`] is called.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::WaitCondition;
+///
+/// // The wait begins before the start, so that the end of a short run is not missed.
+/// let wait = engine.container_wait_begin("clock", WaitCondition::NextExit)?;
+/// engine.container_start("clock", None, None)?;
+/// println!("exit code {}", wait.wait(None)?.status_code);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct ContainerWait {
     all: Arc<Containers>,
     found: Found,

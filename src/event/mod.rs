@@ -28,6 +28,19 @@ use std::time::{Duration, Instant};
 const CHUNK: usize = 64 << 10;
 
 /// A position in the journal: the events after it, past and future.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::EventQuery;
+///
+/// let mut query = EventQuery::default();
+/// query.filters.insert("type".into(), vec!["container".into()]);
+/// let mut events = engine.events(&query)?;
+/// while let Some((sequence, event)) = events.next(None, None)? {
+///     println!("{sequence}: {} of {}", event.action, event.actor.id);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct EventStream {
     journal: Arc<Journal>,
     filters: Filters,

@@ -4,6 +4,15 @@ use super::LogView;
 use crate::time::rfc3339_fixed;
 
 /// The head of a line, before its text.
+///
+/// ```
+/// use coracle::{Channel, LogFormat, LogLine};
+///
+/// let line = LogLine { channel: Channel::Stdout, time_ns: 0, data: b"hello\n".to_vec(), attrs: Default::default() };
+/// let mut text = Vec::new();
+/// LogFormat { timestamps: true, details: false }.append(line.view(), &mut text);
+/// assert_eq!(text, b"1970-01-01T00:00:00.000000000Z hello\n");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogFormat {
     /// The time, always with nine digits: `2006-01-02T15:04:05.000000000Z `.

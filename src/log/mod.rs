@@ -29,6 +29,13 @@ const MEMORY: usize = 48;
 const BEAT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// A standard stream.
+///
+/// ```
+/// use coracle::Channel;
+///
+/// // The numbers are those of the process's descriptors.
+/// assert_eq!(Channel::Stderr as u8, 2);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Channel {
@@ -41,6 +48,16 @@ pub enum Channel {
 }
 
 /// One record of a log: a line with its newline, or a part of a line longer than 16 KiB.
+///
+/// ```
+/// use coracle::{Channel, LogFormat, LogLine};
+///
+/// let line = LogLine { channel: Channel::Stdout, time_ns: 0, data: b"hello\n".to_vec(), attrs: Default::default() };
+/// let mut text = Vec::new();
+/// LogFormat::default().append(line.view(), &mut text);
+/// assert_eq!(text, b"hello\n");
+/// assert_eq!(line.view().to_line(), line);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// Where the process wrote it.
@@ -61,6 +78,18 @@ impl LogLine {
 }
 
 /// A [`LogLine`] in the reader's own memory.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::LogQuery;
+///
+/// // No line is copied: each is a view of the bytes that were read.
+/// let mut log = engine.container_logs("clock", &LogQuery::default(), None)?;
+/// let mut bytes = 0;
+/// while log.next_batch(None, None, &mut |view| { bytes += view.data.len(); Ok(()) })? > 0 {}
+/// println!("{bytes} bytes");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogView<'a> {
     /// Where the process wrote it.
@@ -81,6 +110,17 @@ impl LogView<'_> {
 }
 
 /// A log being read. The container never waits for its readers: they follow its files.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::LogQuery;
+///
+/// let mut log = engine.container_logs("clock", &LogQuery { follow: true, ..Default::default() }, None)?;
+/// while let Some(line) = log.next(None, None)? {
+///     print!("{:?}: {}", line.channel, String::from_utf8_lossy(&line.data));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct LogStream {
     path: PathBuf,
     query: LogQuery,

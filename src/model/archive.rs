@@ -22,6 +22,15 @@ pub struct PathStat {
 }
 
 /// How an archive is extracted into a container.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::PutArchive;
+///
+/// let mut tar = std::fs::File::open("site.tar")?;
+/// engine.container_archive_put("clock", "/site", &mut tar, PutArchive::default(), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PutArchive {
@@ -30,6 +39,19 @@ pub struct PutArchive {
 }
 
 /// How an image is made of a container.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CommitContainer;
+///
+/// let how = CommitContainer {
+///     repo: "site".into(),
+///     changes: vec!["CMD [\"httpd\"]".into()],
+///     ..Default::default()
+/// };
+/// let image = engine.container_commit("clock", &how, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommitContainer {

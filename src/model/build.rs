@@ -6,6 +6,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A build's parameters, by the names that they have in the query of `POST /build`.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Context;
+/// use coracle::model::BuildImage;
+///
+/// let build = BuildImage {
+///     file: Some("FROM busybox\nRUN echo hello > /greeting\n".into()),
+///     t: vec!["greeting".into()],
+///     ..Default::default()
+/// };
+/// let id = engine.image_build(&build, Context::None, &mut |_progress| Ok(()), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BuildImage {

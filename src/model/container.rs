@@ -118,6 +118,28 @@ fn is_zero(value: &i64) -> bool {
 }
 
 /// The whole create body: configuration, host configuration, networking configuration.
+///
+/// ```
+/// use coracle::model::{ContainerConfig, CreateBody, HostConfig, Resources};
+///
+/// let body = CreateBody {
+///     config: ContainerConfig {
+///         image: "busybox".into(),
+///         cmd: Some(vec!["sleep".into(), "60".into()]),
+///         env: Some(vec!["TZ=UTC".into()]),
+///         ..Default::default()
+///     },
+///     host_config: HostConfig {
+///         binds: Some(vec!["/srv/site:/site:ro".into()]),
+///         resources: Resources { memory: 64 << 20, ..Default::default() },
+///         ..Default::default()
+///     },
+///     ..Default::default()
+/// };
+/// // The document of `POST /containers/create` is the same value.
+/// let same: CreateBody = serde_json::from_value(serde_json::to_value(&body).unwrap()).unwrap();
+/// assert_eq!(same, body);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateBody {
@@ -258,6 +280,19 @@ pub struct PortBinding {
 }
 
 /// Host configuration: what the container gets of the host. All units as in the specification.
+///
+/// ```
+/// use coracle::model::{HostConfig, PortMap, RestartPolicy};
+///
+/// let host_config = HostConfig {
+///     network_mode: "none".into(),
+///     restart_policy: RestartPolicy { name: "on-failure".into(), maximum_retry_count: 3 },
+///     // Port 80 of the container at port 8080 of the host.
+///     port_bindings: PortMap::of_rows([("80/tcp", Some(("", "8080")))]),
+///     ..Default::default()
+/// };
+/// assert_eq!(host_config.port_bindings.len(), 1);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct HostConfig {
@@ -481,6 +516,18 @@ pub struct Created {
 }
 
 /// A request for a list of containers.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ListContainers;
+///
+/// let mut query = ListContainers { all: true, ..Default::default() };
+/// query.filters.insert("label".into(), vec!["site=north".into()]);
+/// for container in engine.container_list(&query)? {
+///     println!("{} {}", container.id, container.status);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListContainers {
@@ -511,6 +558,18 @@ pub struct PortSummary {
 }
 
 /// One container of the list.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{ContainerSummary, ListContainers};
+///
+/// // One at a time: a root of many containers takes no memory for a list of them.
+/// engine.container_list_each(&ListContainers::default(), |container: ContainerSummary| {
+///     println!("{} {}", container.names.join(" "), container.status);
+///     Ok(())
+/// })?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerSummary {
@@ -712,6 +771,13 @@ pub struct FileChange {
 }
 
 /// The condition that a wait for a container waits for.
+///
+/// ```
+/// use coracle::model::WaitCondition;
+///
+/// assert_eq!(WaitCondition::parse("next-exit")?, WaitCondition::NextExit);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitCondition {
@@ -756,6 +822,15 @@ pub struct WaitError {
 }
 
 /// How a container is removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::RemoveContainer;
+///
+/// // A running container too, with the volumes that nobody named.
+/// engine.container_remove("clock", RemoveContainer { force: true, volumes: true, ..Default::default() }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemoveContainer {
@@ -778,6 +853,16 @@ pub struct PrunedContainers {
 }
 
 /// The part of a container's log that is read.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::LogQuery;
+///
+/// // The last ten lines of the output, without errors.
+/// let query = LogQuery { stderr: false, tail: Some(10), ..Default::default() };
+/// let log = engine.container_logs("clock", &query, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogQuery {

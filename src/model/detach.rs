@@ -5,6 +5,17 @@ use super::base64::{from_base64, to_base64};
 use crate::error::{Error, Result};
 
 /// Looks for the sequence in what is typed.
+///
+/// ```
+/// use coracle::model::DetachKeys;
+///
+/// let mut keys = DetachKeys::parse("ctrl-p,ctrl-q")?;
+/// let mut for_the_process = Vec::new();
+/// assert!(!keys.feed(b"ls\n", &mut for_the_process));
+/// assert!(keys.feed(&[0x10, 0x11], &mut for_the_process), "the user wants to leave");
+/// assert_eq!(for_the_process, b"ls\n");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachKeys {
     keys: Vec<u8>,

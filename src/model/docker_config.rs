@@ -22,6 +22,15 @@ const TOKEN_USER: &str = "<token>";
 pub type CredentialHelper<'a> = &'a mut dyn FnMut(&str, &str) -> Result<Vec<u8>>;
 
 /// Docker's configuration file, as far as it is about credentials.
+///
+/// ```
+/// use coracle::model::DockerConfig;
+///
+/// let config = DockerConfig::from_json(br#"{"auths": {"registry.example": {"auth": "YW5uYTpzZWNyZXQ="}}}"#)?;
+/// let auth = config.credentials("registry.example/site:1", &mut |_program, _registry| Ok(Vec::new()))?;
+/// assert_eq!(auth.auth, "YW5uYTpzZWNyZXQ=");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DockerConfig {

@@ -6,6 +6,17 @@ use super::NotTaken;
 use serde::{Deserialize, Serialize};
 
 /// The objects to take over, and the place where they are.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ImportDocker;
+///
+/// let report = engine.import_docker(&ImportDocker::default(), &mut |_progress| Ok(()), None)?;
+/// for left in report.left {
+///     println!("{} {}: {}", left.kind, left.name, left.reason);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportDocker {

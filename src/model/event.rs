@@ -41,6 +41,15 @@ pub struct Actor {
 }
 
 /// Which events a listener wants; times are nanoseconds since 1970.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::EventQuery;
+///
+/// // Everything that follows an event which was seen before, by the sequence number of that event.
+/// let events = engine.events(&EventQuery { after: Some(4711), ..Default::default() })?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventQuery {

@@ -6,6 +6,23 @@ use super::null_default;
 use serde::{Deserialize, Serialize};
 
 /// Body of exec create.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Io;
+/// use coracle::model::ExecConfig;
+///
+/// let config = ExecConfig {
+///     cmd: Some(vec!["date".into(), "+%s".into()]),
+///     attach_stdout: true,
+///     ..Default::default()
+/// };
+/// let id = engine.exec_create("clock", &config)?;
+/// if let Some(session) = engine.exec_start(&id, Some(Io::default()), None)? {
+///     println!("exit code {}", session.wait(None)?);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ExecConfig {

@@ -7,6 +7,16 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// A request for a list of images.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ListImages;
+///
+/// for image in engine.image_list(&ListImages::default())? {
+///     println!("{} {} bytes", image.id, image.size);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListImages {
@@ -103,6 +113,19 @@ pub enum RemovedImage {
 }
 
 /// How an image is removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{RemoveImage, RemovedImage};
+///
+/// for line in engine.image_remove("site:1", RemoveImage::default())? {
+///     match line {
+///         RemovedImage::Untagged(name) => println!("{name} is no name any more"),
+///         RemovedImage::Deleted(id) => println!("{id} is deleted"),
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemoveImage {
@@ -122,6 +145,17 @@ pub struct PrunedImages {
 }
 
 /// A request for a verification.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::VerifyImages;
+///
+/// let report = engine.verify(&VerifyImages::default(), &mut |_progress| Ok(()), None)?;
+/// for damage in report.damage {
+///     println!("{}: {}", damage.id, damage.reason);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerifyImages {
@@ -167,6 +201,16 @@ pub enum DamagedPart {
 }
 
 /// A request to make an image from a root file system tar.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ImportImage;
+///
+/// let how = ImportImage { repo: "site".into(), tag: "1".into(), ..Default::default() };
+/// let mut tar = std::fs::File::open("rootfs.tar")?;
+/// let id = engine.image_import(&mut tar, &how, &mut |_progress| Ok(()), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportImage {

@@ -3,6 +3,23 @@
 //! Field names are the specification's in upper camel case on the wire. Requests keep what the client left out apart
 //! from what it set (`Option`, empty collections); answers serialise every field that a 1.24 client may look for.
 //! Older and newer shapes are made in the HTTP layer alone.
+//!
+//! A request is made of its default; an answer is read by its fields, or becomes a document by serde:
+//!
+//! ```no_run
+//! use coracle::Engine;
+//! use coracle::model::{ContainerConfig, CreateBody, ListContainers};
+//!
+//! let engine = Engine::open("/var/lib/coracle")?;
+//! let config = ContainerConfig { image: "busybox".into(), ..Default::default() };
+//! let created = engine.container_create(None, &CreateBody { config, ..Default::default() })?;
+//! let detail = engine.container_inspect(&created.id, false)?;
+//! println!("{} is {}", detail.name, detail.state.status);
+//! for container in engine.container_list(&ListContainers { all: true, ..Default::default() })? {
+//!     println!("{}", serde_json::to_string(&container).unwrap());
+//! }
+//! # Ok::<(), coracle::Error>(())
+//! ```
 
 mod archive;
 mod base64;

@@ -37,6 +37,22 @@ pub struct Ipam {
 }
 
 /// Body of network create.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{CreateNetwork, Ipam, IpamPool};
+///
+/// let pool = IpamPool { subnet: "10.77.0.0/24".into(), ..Default::default() };
+/// let body = CreateNetwork {
+///     name: "inside".into(),
+///     driver: "bridge".into(),
+///     ipam: Ipam { config: vec![pool], ..Default::default() },
+///     internal: true,
+///     ..Default::default()
+/// };
+/// let id = engine.network_create(&body)?.id;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateNetwork {
@@ -69,6 +85,15 @@ pub struct NetworkCreated {
 }
 
 /// Body of network connect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ConnectNetwork;
+///
+/// let body = ConnectNetwork { container: "clock".into(), ..Default::default() };
+/// engine.network_connect("inside", &body, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ConnectNetwork {
@@ -78,6 +103,15 @@ pub struct ConnectNetwork {
 }
 
 /// Body of network disconnect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::DisconnectNetwork;
+///
+/// let body = DisconnectNetwork { container: "clock".into(), ..Default::default() };
+/// engine.network_disconnect("inside", &body, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DisconnectNetwork {
@@ -148,6 +182,16 @@ pub struct HostSetting {
 }
 
 /// A request for a list of networks.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ListNetworks;
+///
+/// for network in engine.network_list(&ListNetworks::default())? {
+///     println!("{} {}", network.name, network.driver);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListNetworks {

@@ -141,6 +141,20 @@ pub fn split_registry(name: &str) -> (Option<&str>, &str) {
 }
 
 /// Credentials for a registry: name and password, or an identity token, or a registry token. All empty: none.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::RegistryAuth;
+///
+/// let auth = RegistryAuth {
+///     username: "anna".into(),
+///     password: "secret".into(),
+///     serveraddress: "registry.example".into(),
+///     ..Default::default()
+/// };
+/// println!("{}", engine.registry_auth(&auth, None)?.status);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegistryAuth {
@@ -197,6 +211,15 @@ pub struct AuthStatus {
 }
 
 /// A request for a pull.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::PullImage;
+///
+/// let pull = PullImage { name: "busybox:1.36".into(), ..Default::default() };
+/// let names = engine.image_pull(&pull, &mut |progress| { println!("{}", progress.status); Ok(()) }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullImage {
@@ -209,6 +232,17 @@ pub struct PullImage {
 }
 
 /// A request for a search.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::SearchImages;
+///
+/// let search = SearchImages { term: "busybox".into(), limit: Some(5), ..Default::default() };
+/// for found in engine.image_search(&search, None)? {
+///     println!("{}", found.name);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchImages {
@@ -241,6 +275,15 @@ pub struct SearchResult {
 }
 
 /// A request for a push.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::PushImage;
+///
+/// let push = PushImage { name: "registry.example/site:1".into(), ..Default::default() };
+/// engine.image_push(&push, &mut |_progress| Ok(()), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushImage {

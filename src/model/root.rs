@@ -6,6 +6,15 @@
 use serde::{Deserialize, Serialize};
 
 /// How a root is copied.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CopyRoot;
+///
+/// let copy = engine.snapshot_root("/mnt/backup/coracle", CopyRoot { pause: true }, &mut |_progress| Ok(()), None)?;
+/// println!("{} images", copy.images);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CopyRoot {

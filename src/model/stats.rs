@@ -8,6 +8,17 @@ use std::collections::BTreeMap;
 
 /// Body of an update. Of the limits only those count that can change in a container's life; 0 and empty leave a value as
 /// it is, as does a restart policy without a name.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::UpdateContainer;
+///
+/// let body: UpdateContainer = serde_json::from_str(r#"{"Memory": 134217728}"#).unwrap();
+/// for warning in engine.container_update("clock", &body)?.warnings {
+///     eprintln!("{warning}");
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct UpdateContainer {
@@ -25,6 +36,15 @@ pub struct Updated {
 }
 
 /// How stats are asked for.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let query = StatsQuery { stream: false, one_shot: true };
+/// let sample = engine.container_stats("clock", query)?.next(None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct StatsQuery {

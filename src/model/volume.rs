@@ -22,6 +22,15 @@ pub struct Volume {
 }
 
 /// Body of a volume's creation.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CreateVolume;
+///
+/// let volume = engine.volume_create(&CreateVolume { name: "data".into(), ..Default::default() })?;
+/// println!("{}", volume.mountpoint);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateVolume {
@@ -36,6 +45,17 @@ pub struct CreateVolume {
 }
 
 /// Which volumes a list shows.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ListVolumes;
+///
+/// // Those that no container uses.
+/// let mut query = ListVolumes::default();
+/// query.filters.insert("dangling".into(), vec!["true".into()]);
+/// let unused = engine.volume_list(&query)?.volumes;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListVolumes {

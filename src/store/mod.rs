@@ -62,6 +62,13 @@ const CACHE_KIB: i32 = 4096;
 const RESERVE: i64 = 256 << 10;
 
 /// When a change is on disk, as SQLite's `synchronous`.
+///
+/// ```
+/// use coracle::{Durability, Options};
+///
+/// let mut options = Options::new("/tmp/throw-away");
+/// options.durability = Durability::Off;
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// An acknowledged change survives a power cut.

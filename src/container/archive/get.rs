@@ -15,6 +15,15 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Files of a container, about to be written as a tar: `Engine::container_archive_get`.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let archive = engine.container_archive_get("clock", "/etc/hosts", None)?;
+/// println!("{} bytes", archive.stat().size);
+/// let mut tar = Vec::new();
+/// archive.write_to(&mut tar, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct Archive {
     stat: PathStat,
     place: Place,

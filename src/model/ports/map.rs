@@ -12,6 +12,14 @@ use std::sync::Arc;
 /// Ports, each with where the host publishes it, ordered by their texts; in a document an object of lists, or of null where a
 /// port is only exposed. A port takes twelve bytes and each binding eight, unless they are written in unusual forms. Clones
 /// share it.
+///
+/// ```
+/// use coracle::model::PortMap;
+///
+/// let ports = PortMap::of_rows([("80/tcp", Some(("127.0.0.1", "8080"))), ("53/udp", None)]);
+/// assert_eq!(ports.get("80/tcp").flatten().unwrap()[0].host_port, "8080");
+/// assert_eq!(ports.get("53/udp"), Some(None), "exposed, and not published");
+/// ```
 #[derive(Clone, Default)]
 pub struct PortMap(Option<Arc<Ports>>);
 

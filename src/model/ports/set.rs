@@ -10,6 +10,14 @@ use std::sync::Arc;
 
 /// A set of ports, ordered by their texts; in a document an object of empty objects. A port takes four bytes unless it is
 /// written in another form than `80/tcp`. Clones share it.
+///
+/// ```
+/// use coracle::model::PortSet;
+///
+/// let ports: PortSet = ["80/tcp", "53/udp"].into_iter().collect();
+/// assert!(ports.contains("80/tcp"));
+/// assert_eq!(serde_json::to_string(&ports).unwrap(), r#"{"53/udp":{},"80/tcp":{}}"#);
+/// ```
 #[derive(Clone, Default)]
 pub struct PortSet(Option<Arc<Ports>>);
 
