@@ -4,6 +4,7 @@
 //! is promised would end in an abort, and is seen by its peak as well.
 
 use super::hostile::{self, Feed};
+use crate::canary::Canary;
 use crate::support::archive::Tar;
 use crate::support::ended::Ended;
 use crate::support::registry::{Answered, Asked, Scripted};
@@ -341,60 +342,32 @@ fn load(root: &Root, archive: Vec<u8>) {
     root.engine.image_load(&mut &archive[..], &mut |_| Ok(()), Some(&soon())).expect("load");
 }
 
-/// A directory beside the root that no archive may change, with a file and a directory in it.
-struct Canary(std::path::PathBuf);
-
-impl Canary {
-    fn new(root: &Root) -> Canary {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = root.dir.join("canary");
-        std::fs::create_dir_all(dir.join("dir")).expect("make it");
-        std::fs::set_permissions(dir.join("dir"), std::fs::Permissions::from_mode(0o700)).expect("its mode");
-        std::fs::write(dir.join("secret"), "secret").expect("a file in it");
-        Canary(dir)
-    }
-
-    #[track_caller]
-    fn is_untouched(&self, by: &str) {
-        use std::os::unix::fs::MetadataExt;
-        let mut names: Vec<_> =
-            std::fs::read_dir(&self.0).expect("read it").map(|e| e.expect("one").file_name()).collect();
-        names.sort();
-        assert_eq!(names, ["dir", "secret"], "{by} made something outside");
-        assert_eq!(std::fs::read_dir(self.0.join("dir")).expect("read it").count(), 0, "{by} made something outside");
-        let (file, dir) = (self.0.join("secret"), self.0.join("dir"));
-        assert_eq!(std::fs::read(&file).expect("read it"), b"secret", "{by} wrote outside");
-        assert_eq!(file.metadata().expect("stat").nlink(), 1, "{by} linked what is outside");
-        assert_eq!(dir.metadata().expect("stat").mode() & 0o7777, 0o700, "{by} changed a mode outside");
-    }
-}
-
 // attack: 55, 56, 61, 62, 64, 72 wall archive-confined
 #[test]
 fn links_on_the_way_lead_nowhere_else() {
     let root = Root::new();
     let canary = Canary::new(&root);
     let id = root.create("box", body(&["true"], json!({})));
-    let out = canary.0.display().to_string();
+    let out = canary.dir.display().to_string();
     let ways: [(&str, Tar); 4] = [
         ("a file through a link", Tar::new().symlink("out", &out).file("out/made", b"made")),
-        ("a directory through a link", Tar::new().symlink("out", &out).entry(b'5', "out/dir", "", 0o777, b"")),
-        ("a hard link through a link", Tar::new().symlink("out", &out).hard_link("stolen", "out/secret")),
-        ("a link in a link", Tar::new().symlink("a", &format!("{out}/dir")).symlink("b", "a").file("b/made", b"made")),
+        ("a directory through a link", Tar::new().symlink("out", &out).entry(b'5', "out/sub", "", 0o777, b"")),
+        ("a hard link through a link", Tar::new().symlink("out", &out).hard_link("stolen", "out/passwd")),
+        ("a link in a link", Tar::new().symlink("a", &format!("{out}/sub")).symlink("b", "a").file("b/made", b"made")),
     ];
     for (what, tar) in ways {
         let bytes = tar.end();
         let how = ImportImage::default();
         // Refused or not: what counts is where it leads.
         let imported = root.engine.image_import(&mut &bytes[..], &how, &mut |_| Ok(()), Some(&soon()));
-        canary.is_untouched(&format!("import of {what}: {imported:?}"));
+        canary.untouched_by(&format!("import of {what}: {imported:?}"));
         let put = root.engine.container_archive_put(&id, "/tmp", &mut &bytes[..], PutArchive::default(), Some(&soon()));
-        canary.is_untouched(&format!("copy of {what}: {put:?}"));
+        canary.untouched_by(&format!("copy of {what}: {put:?}"));
         let built = build(&root, &bytes, "FROM scratch\nLABEL a=b\n");
-        canary.is_untouched(&format!("a context with {what}: {built:?}"));
+        canary.untouched_by(&format!("a context with {what}: {built:?}"));
         let add = Tar::new().file("a.tar", &bytes).end();
         let built = build(&root, &add, "FROM scratch\nADD a.tar /\n");
-        canary.is_untouched(&format!("ADD of {what}: {built:?}"));
+        canary.untouched_by(&format!("ADD of {what}: {built:?}"));
     }
     // The twin: links that images do have.
     let twin = Tar::new()
@@ -441,7 +414,7 @@ fn the_root_of_an_archive_is_a_directory() {
     let root = Root::new();
     let canary = Canary::new(&root);
     let id = root.create("box", body(&["true"], json!({})));
-    let out = canary.0.display().to_string();
+    let out = canary.dir.display().to_string();
     for name in [".", "./", "/", "a/.."] {
         let bytes = Tar::new().symlink(name, &out).file("made", b"made").end();
         let why = "the root of the archive can only be a directory";
@@ -453,7 +426,7 @@ fn the_root_of_an_archive_is_a_directory() {
             ErrorKind::Invalid,
             why,
         );
-        canary.is_untouched(name);
+        canary.untouched_by(name);
     }
 }
 
@@ -565,12 +538,12 @@ fn what_swells_without_end_is_given_up() {
 fn archives_unpacked_at_once_stay_apart() {
     let root = Root::new();
     let canary = Canary::new(&root);
-    let out = canary.0.display().to_string();
+    let out = canary.dir.display().to_string();
     // One layer has the links that the next one uses; each uses its own as well.
-    let links = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/dir"));
+    let links = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/sub"));
     let lower = links.file("lower", b"l").file("out/made", b"made").end();
     let upper = Tar::new().file("out/made", b"made").file("way/made", b"made").file("dir/made", b"made").end();
-    let lower_plain = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/dir")).end();
+    let lower_plain = Tar::new().symlink("out", &out).symlink("way", "out").symlink("dir", &format!("{out}/sub")).end();
     let whole = crate::support::archive::image("apart:1", &[&lower_plain, &upper]);
     std::thread::scope(|scope| {
         for number in 0..8 {
@@ -582,7 +555,7 @@ fn archives_unpacked_at_once_stay_apart() {
             });
         }
     });
-    canary.is_untouched("eight at once");
+    canary.untouched_by("eight at once");
     let id = root.create("apart", json!({ "Image": "apart:1", "Cmd": ["x"] }));
     let paths = exported(&root, &id);
     assert!(paths.contains(&"out/made".to_owned()) && paths.contains(&"dir/made".to_owned()), "{paths:?}");
@@ -642,7 +615,7 @@ fn a_broken_layer_keeps_nobody_waiting() {
 #[test]
 fn links_of_an_archive_of_images_lead_to_its_own_files() {
     let root = Root::empty();
-    let canary = crate::canary::Canary::new(&root);
+    let canary = Canary::new(&root);
     let image = crate::images::Image::new().archive("linked:1");
     let files = crate::support::archive::files(&image);
     let config = files.keys().find(|name| name.ends_with(".json") && *name != "manifest.json").expect("one").clone();

@@ -1,9 +1,11 @@
 //! A directory of the host that no container is told of. Whoever looks into one of its files, or changes anything of it, is
-//! seen: the files by fanotify while the attack lasts, their facts by a look before and one after.
+//! seen: the files by fanotify while the attack lasts, their facts by a look before and one after. Each root of these tests
+//! has one beside it ([`beside`]); attacks that aim at one have another.
 
-use crate::support::Root;
+use crate::support::{Root, temp_dir};
 use nix::fcntl::AT_FDCWD;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +26,10 @@ struct Facts(u32, u32, u32, u64, i64, Vec<u8>);
 impl Canary {
     /// In the directory of `root`, which takes it away.
     pub fn new(root: &Root) -> Canary {
-        let dir = root.dir.join("canary");
+        Canary::at(root.dir.join("canary"))
+    }
+
+    fn at(dir: PathBuf) -> Canary {
         for (name, content) in [("passwd", SECRET), ("empty", ""), ("sub/deep/secret", SECRET)] {
             let path = dir.join(name);
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("make the canary");
@@ -54,12 +59,44 @@ impl Canary {
     /// Asserts that nobody has touched it.
     #[track_caller]
     pub fn untouched(&self) {
+        self.untouched_by("somebody");
+    }
+
+    /// The same; `who` is named where it failed.
+    #[track_caller]
+    pub fn untouched_by(&self, who: &str) {
         let events = self.watch.read_events().unwrap_or_default();
         let seen: Vec<_> = events.iter().map(|event| (event.pid(), event.mask())).collect();
-        assert!(seen.is_empty(), "somebody looked into the canary: {seen:?}");
-        assert_eq!(facts(&self.dir), self.before, "somebody changed the canary");
+        assert!(seen.is_empty(), "the canary was looked into: {seen:?}, {who}");
+        assert_eq!(facts(&self.dir), self.before, "the canary was changed, {who}");
         // This look was ours.
         let _ = self.watch.read_events();
+    }
+}
+
+static OF_ROOTS: Mutex<BTreeMap<PathBuf, Canary>> = Mutex::new(BTreeMap::new());
+
+/// A canary beside a new root, as long as the root is there: no attack of these tests may touch it, whatever it aims at.
+pub fn beside(root: &Path) {
+    let canary = Canary::at(root.with_extension("canary"));
+    OF_ROOTS.lock().insert(root.to_owned(), canary);
+}
+
+/// Asserts that nobody has touched the canary of a root that ends, unless its test has failed already.
+pub fn behind(root: &Path) {
+    let Some(canary) = OF_ROOTS.lock().remove(root) else { return };
+    let _taken = Taken(canary.dir.clone());
+    if !std::thread::panicking() {
+        canary.untouched_by("with no attack aimed at it");
+    }
+}
+
+/// Takes a directory away, also where the assertion fails.
+struct Taken(PathBuf);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -78,4 +115,27 @@ fn facts(dir: &Path) -> BTreeMap<PathBuf, Facts> {
         found.insert(path, Facts(meta.uid(), meta.gid(), meta.mode(), meta.rdev(), meta.ctime_nsec(), content));
     }
     found
+}
+
+#[test]
+fn a_look_into_the_canary_of_a_root_is_seen() {
+    let dir = temp_dir();
+    let ends = || std::panic::catch_unwind(|| behind(&dir)).is_ok();
+    beside(&dir);
+    assert!(ends(), "nobody was there");
+    let canary = dir.with_extension("canary");
+    type Touch = fn(&Path) -> std::io::Result<()>;
+    let touches: [Touch; 4] = [
+        |canary| std::fs::read(canary.join("sub/deep/secret")).map(drop),
+        |canary| std::fs::write(canary.join("empty"), "x"),
+        |canary| std::fs::write(canary.join("sub/new"), "x"),
+        |canary| std::fs::set_permissions(canary.join("sub"), PermissionsExt::from_mode(0o777)),
+    ];
+    for (number, touch) in touches.iter().enumerate() {
+        beside(&dir);
+        touch(&canary).expect("touch it");
+        assert!(!ends(), "touch {number} was not seen");
+        assert!(!canary.exists(), "it is taken away");
+    }
+    std::fs::remove_dir(&dir).expect("remove");
 }

@@ -182,7 +182,7 @@ fn no_mode_is_set_by_a_name() {
 }
 
 /// `coracle serve`, ended with it.
-struct Served {
+pub struct Served {
     child: Child,
     socket: PathBuf,
     /// What it wrote to standard error so far.
@@ -191,7 +191,7 @@ struct Served {
 
 impl Served {
     /// With these words behind `serve`, after `change` of the command; waits until it serves.
-    fn start(dir: &Path, words: &[&str], change: impl FnOnce(&mut Command)) -> Served {
+    pub fn start(dir: &Path, words: &[&str], change: impl FnOnce(&mut Command)) -> Served {
         let socket = dir.join("api.sock");
         let mut command = Command::new(built("coracle"));
         command
@@ -307,7 +307,7 @@ fn make_certificates(dir: &Path) {
 
 impl Served {
     /// The address of the port that it chose.
-    fn tcp(&self) -> String {
+    pub fn tcp(&self) -> String {
         let mut found = None;
         wait_for("the port", || {
             found = self

@@ -4,7 +4,7 @@
 //! and which switch makes it red: `// attack: 4, R1 wall masked-paths`. `docs/attacks.md` is made of both ([`page`]).
 //! A test asserts that the attack's precondition was reached (the server answered, the newcomer was seen, the packet was
 //! sent) and that the attack failed. `make attacks` (`tests/attacks/run`) switches each wall off in turn and wants the
-//! marked tests red and their neighbours green.
+//! marked tests red and their neighbours green. Beside the root of each test lies a canary that nobody may touch ([`canary`]).
 
 #[path = "../support/mod.rs"]
 #[allow(dead_code)]
@@ -35,3 +35,5 @@ mod runtime;
 mod selinux;
 mod trees;
 mod users;
+
+use canary::{behind, beside};

@@ -1,5 +1,6 @@
 //! Attacks over the network: the host's own addresses, the firewall, the resolver.
 
+use crate::doors::Served;
 use crate::programs::program;
 use crate::support::world::*;
 use crate::support::*;
@@ -267,6 +268,7 @@ const FORMS: [&str; 8] = ["plain", "tag", "tags", "qinq", "broadcast", "options"
 
 /// A server in the container, which can run the attackers' programs.
 fn armed(world: &World, name: &str, mut more: Value) -> String {
+    program("request");
     let dir = program("frames").with_file_name("");
     more["HostConfig"]["Binds"] = json!([format!("{}:/programs:ro", dir.display())]);
     world.server(name, more)
@@ -346,6 +348,31 @@ fn loopback_stays_closed_when_the_firewall_is_gone() {
         assert_eq!(get("127.0.0.1:8080").as_deref(), Some("hi"), "bridges call the firewall: {calls}");
         try_loopback(&world, &id, "after the repair");
     }
+}
+
+/// Plain TCP at the host's own 127.0.0.1, as somebody said that it may be: whoever reaches it is root of the host.
+// attack: 123, R6 wall loopback-filter
+#[test]
+fn an_api_at_the_host_s_loopback_is_not_reached() {
+    const PING: &str = "GET /v1.24/_ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let world = World::new();
+    let id = armed(&world, "web", published("80/tcp", "", "8080"));
+    let dir = temp_dir();
+    let served = Served::start(&dir, &["-H", "tcp://127.0.0.1:0", "--insecure-tcp"], |_| {});
+    let tcp = served.tcp();
+    let (address, port) = tcp.split_once(':').expect("host and port");
+    for wreck in ["true", "nft flush ruleset"] {
+        sh(wreck);
+        let mut text = String::new();
+        let mut stream = TcpStream::connect(&tcp).expect("the host's own way to it");
+        stream.write_all(PING.as_bytes()).expect("ask");
+        stream.read_to_string(&mut text).expect("an answer");
+        assert!(text.ends_with("OK"), "the server is up: {text}");
+        let asked = world.root.exec(&id, &["/programs/request", &mac("coracle0"), address, port, PING]);
+        assert_eq!((asked.code, asked.out().as_str()), (1, "no answer"), "after {wreck}: {}", asked.err());
+    }
+    drop(served);
+    std::fs::remove_dir_all(&dir).expect("remove");
 }
 
 fn filter_stands() -> bool {

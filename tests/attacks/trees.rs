@@ -194,7 +194,7 @@ fn giant_files_of_etc_cost_nothing_and_keep_no_start() {
 
 /// The command with 512 KiB of stack and a limit of descriptors that is 40 above what an opened root has.
 fn poor(root: &Root, words: &[&str], input: Option<&Path>) -> Output {
-    const OPEN: usize = 24;
+    const OPEN: usize = 18;
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -S -s 512; ulimit -S -n {}; exec \"$@\"", OPEN + 40), "sh"]);
     command.arg(built("coracle")).arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run"));

@@ -50,6 +50,7 @@ impl Root {
         let mut options = options_at(&dir);
         change(&mut options);
         let engine = Engine::open_with(options).expect("open an engine on a new root");
+        crate::beside(&dir);
         Root { dir, engine }
     }
 
@@ -199,6 +200,7 @@ impl Drop for Root {
             eprintln!("networks left over: {error}");
         }
         let _ = std::fs::remove_dir_all(&self.dir);
+        crate::behind(&self.dir);
     }
 }
 
