@@ -143,7 +143,7 @@ impl Error {
     pub fn corrupt(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Corrupt, message)
     }
-    /// [`ErrorKind::Io`]: `what` was tried (a phrase such as `open /x/y`), `errno` is the kernel's answer.
+    /// [`ErrorKind::Io`]: `what` names the operation (such as `open /x/y`), `errno` is the kernel's answer.
     pub fn os(what: impl fmt::Display, errno: i32) -> Error {
         let reason = std::io::Error::from_raw_os_error(errno);
         let text = reason.to_string();

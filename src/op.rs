@@ -64,8 +64,8 @@ impl Op {
         *self.0.deadline.lock() = timeout.map(|t| Instant::now() + t);
     }
 
-    /// Calls `beat` about every `every` while a call with this operation blocks or works, on the thread that sets it and
-    /// on no other: how a binding sees Ctrl-C. `None` ends that.
+    /// Calls `beat` about every `every` while a call with this operation blocks or works, only on the thread that set
+    /// it: so a binding notices Ctrl-C. `None` ends that.
     pub fn set_heartbeat(&self, heartbeat: Option<(Duration, Beat)>) {
         let heartbeat = heartbeat.map(|(every, beat)| Heartbeat {
             every,
@@ -87,7 +87,7 @@ impl Op {
         self.0.event.as_fd()
     }
 
-    /// The error that ends the operation now, if one does. Long work asks this now and then.
+    /// The error that ends the operation now, if there is one. Long work calls this from time to time.
     pub fn check(&self) -> Result<()> {
         self.beat()?;
         if self.0.cancelled.load(Ordering::SeqCst) {

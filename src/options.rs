@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Directory of the durable state; made if missing (mode 0700).
     pub root: PathBuf,
-    /// Make a root where there is none; default true. Without it the open of a directory that is no engine root fails with
+    /// Make a missing root; default true. With false, the open of a directory that is no engine root fails with
     /// [`crate::ErrorKind::NotFound`], and makes nothing.
     pub create: bool,
-    /// Directory on tmpfs for what a reboot ends; absent: one under `/run/coracle` named after the root.
+    /// The run directory, on a tmpfs; absent: one under `/run/coracle` named after the root.
     pub run_dir: Option<PathBuf>,
     /// The operations that a power cut may take back; default: none that was acknowledged.
     pub durability: Durability,
@@ -41,38 +41,38 @@ pub struct Options {
     pub labels: Vec<String>,
     /// How registries are reached.
     pub registry: RegistryOptions,
-    /// Where ports that name no address of the host are published; absent: at all of them. `127.0.0.1` keeps them from
-    /// everybody but the host itself.
+    /// The host address at which ports without an address are published; absent: all addresses. With `127.0.0.1` only
+    /// the host itself reaches them.
     pub publish_ip: Option<IpAddr>,
-    /// The containers' monitors pass on connections to published ports at 127.0.0.1, as they always do where the kernel has no
-    /// filter for bridges; the kernel leads nothing from containers to 127/8 then, and such connections cost more. Default
-    /// false.
+    /// The containers' monitors relay connections to published ports at 127.0.0.1, as they always do if the kernel has
+    /// no filter for bridges. The kernel then forwards nothing from containers to 127/8, and such connections cost
+    /// more. Default false.
     pub relay_loopback: bool,
-    /// dockerd's chain for the rules of others (`DOCKER-USER`) gets no rules for our bridges: beside a dockerd whose policy
-    /// drops what is forwarded, networks reach and are reached by nobody until a person lets them pass (`info` says by
-    /// which command). Default false.
+    /// dockerd's chain for other people's rules (`DOCKER-USER`) gets no rules for our bridges. Beside a dockerd whose
+    /// policy drops forwarded packets, our networks are then cut off until a user allows them (`info` names the
+    /// command). Default false.
     pub leave_docker_user: bool,
-    /// Containers are in a user namespace, in which these ids of the host are 0 and up, unless their `UsernsMode` is `host`.
-    /// Images and volumes are as they are without one: their owners are mapped where they are mounted. Default: none.
+    /// Containers are in a user namespace that maps these ids of the host to 0 and up, unless their `UsernsMode` is
+    /// `host`. Images and volumes are stored as without it: mounts map their owners. Default: none.
     pub userns_remap: Option<UsernsRemap>,
-    /// The AppArmor profile of containers that name none, where the kernel has AppArmor: one that is loaded, or `unconfined`
-    /// for none. Default: the engine's own, `coracle-default-1`, which a start loads where it is not there.
+    /// The AppArmor profile of containers that name none, if the kernel has AppArmor: a loaded profile, or `unconfined`
+    /// for none. Default: the engine's own, `coracle-default-1`, which a start loads if it is missing.
     pub apparmor: Option<String>,
     /// Containers have SELinux labels: types of the host's policy (`contexts/lxc_contexts`), and a pair of categories each.
     /// An open on a host without SELinux is refused then. Default false: `label=` is refused where the kernel has SELinux.
     pub selinux: bool,
-    /// Where sockets and files of plugins (network and address drivers) are looked for, in this order; default the
-    /// directories of the field: `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
+    /// The directories of sockets and files of plugins (network and address drivers), in the order of the search;
+    /// default: docker's directories `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
-    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Compressed streams whose
-    /// dictionary (window) is larger than 8 MiB are refused then, than 32 MiB without it. Default false.
+    /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Compressed streams
+    /// with a dictionary (window) above 8 MiB are refused then; without this option, above 32 MiB. Default false.
     pub small_memory: bool,
     /// Take windows of up to 128 MiB (`xz -9`, `zstd --long`), one at a time; each needs that much memory beyond the bound.
     /// No effect with `small_memory`. Default false.
     pub large_windows: bool,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
-    /// For tests alone: seconds that a process may take from its appearance in a container to its program; default 10.
+    /// Only for tests: seconds that a process may take from its appearance in a container to its program; default 10.
     #[cfg(feature = "attacks")]
     #[doc(hidden)]
     pub entry_limit_s: Option<u32>,
@@ -152,8 +152,8 @@ impl UsernsRemap {
     /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges stand in `/etc/subuid` and
     /// `/etc/subgid`; `default` is the user `dockremap`.
     ///
-    /// # Errors
-    /// Another form, no such range, or one of less than 65535 ids or that begins with the host's root.
+    /// # Errors The form is wrong, there is no such range, or the range has less than 65535 ids or begins with the
+    /// host's root.
     pub fn parse(text: &str) -> Result<UsernsRemap> {
         let wrong = |why: &str| Error::invalid(format!("userns-remap: {text:?}: {why}"));
         let (user, group) = text.split_once(':').unwrap_or((text, text));

@@ -62,8 +62,8 @@ pub enum Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether what begins so is a build file, not a context's tar, plain or compressed: text. It may end within a
-    /// character.
+    /// Whether these first bytes are text, so that the input is a build file and not a tar, plain or compressed. They
+    /// may end within a character.
     pub fn is_build_file(head: &[u8]) -> bool {
         !head.contains(&0) && std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none())
     }

@@ -53,17 +53,16 @@ pub enum Now {
 }
 
 impl Place {
-    /// That of the container called `name`, with `dir` for its files. The bundle need not be there any more.
+    /// The bundle of the container called `name`, with `dir` for its files. The bundle itself may be gone.
     pub fn new(dir: &Path, name: &str, config: &Config) -> Place {
         let id: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         Place { dir: dir.to_owned(), cgroup: plan::cgroup_of(config, &id), id }
     }
 
-    /// Makes the container, in which `starter` runs: a static program, which gets the program of the bundle as its
-    /// arguments. `streams` are stdin, stdout and stderr. Answers the pid.
+    /// Makes the container and runs `starter` in it: a static program whose arguments are the program of the bundle.
+    /// `streams` are stdin, stdout and stderr. Answers the pid.
     ///
-    /// # Errors
-    /// The configuration is wrong or asks for a feature that is not to be had; a step of the launch failed.
+    /// # Errors The configuration is wrong or needs a feature that is missing; a step of the launch failed.
     pub fn create(&self, bundle: &Path, config: &Config, starter: &Path, streams: [OwnedFd; 3]) -> Result<i32> {
         let upper = plan::root_of(bundle, config)?;
         // Beside the upper directory, as overlays want it.

@@ -15,8 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the standard streams of a session come from: absent members are made by the engine, stdin as a socket pair,
-/// output as pipes.
+/// The standard streams of a session. The engine makes absent members: stdin as a socket pair, outputs as pipes.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -41,8 +40,8 @@ pub struct Io {
     pub rows: u16,
     /// Columns of the terminal; 0 leaves them.
     pub cols: u16,
-    /// The process itself gets the descriptors that are given: nothing is copied, nobody else sees what goes through them.
-    /// Of starts and execs without a terminal; a container's output then has no log (log driver `none`).
+    /// The process itself gets the given descriptors: nothing is copied, and no other process sees their data. Only for
+    /// starts and execs without a terminal; a container's output then has no log (log driver `none`).
     pub direct: bool,
 }
 
@@ -81,7 +80,7 @@ const REFUSALS: u32 = 500;
 
 /// Both sides of a process's streams.
 pub(crate) struct Ends {
-    /// The ends that the caller keeps; absent where the caller gave a descriptor of its own, or wants none.
+    /// The caller's ends; absent if the caller gave its own descriptor, or wants none.
     pub stdin: Option<OwnedFd>,
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,

@@ -75,20 +75,22 @@ pub(crate) struct Spec {
     pub mounts: Vec<Mount>,
     /// The cgroup above the container's own: absolute, clean.
     pub cgroup_parent: String,
-    /// The networks that it is to be on, by the names that requests gave them, with what they asked for.
+    /// The container's networks, by the names of the requests, with the requested settings.
     pub networks: BTreeMap<String, EndpointSettings>,
-    /// The beginning of the id of the engine whose control groups its own is among; empty: of a container that a version made
-    /// which named a group by the container's id alone.
+    /// The beginning of the engine's id in the name of the control group; empty if an older version made the container,
+    /// which named the group by the container's id alone.
     pub engine: String,
     /// Its user namespace. Whoever opens the root later has no word in it.
     pub users: Users,
-    /// The AppArmor profile of its processes, as its creation or its last start decided; empty: the kernel had no AppArmor, or
-    /// the version that started it knew none.
+    /// The AppArmor profile of the container's processes, as its creation or last start decided. Empty if the kernel
+    /// had no AppArmor, or the version that started the container did not support it.
     pub apparmor: String,
-    /// Why the stored document cannot be read: then the rest is what could be found of it. Empty: it is whole.
+    /// The reason why the stored document cannot be read; the other fields then hold only the readable parts. Empty:
+    /// the document is whole.
     #[serde(skip)]
     pub damage: String,
-    /// The SELinux label of its processes, as its creation or its first start with SELinux on decided; empty: they have none.
+    /// The SELinux label of the container's processes, as its creation or its first start with SELinux decided; empty:
+    /// none.
     pub process_label: String,
     /// The SELinux label of its files; empty: that is not decided.
     pub mount_label: String,

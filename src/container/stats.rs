@@ -79,8 +79,8 @@ impl StatsStream {
         self.watch.fd()
     }
 
-    /// The next sample: the first of a stream at once, others a second after the one before; of a query that is no stream
-    /// the only one. `None`: there is no other, or the container is removed.
+    /// The next sample. A stream gives the first one at once and each other one a second later; a single query gives
+    /// only one. `None`: there is no further sample, or the container was removed.
     ///
     /// Errors: `op` ended; the root cannot be read.
     pub fn next(&mut self, op: Option<&Op>) -> Result<Option<ContainerStats>> {

@@ -15,16 +15,16 @@ impl Engine {
     pub fn container_archive_stat(&self, id: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
         self.0.containers.archive_stat(id, path, op)
     }
-    /// Makes a tar of `path` ready: what stands there, with everything below it, named by the path's last part; what is
-    /// in the directory only, where the path ends in `/.`. A stopped container is not started as long as the answer is
-    /// there.
+    /// Prepares a tar of `path`: the file or directory, with everything below it, named by the path's last part. If the
+    /// path ends in `/.`, the tar has only the directory's content. A stopped container cannot start while the answer
+    /// exists.
     pub fn container_archive_get(&self, id: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         self.0.containers.archive_get(id, path, op)
     }
     /// Extracts a tar, plain or compressed, into the directory `path` of a container.
     ///
     /// Errors: no such directory; `path` or a place below it is read-only ([`crate::ErrorKind::Forbidden`]); with
-    /// `no_overwrite_dir_non_dir` a directory and something else in one place.
+    /// `no_overwrite_dir_non_dir`, a directory would replace a file, or a file a directory.
     pub fn container_archive_put(
         &self,
         id: &str,
@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<()> {
         self.0.containers.archive_put(id, path, archive, how, op)
     }
-    /// As [`Engine::container_archive_get`], in the form of API versions before 1.24: a link at the end is followed.
+    /// Like [`Engine::container_archive_get`], but follows a link at the end, as API versions before 1.24 do.
     pub fn container_copy(&self, id: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         self.0.containers.copy(id, path, op)
     }
@@ -49,7 +49,7 @@ impl Engine {
     }
     /// Makes an image of a container, without its volumes; answers the image's id.
     ///
-    /// Errors: a name that none can have, an instruction that may not stand in `changes`.
+    /// Errors: an invalid name, an instruction that is not allowed in `changes`.
     pub fn container_commit(&self, id: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
         self.0.containers.commit(id, how, op)
     }

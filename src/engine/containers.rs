@@ -15,8 +15,8 @@ impl Engine {
     pub fn container_list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         self.0.containers.list(query)
     }
-    /// Lists containers one by one, as they are put together: a long list takes no memory beside what `visit` keeps. Ends with the
-    /// first error of `visit`.
+    /// Lists containers one by one: a long list takes no memory except for what `visit` keeps. Ends with the first
+    /// error of `visit`.
     pub fn container_list_each(
         &self,
         query: &ListContainers,
@@ -28,7 +28,7 @@ impl Engine {
     pub fn container_create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
         self.0.containers.create(name, body)
     }
-    /// Everything about one container; `size`: with the sizes of its writable layer and of all layers.
+    /// The complete document of one container; with `size` also the sizes of its writable layer and of all layers.
     pub fn container_inspect(&self, id: &str, size: bool) -> Result<ContainerDetail> {
         self.0.containers.inspect(id, size)
     }
@@ -69,7 +69,8 @@ impl Engine {
         };
         Ok(Started { changed, session })
     }
-    /// Stops it: its stop signal, then after `grace_ms` SIGKILL. Absent: 10 s; negative: wait for ever.
+    /// Stops the container: sends its stop signal, then after `grace_ms` SIGKILL. Absent: 10 s; negative: wait for
+    /// ever.
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         self.0.containers.stop(id, grace_ms, op)
     }
@@ -102,7 +103,7 @@ impl Engine {
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         self.0.containers.remove(id, how, op)
     }
-    /// Removes the containers that do not run, or those of them that `filters` (as of a list) choose. Volumes stay.
+    /// Removes the containers that do not run; with `filters` (as in a list) only the matching ones. Volumes stay.
     ///
     /// Errors: an unknown filter. What was removed before another error stays removed.
     pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
@@ -118,7 +119,7 @@ impl Engine {
     }
     /// Changes its limits, at once where it runs, and its restart policy.
     ///
-    /// Errors: a value out of range; the kernel refuses one (less memory than is in use); then nothing is changed.
+    /// Errors: a value is out of range, or the kernel refuses it (less memory than is in use); nothing is changed then.
     pub fn container_update(&self, id: &str, body: &UpdateContainer) -> Result<Updated> {
         self.0.containers.update(id, body)
     }

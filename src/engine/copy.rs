@@ -69,15 +69,16 @@ struct Gone {
 }
 
 impl Engine {
-    /// Copies the whole root into the directory `dir`, which must not exist or be empty, while containers run: a root of its own,
-    /// in which no container runs. A copy that fails leaves nothing; what a killed program leaves, no open takes for a root.
+    /// Copies the whole root into the directory `dir`, which must be empty or missing, while containers run. The copy
+    /// is a root of its own, in which no container runs. A copy that fails leaves nothing; no open accepts the
+    /// unfinished copy of a killed program.
     ///
-    /// Each file is copied as it is when it comes to it. Programs that write meanwhile find in the copy what a power cut would
-    /// have left them, but for the order among files; with [`CopyRoot::pause`] each container is frozen while what it
-    /// writes is copied. A file system that shares content between files (btrfs, xfs) shares it between root and copy.
+    /// Each file is copied as it is when the copy reaches it. Files of programs that write meanwhile are as after a
+    /// power cut, except for the order among files; with [`CopyRoot::pause`] each container is frozen while its files
+    /// are copied. On a file system that shares content between files (btrfs, xfs), root and copy share it.
     ///
-    /// Errors: the directory holds something ([`crate::ErrorKind::Conflict`]) or lies in the root; the disk is full; its file
-    /// system takes no such attribute, device or link; `op` ended.
+    /// Errors: the directory is not empty ([`crate::ErrorKind::Conflict`]) or is in the root; the disk is full; its
+    /// file system cannot store an attribute, device or link; `op` ended.
     pub fn snapshot_root(
         &self,
         dir: impl AsRef<Path>,

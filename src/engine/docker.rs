@@ -32,15 +32,15 @@ pub(crate) fn fuzz_bolt(data: &[u8]) {
 const DEFAULT: &str = "/var/lib/docker";
 
 impl Engine {
-    /// Takes over what a dockerd has, images, volumes of the driver `local` and stopped containers: from its directory, while no
-    /// dockerd runs on it, or by its socket. By the socket a volume is read where a container has it that does not write to it
-    /// meanwhile. The report says what was taken, and what was not and why.
+    /// Imports images, volumes of the driver `local` and stopped containers of a dockerd: from its directory, while no
+    /// dockerd runs on it, or by its socket. By the socket, a volume is read through a container that uses it, if no
+    /// container writes to it meanwhile. The report lists the imported objects, and the others with the reasons.
     ///
-    /// Ids of images stay. A container gets an id of its own and keeps its name, its configuration and its files; its log stays
-    /// behind. The original stays as it is.
+    /// Images keep their ids. A container gets a new id and keeps its name, its configuration and its files, but not
+    /// its log. The original stays as it is.
     ///
-    /// Errors: no such directory or socket; a dockerd runs on the directory ([`ErrorKind::Conflict`]); a name of which there is
-    /// nothing ([`ErrorKind::NotFound`], before anything is taken); `op` ended.
+    /// Errors: no such directory or socket; a dockerd runs on the directory ([`ErrorKind::Conflict`]); a name that does
+    /// not exist ([`ErrorKind::NotFound`], before anything is imported); `op` ended.
     pub fn import_docker(&self, how: &ImportDocker, progress: OnProgress<'_>, op: Option<&Op>) -> Result<DockerImport> {
         match (how.socket.as_str(), how.directory.as_str()) {
             ("", "") => self.import_directory(Path::new(DEFAULT), how, progress, op),

@@ -8,10 +8,10 @@ use crate::model::EventQuery;
 impl Engine {
     /// Follows (and replays) the events of the root.
     ///
-    /// Without `since_ns`, `until_ns` and `after` only new ones come. Filters are those of the HTTP API; keys that
-    /// mean nothing for events are ignored.
+    /// Without `since_ns`, `until_ns` and `after` the stream has only new events. Filters are those of the HTTP API;
+    /// keys without a meaning for events are ignored.
     ///
-    /// The stream keeps the root open, as another handle of the engine would: it goes on where this one is dropped.
+    /// The stream keeps the root open, like another handle of the engine: it continues after this handle is dropped.
     ///
     /// Errors: [`crate::ErrorKind::Invalid`] when `since_ns` is after `until_ns`.
     pub fn events(&self, query: &EventQuery) -> Result<EventStream> {

@@ -45,16 +45,16 @@ impl Engine {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
     }
-    /// Removes images that nothing uses: those without a name, or with the filter `dangling=false` all that no container
-    /// was made from. Other filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
+    /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
+    /// filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
     pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.telling(|emit| self.0.images.prune(filters, &usage, emit))
     }
-    /// Looks at every layer, configuration and the database itself; repairs what can be where `verify` asks for that.
+    /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
     ///
     /// Damage is no error; the report lists it. A verification takes as long as reading and unpacking all layers, and
-    /// for a moment the disk space of the largest. A layer on which a running container stands is not repaired.
+    /// for a moment the disk space of the largest. A layer of a running container is not repaired.
     pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.0.images.verify(&self.0.options.registry, verify, &usage, progress, op)
@@ -86,9 +86,8 @@ impl Engine {
 impl Engine {
     /// Builds an image of a build file, as docker's classic builder does; answers its id.
     ///
-    /// Nothing is visible before the build's end, and then it is on disk; what a build that
-    /// fails had done by then stays for the next. Steps run in containers of this engine. A build that is cancelled
-    /// leaves none.
+    /// Nothing is visible before the build's end; then everything is on disk. The next build can use the completed
+    /// steps of a failed one. Steps run in containers of this engine. A cancelled build leaves no container.
     ///
     /// Errors: a mistake in the build file, before anything is run ([`crate::ErrorKind::Invalid`], with the line); a
     /// command that fails ([`crate::Error::exit_code`]); a source that is not in the context.
@@ -108,20 +107,20 @@ impl Engine {
 
 #[cfg(feature = "registry")]
 impl Engine {
-    /// Pulls an image (or every tag of a repository, where neither name nor request has a tag) from its registry;
-    /// answers the references as they are stored.
+    /// Pulls an image (or every tag of a repository, if neither name nor request has a tag) from its registry; answers
+    /// the stored references.
     ///
-    /// Nothing is visible before all of it is here, checked and on disk. Errors: not found or no access
+    /// Nothing is visible before the whole image is checked and on disk. Errors: not found or no access
     /// ([`crate::ErrorKind::NotFound`]), credentials missing ([`crate::ErrorKind::Unauthorized`]), content whose digest
     /// is wrong ([`crate::ErrorKind::Invalid`]).
     pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.pull(options, pull, progress, emit, op))
     }
-    /// Makes an image of a root file system tar (plain or compressed) that a server has; answers its id.
+    /// Makes an image of a root file system tar (plain or compressed) from a server; answers its id.
     ///
-    /// The server is asked as the sources of builds are: nothing that was said of registries holds there. Errors: no
-    /// answer, or a refusal ([`crate::ErrorKind::Internal`]).
+    /// The server is used like the sources of builds: settings of registries do not apply. Errors: no answer, or a
+    /// refusal ([`crate::ErrorKind::Internal`]).
     pub fn image_import_url(
         &self,
         url: &str,
@@ -132,13 +131,13 @@ impl Engine {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.import_url(options, url, how, progress, emit, op))
     }
-    /// Pushes an image (or every tag of a repository that is here) to the registry that its name says.
+    /// Pushes an image (or every local tag of a repository) to the registry of its name.
     pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.push(options, push, progress, emit, op))
     }
-    /// Asks the registry that the term names (or the default one) for images: by its search where it has one, else the
-    /// names in its catalog.
+    /// Searches the registry that the term names (or the default one) for images: by its search, or else in the names
+    /// of its catalog.
     pub fn image_search(&self, search: &SearchImages, op: Option<&Op>) -> Result<Vec<SearchResult>> {
         self.0.images.search(&self.0.options.registry, search, op)
     }

@@ -124,16 +124,15 @@ impl Engine {
         })))
     }
 
-    /// Removes the files of the root, and what the engine has in the run directory, if nobody else uses the root and it holds
-    /// nothing: no image, container, volume, network of a user, or begun download. Answers whether. For a program that made
-    /// the root for work that failed: the directory itself stays, and this engine is to be dropped then.
+    /// Removes the files of the root and the engine's files in the run directory, if no other program uses the root and
+    /// the root is empty: no image, container, volume, user's network, or partial download. Answers whether it removed
+    /// them. For a program that made the root for work that failed: the directory itself stays; drop this engine then.
     pub fn discard_if_empty(self) -> Result<bool> {
         self.0.containers.discard_root()
     }
 
-    /// The damage of the store when the root was opened, a line for each layer that one look shows to be damaged:
-    /// its directory or its recipe is missing, or is empty. Content is not read: [`Engine::verify`] does that. `info` looks
-    /// again, and warns of what it finds.
+    /// The damage of the store when the root was opened: one line for each layer whose directory or recipe is missing
+    /// or empty. Only [`Engine::verify`] reads the content. `info` checks again, and warns of the damage.
     pub fn damage_at_open(&self) -> &[String] {
         &self.0.damage
     }
@@ -151,12 +150,13 @@ impl Engine {
         [images.leftovers(), volumes.leftovers.all(), containers.leftovers.all()].concat()
     }
 
-    /// Lets go of all memory that makes the next calls faster: pages of the database, parsed documents. For a server at rest.
+    /// Frees all caches: pages of the database, parsed documents. The next calls are slower. For a server at rest.
     pub fn forget_what_was_read(&self) {
         self.0.containers.forget_what_was_read();
     }
 
-    /// Removes what programs that ended, and removals, left in the root, as each open does; answers what stays.
+    /// Removes files that ended programs and earlier removals left in the root, as each open does; answers the files
+    /// that remain.
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
         self.0.images.sweep(&self.0.options)?;
         self.0.volumes.sweep()?;
@@ -212,7 +212,7 @@ pub struct Started {
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttachOptions {
-    /// Which of the process's streams the session has, and whether it begins with what was logged.
+    /// The streams of the process that the session has, and whether the session begins with the log.
     pub streams: AttachStreams,
     /// Answer before the container runs: the session gets its output from the first byte on once it starts.
     pub wait_for_start: bool,

@@ -25,24 +25,26 @@ impl Engine {
     pub fn network_remove(&self, reference: &str) -> Result<()> {
         self.0.containers.networks.remove(reference)
     }
-    /// Takes away what the kernel has of networks that no running container is on: bridges, and the firewall where no
-    /// network is left. The next start makes it again. For whoever ends using a root, or the machine's containers.
+    /// Removes the bridges of networks without a running container, and the firewall if no network is left. The next
+    /// start makes them again. For programs that stop using a root, or the machine's containers.
     pub fn network_release(&self) -> Result<()> {
         self.0.containers.networks.release()
     }
-    /// Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
-    /// ruleset` takes all), bridges. The next start and the next open do the same.
+    /// Restores at once parts of running containers' networks that another program removed: the firewall's rules (`nft
+    /// flush ruleset` removes all), bridges. The next start and the next open do the same.
     pub fn network_repair(&self) -> Result<()> {
         self.0.containers.networks.repair()
     }
-    /// Why containers on this root's networks may not reach others, nor be reached: firewalls of other programs that drop what
-    /// is forwarded, each with the command by which a person lets these networks pass. Empty: nothing is known.
+    /// The reasons why containers on this root's networks may not reach others, or be reached: firewalls of other
+    /// programs that drop forwarded packets, each with the command that lets these networks pass. Empty: no reason is
+    /// known.
     pub fn network_warnings(&self) -> Result<Vec<String>> {
         self.0.containers.networks.warnings()
     }
     /// Puts a container on a network.
     ///
-    /// Errors: it is on it already (`Forbidden`); its mode shares no network of its own; an address is taken.
+    /// Errors: the container is on the network already (`Forbidden`); its mode gives it no network of its own; an
+    /// address is taken.
     pub fn network_connect(&self, reference: &str, body: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         self.0.containers.connect(reference, body, op)
     }

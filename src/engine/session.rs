@@ -165,9 +165,9 @@ impl Session {
         }
     }
 
-    /// Ends the process's stdin once it has read what was written, also where `StdinOnce` is off (a session that is dropped,
-    /// or whose program ends, leaves such a process its stdin). A terminal has no end of input. Before the container runs
-    /// `StdinOnce` decides. Who has taken the descriptor closes it after this.
+    /// Ends the process's stdin after the process has read everything written, even if `StdinOnce` is off. (If the
+    /// session is dropped, or its program ends, stdin stays open with `StdinOnce` off.) A terminal has no end of input.
+    /// Before the container runs `StdinOnce` decides. If you took the descriptor, close it after this call.
     pub fn close_stdin(&self) -> Result<()> {
         if let Process::Container { all, id, .. } = &self.process
             && self.has_stdin
@@ -185,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Leaves the process running, as someone who typed the detach keys: the event `detach` (`exec_detach`) is told.
+    /// Leaves the process running, as after the detach keys: sends the event `detach` (`exec_detach`).
     pub fn detach(self) -> Result<()> {
         match &self.process {
             Process::Container { all, id, .. } => all.detached(id),

@@ -50,15 +50,15 @@ impl Engine {
 
     /// Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
     ///
-    /// The keys are those of engine 1.12, the specification's `EngineRootDir` beside `DockerRootDir`,
-    /// and from engine 20.10 `CgroupVersion`, `PidsLimit`, `OSVersion` and `Warnings`.
+    /// The keys are those of engine 1.12; in addition `EngineRootDir` of the specification (equal to `DockerRootDir`),
+    /// and `CgroupVersion`, `PidsLimit`, `OSVersion` and `Warnings` of engine 20.10.
     pub fn info(&self) -> Result<Info> {
         self.info_with(self.counts()?)
     }
 
-    /// Takes other labels for this engine (`key=value`, as in [`crate::Options`]), and tells all who follow the root's events
-    /// that settings were read again: `daemon`, `reload`, with the host's name, the labels as a JSON list, and `settings`, the
-    /// other ones that the host program has read.
+    /// Sets new labels for this engine (`key=value`, as in [`crate::Options`]), and sends the event `reload` of the
+    /// type `daemon` to all listeners: with the host's name, the labels as a JSON list, and `settings`, other settings
+    /// that the host program has read.
     ///
     /// Errors: the journal cannot be written.
     pub fn reload(&self, labels: Vec<String>, settings: &StringMap) -> Result<()> {

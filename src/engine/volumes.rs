@@ -5,13 +5,13 @@ use crate::error::Result;
 use crate::model::*;
 
 impl Engine {
-    /// Lists volumes by name. Errors: an unknown filter, a `dangling` that is no truth value.
+    /// Lists volumes by name. Errors: an unknown filter, a value of `dangling` that is not a boolean.
     pub fn volume_list(&self, query: &ListVolumes) -> Result<VolumeList> {
         self.0.volumes.list(query)
     }
-    /// Creates a volume; one of that name that is there already is answered as it is.
+    /// Creates a volume; if one of that name exists, answers it as it is.
     ///
-    /// Errors: a name that none can have, an option that the driver does not know, an unknown driver.
+    /// Errors: an invalid name, an option that the driver does not know, an unknown driver.
     pub fn volume_create(&self, body: &CreateVolume) -> Result<Volume> {
         self.0.volumes.create(body)
     }
@@ -19,7 +19,7 @@ impl Engine {
     pub fn volume_inspect(&self, name: &str) -> Result<Volume> {
         self.0.volumes.inspect(name)
     }
-    /// Removes a volume and what is in it. Errors: a container, running or not, uses it.
+    /// Removes a volume with its content. Errors: a container, running or not, uses it.
     pub fn volume_remove(&self, name: &str) -> Result<()> {
         self.0.volumes.remove(name)
     }

@@ -8,7 +8,7 @@ use crate::model::{ContainerWaited, EventQuery, WaitCondition, WaitError};
 use crate::op::Op;
 use std::sync::{Arc, OnceLock};
 
-/// A wait that was asked for: what happens from then on counts, however late [`ContainerWait::wait`] is called.
+/// A wait that has begun: events from its beginning on count, however late [`ContainerWait::wait`] is called.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -43,9 +43,9 @@ impl Engine {
         self.container_wait_begin(id, condition)?.wait(op)
     }
 
-    /// Begins to wait, for who must not miss what it causes: begin, start the container, then [`ContainerWait::wait`].
+    /// Begins a wait, so that the caller misses no end: begin, start the container, then call [`ContainerWait::wait`].
     ///
-    /// Errors: no such container, also when it has ended and was to go then (`HostConfig.AutoRemove`).
+    /// Errors: no such container, also if it has ended and has `HostConfig.AutoRemove`.
     pub fn container_wait_begin(&self, id: &str, condition: WaitCondition) -> Result<ContainerWait> {
         let all = Arc::clone(&self.0.containers);
         let found = all.find(id)?;
@@ -63,8 +63,8 @@ impl Engine {
 }
 
 impl ContainerWait {
-    /// Waits; answers the exit code of the last end: of the one that was waited for, or came before the removal; 0 of a
-    /// container that never ran.
+    /// Waits; answers the exit code of the end that ended the wait, or of the last end before the removal; 0 if the
+    /// container never ran.
     ///
     /// Errors: `op` ended.
     pub fn wait(self, op: Option<&Op>) -> Result<ContainerWaited> {

@@ -155,7 +155,7 @@ impl EventStream {
     }
 
     /// A descriptor that is readable while an event may be waiting (level-triggered), and once the query's end is
-    /// reached. [`EventStream::next`] with a timeout of zero takes what there is.
+    /// reached. [`EventStream::next`] with a timeout of zero does not wait.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.watch.fd())
     }

@@ -27,8 +27,8 @@ pub fn held_memory() -> usize {
     held
 }
 
-/// Gives pages that hold nothing back to the kernel, wherever they lie between others. Does nothing with other C libraries than
-/// glibc. For the doors of the engine, in a program of their own.
+/// Returns unused pages to the kernel, also those between used pages. Does nothing with other C libraries than glibc.
+/// For the doors of the engine, in a program of their own.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no pointers.

@@ -47,8 +47,8 @@ pub fn unread(socket: BorrowedFd<'_>) -> std::io::Result<usize> {
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-/// Takes over the sockets that who started this process left open for it, as `LISTEN_FDS` counts them from descriptor 3 on.
-/// They are close-on-exec from here on. For the doors of the engine.
+/// Takes over the sockets that the starter of this process left open, as `LISTEN_FDS` counts them from descriptor 3 on.
+/// They become close-on-exec. For the doors of the engine.
 ///
 /// # Errors
 /// They were taken already, or one is not there or no socket.

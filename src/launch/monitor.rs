@@ -58,7 +58,7 @@ pub(crate) struct Boot<'a> {
     pub events: BorrowedFd<'a>,
     pub run_states: BorrowedFd<'a>,
     pub root_states: BorrowedFd<'a>,
-    /// The only descriptor of a description that holds the slot's lock: with it the lock goes to the monitor.
+    /// The only descriptor of a file description that holds the slot's lock; the lock passes to the monitor with it.
     pub lock: OwnedFd,
     pub namespaces: Vec<OwnedFd>,
     /// Mount namespaces of volumes, in the order of their indices.

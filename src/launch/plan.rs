@@ -121,15 +121,15 @@ pub(crate) struct Rights {
     pub groups: Vec<String>,
     /// Capability mask for root; other users get none.
     pub capabilities: u64,
-    /// Inheritable ones, and those that other users than root have, too (ambient). The engine gives none.
+    /// Inheritable and ambient capabilities: the latter also apply to users other than root. The engine gives none.
     pub inheritable: u64,
     pub ambient: u64,
     pub no_new_privs: bool,
-    /// The AppArmor profile; empty: what the monitor has, which is all there is where the kernel has no AppArmor.
+    /// The AppArmor profile; empty: the monitor's own, the only choice if the kernel has no AppArmor.
     pub apparmor: String,
-    /// The SELinux label; empty: what the policy says for a program that the monitor executes.
+    /// The SELinux label; empty: the policy's label for a program that the monitor executes.
     pub label: String,
-    /// The SELinux label of the container's files, in memory too; empty: those that they have on the disk.
+    /// The SELinux label of the container's files, also of those in memory; empty: files keep their labels on the disk.
     pub mount_label: String,
     /// `struct sock_filter` array; empty: no filter.
     pub seccomp: Arc<[u8]>,

@@ -47,7 +47,7 @@ pub(crate) struct Policy {
 /// The labels of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
-    /// Of its processes; empty: what the policy says for a program that the monitor executes.
+    /// The label of the processes; empty: the policy's label for a program that the monitor executes.
     pub process: String,
     /// Of its files.
     pub mount: String,

@@ -205,8 +205,8 @@ impl LogStream {
         Ok(line)
     }
 
-    /// Hands the lines that are there to `take`, a read's worth at most; waits for the first as [`LogStream::next`]
-    /// does. Answers how many there were: none means what `None` means there.
+    /// Passes the available lines to `take`, at most those of one read; waits for the first as [`LogStream::next`]
+    /// does. Answers their number; 0 has the meaning of `None` there.
     ///
     /// Errors: those of `take`, after which the stream goes on with the line after.
     pub fn next_batch(
@@ -228,9 +228,9 @@ impl LogStream {
         self.skipped
     }
 
-    /// How many lines, of both streams, this reader missed: rotation deleted them (`max-size`, `max-file`) before it came
-    /// to read them. A reader that follows and is always slower than the container writes loses lines, as nobody waits
-    /// for it; what it gets has no other gaps.
+    /// How many lines, of both streams, this reader missed, because rotation deleted them (`max-size`, `max-file`)
+    /// before the reader read them. A follower that is always slower than the container loses lines, because the
+    /// container does not wait for it. There are no other gaps.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The facts of a file of a container: `X-Docker-Container-Path-Stat`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStat {
-    /// The last component as asked for; `.` where the path ends in `/.`, `/` for the root.
+    /// The last component of the requested path; `.` if the path ends in `/.`, `/` for the root.
     pub name: String,
     pub size: i64,
     /// Go's file mode: permission bits, and directory 1<<31, symlink 1<<27, device 1<<26, pipe 1<<25, socket 1<<24,

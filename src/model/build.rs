@@ -5,7 +5,7 @@ use super::{RegistryAuth, StringMap, Ulimit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A build's parameters, by the names that they have in the query of `POST /build`.
+/// A build's parameters, with their names in the query of `POST /build`.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -29,7 +29,7 @@ pub struct BuildImage {
     pub file: Option<String>,
     /// Names for the image (`repository[:tag]`).
     pub t: Vec<String>,
-    /// Where the context comes from instead: the URL of a build file or of a tar.
+    /// Another source of the context: the URL of a build file or of a tar.
     pub remote: String,
     /// Tell nothing but the id (on success) until the end.
     pub q: bool,
@@ -73,7 +73,7 @@ pub struct BuildImage {
     pub securityopt: Vec<String>,
     /// The stage to stop at, by name or number.
     pub target: String,
-    /// Images that steps may be taken from, and then only from what leads to them.
+    /// Images whose steps the cache may use; with this list it uses only these images and their parents.
     pub cachefrom: Vec<String>,
     /// One layer of all new ones: not supported.
     pub squash: bool,
@@ -120,8 +120,8 @@ impl Default for BuildImage {
 }
 
 impl BuildImage {
-    /// Reads the header `X-Registry-Config`: base64 of a map from registry to credentials. As in docker, what cannot be
-    /// read means none.
+    /// Reads the header `X-Registry-Config`: base64 of a map from registry to credentials. As in docker, an unreadable
+    /// header means none.
     pub fn auths_from_header(text: &str) -> BTreeMap<String, RegistryAuth> {
         from_base64(text).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }

@@ -149,8 +149,8 @@ pub struct CreateBody {
     pub host_config: HostConfig,
     #[serde(deserialize_with = "null_default")]
     pub networking_config: NetworkingConfig,
-    /// The request is of an API before 1.24, whose host names needed no form (`my_host`). No document says so: who reads
-    /// one of those versions does.
+    /// The request is of an API before 1.24, which allowed host names of any form (`my_host`). The document has no such
+    /// member: the reader of such a version sets it.
     #[serde(skip)]
     pub any_hostname: bool,
 }
@@ -279,7 +279,7 @@ pub struct PortBinding {
     pub host_port: String,
 }
 
-/// Host configuration: what the container gets of the host. All units as in the specification.
+/// Host configuration: the container's share of the host. All units are as in the specification.
 ///
 /// ```
 /// use coracle::model::{HostConfig, PortMap, RestartPolicy};
@@ -343,7 +343,7 @@ pub struct HostConfig {
     pub uts_mode: String,
     #[serde(deserialize_with = "null_default")]
     pub userns_mode: String,
-    /// Bytes; absent or 0 (which the command line sends) means 64 MiB, and less than 0 is refused.
+    /// Bytes; absent or 0 (which the command line sends) means 64 MiB; a negative value is refused.
     pub shm_size: Option<i64>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: StringMap,
@@ -368,7 +368,7 @@ pub struct HostConfig {
     /// Hidden paths in place of the usual ones; an empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked_paths: Option<Vec<String>>,
-    /// Paths that cannot be written, in place of the usual ones; an empty list: none.
+    /// Paths that cannot be written, instead of the usual ones; an empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readonly_paths: Option<Vec<String>>,
 }
@@ -380,7 +380,7 @@ pub struct MountRequest {
     /// `bind`, `volume`, `tmpfs`.
     #[serde(rename = "Type", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Bind: a path of the host, which must be there. Volume: its name; empty: one is made up. Tmpfs: empty.
+    /// Bind: an existing path of the host. Volume: its name; empty: the engine makes up a name. Tmpfs: empty.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub source: String,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
@@ -473,7 +473,7 @@ pub struct Resources {
     pub cpu_period: i64,
     #[serde(deserialize_with = "null_default")]
     pub cpu_quota: i64,
-    /// 10⁻⁹ CPUs, in place of period and quota; newer than this version of the API, and shown where it was asked for.
+    /// 10⁻⁹ CPUs, instead of period and quota; newer than this version of the API, and shown only if a request set it.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub nano_cpus: i64,
     #[serde(deserialize_with = "null_default")]
@@ -481,7 +481,8 @@ pub struct Resources {
     #[serde(deserialize_with = "null_default")]
     pub cpuset_mems: String,
     pub devices: Option<Vec<DeviceMapping>>,
-    /// Rules of the device cgroup such as `c 10:* rw`; newer than this version of the API, and shown where asked for.
+    /// Rules of the device cgroup such as `c 10:* rw`; newer than this version of the API, and shown only if a request
+    /// set them.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub device_cgroup_rules: Vec<String>,
     #[serde(deserialize_with = "null_default")]
@@ -582,7 +583,7 @@ pub struct ContainerSummary {
     /// Unix seconds.
     pub created: i64,
     pub ports: PortList,
-    /// Bytes that it wrote; absent where it wrote none, or where sizes were not asked for.
+    /// Bytes that the container wrote; absent if it wrote none, or the request asks for no sizes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_rw: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -647,8 +648,8 @@ pub struct ContainerState {
     /// Absent without a health check, and before the first start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health: Option<Health>,
-    /// How many lines of its output could not be logged since its last start: the disk was full, or failed. Absent where
-    /// there are none.
+    /// How many lines of output could not be logged since the last start, because the disk was full or failed. Absent
+    /// if none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub log_lost: i64,
 }
@@ -806,7 +807,7 @@ impl WaitCondition {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerWaited {
-    /// Exit code of the last end: 0 to 255; 128 + n where signal n ended it.
+    /// Exit code of the last run: 0 to 255; 128 + n if signal n ended it.
     pub status_code: i32,
     /// Why the removal that was waited for failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]

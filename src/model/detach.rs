@@ -46,8 +46,8 @@ impl DetachKeys {
         to_base64(&self.keys)
     }
 
-    /// Appends to `out` what of `typed` goes to the process; true: the sequence was completed, the rest is dropped.
-    /// A begun sequence is held back until it is complete or broken.
+    /// Appends the part of `typed` that goes to the process to `out`; true: the sequence is complete, the rest is
+    /// dropped. A begun sequence is held back until it is complete or broken.
     pub fn feed(&mut self, typed: &[u8], out: &mut Vec<u8>) -> bool {
         for &byte in typed {
             if byte != self.keys[self.matched] {

@@ -16,9 +16,9 @@ const DEFAULT_KEY: &str = "https://index.docker.io/v1/";
 /// The user that helpers name if the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
 
-/// Runs a credential helper. The library starts no programs in its host, so its caller does: with the program's name
-/// (`docker-credential-NAME`, to be found on the `PATH`), the one argument `get`, and the second parameter as its
-/// standard input. Answers what it wrote to its standard output, also where it failed.
+/// Runs a credential helper. The library starts no programs, so the caller runs the program (`docker-credential-NAME`,
+/// on the `PATH`) with the one argument `get` and with the second parameter as standard input. Answers the program's
+/// standard output, also if it failed.
 pub type CredentialHelper<'a> = &'a mut dyn FnMut(&str, &str) -> Result<Vec<u8>>;
 
 /// Docker's configuration file, as far as it is about credentials.
@@ -83,7 +83,7 @@ impl DockerConfig {
     }
 
     /// The credentials for an image's registry: from the helper for that registry, else from the helper for all, else
-    /// from the file itself. None are no error.
+    /// from the file itself. Missing credentials are no error.
     pub fn credentials(&self, image: &str, helper: CredentialHelper<'_>) -> Result<RegistryAuth> {
         let host = split_registry(image).0.unwrap_or("docker.io");
         let key = if matches!(host, "docker.io" | "index.docker.io") { DEFAULT_KEY } else { host };

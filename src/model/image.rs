@@ -39,7 +39,7 @@ pub struct ImageSummary {
     pub created: i64,
     pub size: i64,
     pub virtual_size: i64,
-    /// -1: not counted, as in dockerd's list. Clients of later versions (bollard) want it there.
+    /// -1: not counted, as in dockerd's list. Clients of later versions (bollard) require the member.
     pub shared_size: i64,
     /// -1, likewise.
     pub containers: i64,
@@ -159,7 +159,7 @@ pub struct PrunedImages {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerifyImages {
-    /// Repair what can be: metadata from the layer's own recipe, content by fetching it again.
+    /// Repair damage: metadata from the layer's own recipe, content by another download.
     pub repair: bool,
     /// Credentials for fetching, by registry.
     pub auths: BTreeMap<String, RegistryAuth>,

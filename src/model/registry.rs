@@ -12,8 +12,8 @@ use std::time::Duration;
 /// How registries are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryOptions {
-    /// Registries (`host`, `host:port`, or networks such as `10.0.0.0/8`) whose certificate is not verified, and which
-    /// may be spoken to without TLS. This machine's loopback addresses always are.
+    /// Registries (`host`, `host:port`, or networks such as `10.0.0.0/8`) whose certificates are not verified, and
+    /// which may be used without TLS. This machine's loopback addresses always are such.
     pub insecure: Vec<String>,
     /// Directories with one directory per `host:port`, which hold authorities (`*.crt`) and client certificates
     /// (`*.cert` with `*.key`) for that registry.
@@ -22,22 +22,23 @@ pub struct RegistryOptions {
     pub mirrors: Vec<Mirror>,
     /// Longest silence of a registry in the middle of an answer, and longest wait for a connection (at most 20 s).
     pub silence: Duration,
-    /// Most bytes that pulls which were cut off may leave under `root/tmp` to go on from, in all; the oldest go first,
-    /// and a week is the longest. 0: they leave nothing.
+    /// Limit in bytes for all partial downloads that pulls leave under `root/tmp` to resume from; the oldest are
+    /// removed first, and all after a week. 0: pulls leave none.
     pub parts_limit: u64,
     /// Through whom other machines are asked.
     pub proxies: Proxies,
 }
 
-/// Addresses of proxies, which may hold a password. What is absent is taken from the environment when the engine is
-/// opened, once: a host program may change its environment afterwards. Empty: none.
+/// Addresses of proxies, which may hold a password. Absent: read from the environment once, when the engine is opened;
+/// the host program may change its environment afterwards. Empty: no proxy.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For files without TLS (build files' `ADD`); absent: `HTTP_PROXY` or `http_proxy`.
     pub http: Option<String>,
     /// For registries and files with TLS; absent: `HTTPS_PROXY` or `https_proxy`.
     pub https: Option<String>,
-    /// Hosts that are asked without a proxy, separated by commas; absent: `NO_PROXY` or `no_proxy`. This machine always is one.
+    /// Hosts that are used without a proxy, separated by commas; absent: `NO_PROXY` or `no_proxy`. This machine is
+    /// always one of them.
     pub exempt: Option<String>,
 }
 
@@ -78,7 +79,7 @@ impl Default for RegistryOptions {
     }
 }
 
-/// A place that has what a registry has. Credentials of the registry never go there.
+/// A mirror with a registry's content. Credentials of the registry never go there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
     /// The registry's name in references: `docker.io`, `reg.example:5000`.
@@ -131,8 +132,8 @@ impl AddressRange {
     }
 }
 
-/// The registry in front of an image's name, and the rest; `None`: the default registry (`docker.io`). The first part is
-/// a host only where it cannot be a repository's.
+/// The registry in front of an image's name, and the rest; `None`: the default registry (`docker.io`). The first part
+/// is a host only if it cannot belong to a repository.
 pub fn split_registry(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
@@ -140,7 +141,7 @@ pub fn split_registry(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Credentials for a registry: name and password, or an identity token, or a registry token. All empty: none.
+/// Credentials for a registry: name and password, an identity token, or a registry token. All empty: none.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -166,7 +167,7 @@ pub struct RegistryAuth {
     pub auth: String,
     /// Not used any more.
     pub email: String,
-    /// The registry that they are for: a host, or a URL of it; empty: the default one.
+    /// The registry of these credentials: a host, or its URL; empty: the default registry.
     pub serveraddress: String,
     /// A refresh token: exchanged for access tokens.
     pub identitytoken: String,
@@ -175,8 +176,8 @@ pub struct RegistryAuth {
 }
 
 impl RegistryAuth {
-    /// Reads the header `X-Registry-Auth`: base64 (either alphabet) of this document. As in docker, what cannot be read
-    /// means no credentials.
+    /// Reads the header `X-Registry-Auth`: base64 (either alphabet) of this document. As in docker, an unreadable
+    /// header means no credentials.
     pub fn from_header(text: &str) -> RegistryAuth {
         let document = from_base64(text).and_then(|bytes| serde_json::from_slice(&bytes).ok());
         document.unwrap_or_default()
@@ -206,7 +207,7 @@ impl fmt::Debug for RegistryAuth {
 pub struct AuthStatus {
     /// `Login Succeeded`.
     pub status: String,
-    /// A refresh token to use in place of the password, where the registry gives one.
+    /// A refresh token to use instead of the password, if the registry gives one.
     pub identity_token: String,
 }
 
@@ -225,7 +226,7 @@ pub struct AuthStatus {
 pub struct PullImage {
     /// The image: `repository[:tag][@digest]`.
     pub name: String,
-    /// A tag or a digest, beside a bare repository. Neither here nor in the name: every tag of the repository.
+    /// A tag or a digest for a bare repository. If neither this nor the name has one: every tag of the repository.
     pub tag: String,
     /// Credentials.
     pub auth: RegistryAuth,
@@ -289,7 +290,7 @@ pub struct SearchResult {
 pub struct PushImage {
     /// The image: `repository[:tag]`; the repository says which registry.
     pub name: String,
-    /// A tag beside a bare repository. Neither here nor in the name: every tag of the repository that is here.
+    /// A tag for a bare repository. If neither this nor the name has one: every local tag of the repository.
     pub tag: String,
     /// Credentials.
     pub auth: RegistryAuth,

@@ -36,7 +36,7 @@ pub struct RootCopy {
     pub files: u64,
     /// Bytes of content that were copied.
     pub bytes: u64,
-    /// Bytes of content that original and copy share, where the file system can do that.
+    /// Bytes of content that original and copy share, if the file system supports sharing.
     pub shared: u64,
     /// Parts of the root that the copy does not have, or has in another form.
     pub left: Vec<NotTaken>,

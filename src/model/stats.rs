@@ -6,8 +6,8 @@ use super::{Resources, RestartPolicy, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Body of an update. Of the limits only those count that can change in a container's life; 0 and empty leave a value as
-/// it is, as does a restart policy without a name.
+/// Body of an update. Only limits that can change during a container's life apply; 0, an empty value, or a restart
+/// policy without a name leaves the value as it is.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -48,7 +48,8 @@ pub struct Updated {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct StatsQuery {
-    /// One sample a second until the container is removed; else one, with the one of a second before as `precpu_stats`.
+    /// One sample a second until the container is removed; else a single sample, with the sample of a second before as
+    /// `precpu_stats`.
     pub stream: bool,
     /// Not a stream: one sample at once, without one before it.
     pub one_shot: bool,
@@ -60,7 +61,7 @@ impl Default for StatsQuery {
     }
 }
 
-/// One sample. Of a container that does not run all is zero, absent or null.
+/// One sample. If the container does not run, all values are zero, absent or null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerStats {
@@ -80,7 +81,7 @@ pub struct ContainerStats {
     pub memory_stats: MemoryStats,
     pub name: String,
     pub id: String,
-    /// By interface, without the loopback; absent on the host's network and where there is none.
+    /// By interface, without the loopback; absent on the host's network and without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networks: Option<BTreeMap<String, NetworkCounters>>,
 }

@@ -13,7 +13,7 @@ pub struct Volume {
     pub created_at: String,
     pub driver: String,
     pub labels: Option<StringMap>,
-    /// The directory on the host. What a volume with driver options holds is mounted in its containers only.
+    /// The directory on the host. The content of a volume with driver options is mounted only in its containers.
     pub mountpoint: String,
     pub name: String,
     pub options: Option<StringMap>,

@@ -149,7 +149,7 @@ pub(super) enum Holder {
 
 /// The addresses of a network that are in use, with their holders.
 pub(super) struct Used<'a> {
-    /// Those of all containers that are there, or were a moment ago: cheap to know.
+    /// The addresses of all containers that are there, or were a moment ago; cheap to get.
     pub known: HashSet<IpAddr>,
     /// Answers the holder of one address: addresses are looked at one by one.
     pub holder: &'a dyn Fn(IpAddr) -> Result<Holder>,

@@ -40,7 +40,8 @@ pub(crate) struct Joining<'a> {
     pub container: &'a str,
     pub slot: u32,
     pub name: &'a str,
-    /// `MacAddress` of its configuration, of its end on the network of its mode; empty: made of the address.
+    /// `MacAddress` of the container's configuration, for its interface on the network of its mode; empty: derived from
+    /// the address.
     pub mac: &'a str,
     pub mode: &'a str,
     pub networks: Vec<Want>,
@@ -84,7 +85,7 @@ pub(crate) struct EndpointDoc {
     pub name: String,
     /// In the container.
     pub interface: String,
-    /// The bridge's port; its last two characters are those of the monitor's restarts. Empty: there is none.
+    /// The bridge's port; its last two characters change with the monitor's restarts. Empty: there is none.
     pub port: String,
     pub mac: String,
     pub v4: Option<IpAddr>,

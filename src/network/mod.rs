@@ -87,7 +87,7 @@ pub(crate) struct NetworkSpec {
     pub scope: String,
     /// A plugin's names of the pools that it gave.
     pub pools: Vec<String>,
-    /// The IPv4 subnet was not asked for: another may take its place as long as nobody uses it.
+    /// No request chose the IPv4 subnet: another may replace it while no container uses it.
     pub automatic: bool,
 }
 

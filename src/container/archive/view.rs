@@ -37,7 +37,7 @@ pub(super) enum Access {
 /// The file system.
 pub(super) struct View {
     pub root: OwnedFd,
-    /// The host's ids of the root of the user namespace whose owners it shows; absent: owners are as they are stored.
+    /// The host's ids of root in the user namespace whose owners the view shows; absent: owners are as stored.
     pub owner: Option<(u32, u32)>,
     /// Keeps the mounts together.
     _namespace: Option<OwnedFd>,

@@ -35,7 +35,7 @@ pub(crate) enum Propagation {
 #[serde(default)]
 pub(crate) struct Mount {
     pub kind: MountKind,
-    /// Bind: absolute path on the host, clean. Volume: its directory, once the container is created. Tmpfs: empty.
+    /// Bind: clean absolute path on the host. Volume: its directory, once the container is created. Tmpfs: empty.
     pub source: String,
     /// Volume: its name; empty until the container is created where nobody named it.
     pub name: String,
@@ -47,18 +47,18 @@ pub(crate) struct Mount {
     pub target: String,
     pub read_only: bool,
     pub propagation: Propagation,
-    /// Whether the propagation was asked for with its `r` form (the default) and so holds for sub-mounts too. The bind
-    /// itself always takes its sub-mounts along.
+    /// Whether the propagation has its `r` form (the default) and so applies to sub-mounts, too. The bind itself always
+    /// includes its sub-mounts.
     pub recursive: bool,
     /// The mode as the client wrote it, which inspect shows.
     pub mode_text: String,
     /// Tmpfs: options of the file system, separated by commas, each `key=value` or a word (`sync`).
     pub options: String,
-    /// `MOUNT_ATTR_*` of mount_setattr(2), read-only included. A bind's flags are set on its top mount alone.
+    /// `MOUNT_ATTR_*` of mount_setattr(2), read-only included. A bind's flags apply to its top mount only.
     pub flags: u64,
     /// Bind: without the mounts below its source.
     pub top_only: bool,
-    /// It was asked for in the long form: nothing of the host is made for it, and a tmpfs is among the mounts shown.
+    /// The request had the long form: no source is made on the host, and a tmpfs appears in the list of mounts.
     pub long: bool,
     /// Volume: what one that is made for this is made with.
     #[serde(skip)]

@@ -9,9 +9,9 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
-/// Ports, each with where the host publishes it, ordered by their texts; in a document an object of lists, or of null where a
-/// port is only exposed. A port takes twelve bytes and each binding eight, unless they are written in unusual forms. Clones
-/// share it.
+/// Ports, each with its host addresses and ports, ordered by their texts; in a document an object of lists, or of null
+/// if a port is only exposed. A port takes twelve bytes and each binding eight, unless they are written in unusual
+/// forms. Clones share it.
 ///
 /// ```
 /// use coracle::model::PortMap;
@@ -208,8 +208,8 @@ impl PortMap {
         self.iter().filter_map(|(_, bindings)| bindings).flat_map(Bindings::iter)
     }
 
-    /// A map of rows in any order: a port with the host's address and port, or without where it is only exposed. Rows of one
-    /// port become one list.
+    /// A map of rows in any order: a port with the host's address and port, or without them if it is only exposed. Rows
+    /// of one port become one list.
     pub fn of_rows<P: AsRef<str>, T: AsRef<str>>(rows: impl IntoIterator<Item = (P, Option<(T, T)>)>) -> PortMap {
         let mut ports = Ports::default();
         for (port, binding) in rows {
