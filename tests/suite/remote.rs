@@ -154,7 +154,29 @@ fn programs_on_one_root_download_a_layer_once() {
     let blobs = proxy.asked_for("/blobs/");
     let layers: std::collections::BTreeSet<&str> = blobs.iter().map(|asked| asked.target.as_str()).collect();
     // Two layers once each, and the configuration by each.
-    assert_eq!((blobs.len(), layers.len()), (5, 3), "{layers:?}");
+    let asked: Vec<_> = blobs.iter().map(|asked| (&asked.target, asked.header("range"))).collect();
+    assert_eq!((blobs.len(), layers.len()), (5, 3), "{asked:#?}");
+}
+
+#[test]
+fn a_pull_that_waits_for_the_store_lets_no_other_download_again() {
+    let source = Root::empty();
+    let registry = stocked_registry(&source, &[2]);
+    let proxy = Faulty::start(registry.port, |_| Fault::None);
+    let root = Root::empty();
+    let (name, other) = (big(&proxy.host()), root.reopen());
+    let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
+    store.execute_batch("BEGIN IMMEDIATE").expect("keep others from writing");
+    std::thread::scope(|scope| {
+        let pulls = [&root.engine, &other].map(|engine| scope.spawn(|| pull(engine, &name).expect("pull")));
+        // The configuration by each, the layer by one.
+        wait_for("the downloads", || proxy.asked_for("/blobs/").len() >= 3);
+        // Many times the pause after which a pull asks for the layer again.
+        std::thread::sleep(Duration::from_secs(2));
+        store.execute_batch("COMMIT").expect("let others write");
+        pulls.map(|pull| pull.join().expect("a pull"));
+    });
+    assert_eq!(proxy.asked_for("/blobs/").len(), 3, "{:#?}", proxy.asked_for("/blobs/"));
 }
 
 #[test]

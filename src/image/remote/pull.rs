@@ -159,7 +159,7 @@ impl Pull<'_> {
         };
         self.say.tell(progress::line(format!("Pulling from {}", self.repository.path), &id));
         let (digest, described) = self.manifest(reference)?;
-        let (image, fetched) = match &described {
+        let (image, mut fetched) = match &described {
             Described::Image(manifest) => self.content(manifest)?,
             Described::Old(old) => self.old_content(old)?,
         };
@@ -173,8 +173,9 @@ impl Pull<'_> {
         let before = self.images.db.read(|tx| rows::named(tx, &stored))?;
         let labels = crate::image::labels(&image.config);
         let diff_ids = image.layers.clone();
-        // Before the flush: what is not needed any more need not go to the disk.
-        fetched.parts.into_iter().for_each(Part::discard);
+        // Before the flush: content that nobody needs any more need not go to the disk. The parts stay locked until the
+        // layers are there for everybody: a pull that waits for one would download it again.
+        fetched.parts.iter_mut().for_each(Part::reset);
         self.images.commit(&fetched.staging, &fetched.layers, &[NewImage { names, ..image }])?;
         if let Described::Image(manifest) = &described {
             self.note(manifest, &diff_ids, &fetched.unpacked)?;
