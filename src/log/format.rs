@@ -17,7 +17,8 @@ use crate::time::rfc3339_fixed;
 pub struct LogFormat {
     /// The time, always with nine digits: `2006-01-02T15:04:05.000000000Z `.
     pub timestamps: bool,
-    /// The attributes: `k=v,k2=v2 `, sorted and percent-encoded as in a query (`b%2C%3Dc`); just the space without any.
+    /// The attributes: `k=v,k2=v2 `, sorted and percent-encoded as in a query (`b%2C%3Dc`); a single space if there are
+    /// none.
     pub details: bool,
 }
 

@@ -18,15 +18,15 @@ pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 11);
 
 /// The facts that a container's resolver needs.
 pub(crate) struct Resolver {
-    /// The port that it listens at; questions to port 53 come there.
+    /// The port at which the resolver listens; it receives questions to port 53.
     pub port: u16,
-    /// netfilter requests that see to that, in the container's network namespace.
+    /// netfilter requests for this redirection, in the container's network namespace.
     pub redirect: Vec<u8>,
     /// Files of names, below the container's run directory.
     pub names: Vec<String>,
-    /// The links of the container: which of the files, the alias, the name that it stands for.
+    /// The links of the container: the index of a file, the alias, and the name behind the alias.
     pub aliases: Vec<(u32, String, String)>,
-    /// Whether questions may leave: not where all its networks are internal.
+    /// Whether questions may leave the host; false if all networks of the container are internal.
     pub forwards: bool,
 }
 
