@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// A running operation as its caller holds it: cancel it from any thread, bound it by a deadline.
+/// The caller's handle of a running operation: any thread can cancel the operation, or set its deadline.
 ///
 /// `None` in place of an `Op` means: wait for ever. Clones are the same operation.
 ///

@@ -58,8 +58,9 @@ pub struct Options {
     /// The AppArmor profile of containers that name none, if the kernel has AppArmor: a loaded profile, or `unconfined`
     /// for none. Default: the engine's own, `coracle-default-1`, which a start loads if it is missing.
     pub apparmor: Option<String>,
-    /// Containers have SELinux labels: types of the host's policy (`contexts/lxc_contexts`), and a pair of categories each.
-    /// An open on a host without SELinux is refused then. Default false: `label=` is refused where the kernel has SELinux.
+    /// Each container has SELinux labels with types of the host's policy (`contexts/lxc_contexts`) and a pair of
+    /// categories. An open on a host without SELinux is refused then. Default false: `label=` is refused if the kernel
+    /// has SELinux.
     pub selinux: bool,
     /// The directories of sockets and files of plugins (network and address drivers), in the order of the search;
     /// default: docker's directories `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.

@@ -111,7 +111,7 @@ impl Place {
         })
     }
 
-    /// Sends a signal to its first process, by its monitor. Errors: it does not run.
+    /// Sends a signal to the container's first process, by its monitor. Errors: the container does not run.
     pub fn signal(&self, signal: i32) -> Result<()> {
         let run_dir = open_dir(&self.run())?;
         let control = Control::connect(run_dir.as_fd())?;

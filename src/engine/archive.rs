@@ -11,7 +11,7 @@ impl Engine {
     /// Describes the file at `path` of a container, binds and volumes included; a link at its end is not followed, unless the
     /// path ends in `/` or `/.`.
     ///
-    /// Errors: no such container, no such file, a file where the path means a directory.
+    /// Errors: no such container, no such file, a file although the path names a directory.
     pub fn container_archive_stat(&self, id: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
         self.0.containers.archive_stat(id, path, op)
     }

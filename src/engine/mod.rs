@@ -142,8 +142,8 @@ impl Engine {
 const LEFTOVERS_TOLD: usize = 8;
 
 impl Engine {
-    /// The files that removals through this engine, and its open, could not remove, with the reasons: an immutable file, a mount in
-    /// the way. Their container, volume or layer is gone; every open tries again, and so does
+    /// The files that this engine's removals and its open could not remove, with the reasons: an immutable file, a
+    /// mount in the way. Their container, volume or layer is gone; every open tries again, and so does
     /// [`Engine::sweep`].
     pub fn leftovers(&self) -> Vec<Leftover> {
         let (images, volumes, containers) = (&self.0.images, &self.0.volumes, &self.0.containers);

@@ -16,8 +16,8 @@ impl Engine {
     }
     /// Makes a network.
     ///
-    /// Errors: its name is reserved (`Forbidden`), or taken where `CheckDuplicate` asks for that (`Conflict`); its subnets
-    /// overlap others (`Forbidden`); there is no such driver (`NotFound`).
+    /// Errors: the name is reserved (`Forbidden`), or taken if the request has `CheckDuplicate` (`Conflict`); a subnet
+    /// overlaps another one (`Forbidden`); there is no such driver (`NotFound`).
     pub fn network_create(&self, body: &CreateNetwork) -> Result<NetworkCreated> {
         self.0.containers.networks.create(body)
     }

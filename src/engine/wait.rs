@@ -8,7 +8,7 @@ use crate::model::{ContainerWaited, EventQuery, WaitCondition, WaitError};
 use crate::op::Op;
 use std::sync::{Arc, OnceLock};
 
-/// A wait that has begun: events from its beginning on count, however late [`ContainerWait::wait`] is called.
+/// A wait in progress: it notices everything since its beginning, however late [`ContainerWait::wait`] is called.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;

@@ -211,7 +211,7 @@ pub(crate) struct Container {
     pub networks: Vec<(String, String)>,
     /// Netfilter requests for the monitor to send at the end; empty: none.
     pub firewall_end: Vec<u8>,
-    /// Index of the descriptor that is closed at the end; behind it is the one with the sockets of [`Container::relays`].
+    /// Index of the descriptor that is closed at the end; the next descriptor has the sockets of [`Container::relays`].
     pub hold: Option<u32>,
     /// Ports that the monitor passes on: their keys, the container's addresses and ports.
     pub relays: Vec<Relay>,

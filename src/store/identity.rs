@@ -77,8 +77,8 @@ pub(crate) struct Ask<'a> {
     pub run: Option<&'a Path>,
     /// The run directory of this root where the program names none.
     pub default_run: &'a Path,
-    /// The id of a root that has none yet: that of its default network. Roots of older versions named their firewall
-    /// after that network.
+    /// The id for a root without one: the id of its default network. Roots of older versions named their firewall after
+    /// that network.
     pub first_id: &'a str,
     /// The boot of this moment.
     pub boot: [u8; 16],

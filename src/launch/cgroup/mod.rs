@@ -79,7 +79,7 @@ pub(crate) struct Group {
     pub mount_name: String,
     /// Names below /sys/fs/cgroup that are links to `mount_name`.
     pub links: Vec<String>,
-    /// Values for groups above `dir`, files relative to `mount`; only what those groups lack now.
+    /// Values for groups above `dir`, files relative to `mount`; only values that those groups lack now.
     pub parent_writes: Vec<Write>,
     /// Values for the group itself, files relative to `dir`, in this order.
     pub writes: Vec<Write>,

@@ -6,8 +6,8 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::fmt;
 
-/// The ports of one container of the list: exposed ones, and one element for each binding of those that are published. Held as
-/// a [`PortMap`].
+/// The ports of one container of the list: one element for each exposed port, and one for each binding of a published
+/// port. Held as a [`PortMap`].
 #[derive(Clone, Default, PartialEq)]
 pub struct PortList(PortMap);
 
