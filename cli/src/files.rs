@@ -121,8 +121,12 @@ fn take_out(engine: &Engine, id: &str, path: &str, to: &Path) -> Result<(), Fail
         let from = if content { staging.clone() } else { staging.join(&name) };
         settle(&from, &target)
     });
-    let _ = std::fs::remove_dir_all(&staging);
-    unpacked
+    let removed = match std::fs::remove_dir_all(&staging) {
+        // It was moved as a whole.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(here(&staging)),
+    };
+    unpacked.and(removed)
 }
 
 fn unpack(archive: coracle::Archive, into: &Path) -> Result<(), Failure> {
