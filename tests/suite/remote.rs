@@ -174,7 +174,9 @@ fn a_pull_that_waits_for_the_store_lets_no_other_download_again() {
         // Many times the pause after which a pull asks for the layer again.
         std::thread::sleep(Duration::from_secs(2));
         store.execute_batch("COMMIT").expect("let others write");
-        pulls.into_iter().for_each(|pull| pull.join().expect("a pull"));
+        for pull in pulls {
+            pull.join().expect("a pull");
+        }
     });
     assert_eq!(proxy.asked_for("/blobs/").len(), 3, "{:#?}", proxy.asked_for("/blobs/"));
 }
