@@ -1,5 +1,6 @@
 #!/bin/bash
-# run.sh [LIBDIR [IMAGE.tar]]: every program that the README and the bindings print, each of which must end well.
+# run.sh [LIBDIR [IMAGE.tar]]: every program that the README, the pages and the bindings print, and every program of examples/:
+# each must end well.
 #
 # Without LIBDIR a development build is made; without IMAGE the busybox image. Needs root, and `cargo build` before.
 set -euo pipefail
@@ -58,6 +59,43 @@ while read -r program; do
     printf 'failed: %s\n%s\n' "$program" "$out" >&2
   fi
 done < <(python3 tests/printed/programs.py "$work")
-if [ "$passed" -lt 6 ]; then echo "only $passed programs ended well" >&2; failed=$((failed + 1)); fi
+
+# A program of examples/, with the root as its argument; and a text that its output has.
+example() {
+  local name output
+  name=$(basename "${1%.*}")
+  case $1 in
+    *.rs) set -- "$2" "$top/target/debug/examples/$name" ;;
+    *.py) set -- "$2" python3 "$top/$1" ;;
+    *.c)
+      gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/program" "$1" "-L$libdir" "-Wl,-rpath,$libdir" -lcoracle || return
+      set -- "$2" "$work/program"
+      ;;
+  esac
+  output=$(timeout 60 "${@:2}" "$work/root" </dev/null) || return
+  grep -qF -- "$1" <<<"$output" || { printf 'no "%s" in: %s\n' "$1" "$output" && return 1; }
+}
+
+# As the tests build them.
+cargo build -q --workspace --examples
+"$coracle" --root "$work/root" load -i "$work/busybox.tar" >/dev/null
+while read -r name text; do
+  for file in "examples/rust/$name.rs" "examples/c/$name.c" "examples/python/$name.py"; do
+    if out=$(example "$file" "$text" 2>&1); then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+      printf 'failed: %s\n%s\n' "$file" "$out" >&2
+    fi
+  done
+done <<'EXAMPLES'
+run exit code 3
+logs line 3
+exec pear
+events destroy
+build built sha256:
+EXAMPLES
+
+if [ "$passed" -lt 21 ]; then echo "only $passed programs ended well" >&2; failed=$((failed + 1)); fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
