@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::life;
+use crate::ops::{Bad, Note, Plan};
 use crate::rotate::Files;
 use crate::streams::Streams;
 use crate::sys::{self, *};
@@ -19,12 +20,12 @@ const MAX_CGROUPS: usize = 24;
 /// buffers.
 pub struct Monitor {
     pub header: Header,
-    pub plan: &'static [u8],
+    pub plan: Plan<'static>,
     /// The one that the monitor was started with. It stays mapped: the container's id, its events' attributes and its
     /// health check stand in it.
-    pub first_plan: &'static [u8],
+    pub first_plan: Plan<'static>,
     /// The plan whose cgroup operations count: the first one, until limits are updated.
-    pub limits: &'static [u8],
+    pub limits: Plan<'static>,
     pub run_dir: i32,
     pub container_dir: i32,
     pub events: i32,
@@ -108,9 +109,9 @@ pub extern "C" fn main() -> ! {
     // are written here before the reference is used.
     let monitor = unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
-        (&raw mut (*place).plan).write(b"");
-        (&raw mut (*place).first_plan).write(b"");
-        (&raw mut (*place).limits).write(b"");
+        (&raw mut (*place).plan).write(Plan::EMPTY);
+        (&raw mut (*place).first_plan).write(Plan::EMPTY);
+        (&raw mut (*place).limits).write(Plan::EMPTY);
         (&raw mut (*place).freezer).write(b"\0");
         (&raw mut (*place).oom_file).write(b"\0");
         (&raw mut (*place).id).write(b"");
@@ -283,28 +284,27 @@ impl Monitor {
     }
 
     fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {
-        let bad = Failure { step: STEP_PLAN, errno: EINVAL, ..Failure::default() };
         let length = sys::fstat(memfd).map_err(broken)?.size as usize;
-        self.plan = sys::map_file(memfd, length).map_err(broken)?;
-        (self.first_plan, self.limits) = (self.plan, self.plan);
+        let bytes = sys::map_file(memfd, length).map_err(broken)?;
         sys::close(memfd);
-        let (header, ops) = Ops::of(self.plan).ok_or(bad)?;
-        self.header = header;
+        let plan = Plan::check(bytes).map_err(Bad::failure)?;
+        let header = plan.header().ok_or(broken(EINVAL))?;
+        (self.header, self.plan, self.first_plan, self.limits) = (header, plan, plan, plan);
         (self.policy, self.policy_max) = (header.restart, header.restart_max);
         let mut log_name: &'static [u8] = b"\0";
         let mut log_attrs: &'static [u8] = b"";
-        for mut op in ops.filter(|op| op.code == OP_STRING) {
-            match op.payload.u32() {
-                STRING_ID => self.id = op.payload.bytes(),
-                STRING_FROM => self.from = op.payload.bytes(),
-                STRING_ATTRIBUTES => self.set_attributes(op.payload.bytes()),
-                STRING_LOG_NAME => log_name = op.payload.cstr(),
-                STRING_LOG_ATTRS => log_attrs = op.payload.bytes(),
+        for (_, Note { kind, text }) in plan.each() {
+            match kind {
+                STRING_ID => self.id = text.bytes(),
+                STRING_FROM => self.from = text.bytes(),
+                STRING_ATTRIBUTES => self.set_attributes(text.bytes()),
+                STRING_LOG_NAME => log_name = text.cstr(),
+                STRING_LOG_ATTRS => log_attrs = text.bytes(),
                 _ => {}
             }
         }
-        if let Some(op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_HEALTH)) {
-            self.health.configure(op.payload);
+        if let Some(health) = plan.find() {
+            self.health.configure(health).map_err(Bad::failure)?;
         }
         self.read_resolver();
         if header.flags & FLAG_LOG != 0 {
@@ -319,9 +319,9 @@ impl Monitor {
     }
 
     /// Lets go of a plan that another one has taken the place of.
-    pub fn drop_plan(&self, plan: &'static [u8]) {
-        if plan.as_ptr() != self.first_plan.as_ptr() {
-            sys::unmap(plan);
+    pub fn drop_plan(&self, plan: Plan<'static>) {
+        if plan.bytes().as_ptr() != self.first_plan.bytes().as_ptr() {
+            sys::unmap(plan.bytes());
         }
     }
 

@@ -1,58 +1,51 @@
 //! The container's cgroups: made and limited before its first process, asked and removed after its last.
 
 use crate::boot::Monitor;
+use crate::child::of_kind;
+use crate::ops::{self, CgroupDir, CgroupFreezer, CgroupOom, Operation, Plan, Step};
 use crate::sys::{self, *};
 use crate::wire::*;
 
 type Outcome = core::result::Result<(), Failure>;
 
-fn fails(index: u32) -> impl Fn(i32) -> Failure {
-    move |errno| Failure { step: index, errno, ..Failure::default() }
-}
-
 impl Monitor {
     /// Makes the directories, writes the limits, opens what a child joins through: of the groups that must be there
     /// before the first process, or of the others.
     pub fn make_cgroups(&mut self, late: bool) -> Outcome {
-        let Some((_, ops)) = Ops::of(self.limits) else { return Ok(()) };
         let mut file = Kept { path: b"", fd: -1 };
         let mut are_late = false;
-        for mut op in ops {
-            let failed = fails(op.index);
-            are_late |= op.code == OP_CGROUP_LATE;
-            if are_late != late {
-                continue;
-            }
-            match op.code {
-                OP_CGROUP_DIR => {
-                    let join = op.payload.u32() != 0;
-                    let path = op.payload.cstr();
-                    make_dirs(path).map_err(&failed)?;
-                    if join {
-                        self.open_group(path).map_err(&failed)?;
-                    }
-                }
-                OP_CGROUP_WRITE => {
-                    let ignore = op.payload.u32() != 0;
-                    let path = op.payload.cstr();
-                    let written = file.write(path, op.payload.bytes());
-                    if !ignore {
-                        written.map_err(&failed)?;
-                    }
-                }
-                OP_CGROUP_DEVICES => {
-                    let path = op.payload.cstr();
-                    attach_devices(path, op.payload.bytes()).map_err(&failed)?;
-                }
-                OP_CGROUP_FREEZER => self.freezer = op.payload.cstr(),
-                OP_CGROUP_OOM => self.oom_file = op.payload.cstr(),
-                _ => {}
+        for step in self.limits.steps() {
+            are_late |= step.is::<ops::CgroupLate>();
+            if are_late == late {
+                self.cgroup_step(step, &mut file).map_err(|errno| Failure {
+                    step: step.index,
+                    errno,
+                    ..Failure::default()
+                })?;
             }
         }
         if late {
             self.begin_oom();
         }
         Ok(())
+    }
+
+    fn cgroup_step(&mut self, step: Step<'static>, file: &mut Kept) -> Result<()> {
+        of_kind!(match step {
+            CgroupDir(op) => self.make_group(op)?,
+            CgroupWrite(op) =>
+                file.write(op.path.cstr(), op.value).or_else(|errno| if op.ignore { Ok(()) } else { Err(errno) })?,
+            CgroupDevices(op) => attach_devices(op.path.cstr(), op.program)?,
+            CgroupFreezer(op) => self.freezer = op.path.cstr(),
+            CgroupOom(op) => self.oom_file = op.path.cstr(),
+            _ => (),
+        });
+        Ok(())
+    }
+
+    fn make_group(&mut self, CgroupDir { join, path }: CgroupDir) -> Result<()> {
+        make_dirs(path.cstr())?;
+        if join { self.open_group(path.cstr()) } else { Ok(()) }
     }
 
     /// Gives the first process what it joins its groups through.
@@ -79,17 +72,16 @@ impl Monitor {
     fn map_limits(&mut self, fds: &[i32]) -> Result<()> {
         let [memfd] = *fds else { return Err(EINVAL) };
         let limits = sys::map_file(memfd, sys::fstat(memfd)?.size as usize)?;
-        let Some((_, ops)) = Ops::of(limits) else {
+        let limits = Plan::check(limits).map_err(|bad| {
             sys::unmap(limits);
-            return Err(EINVAL);
-        };
+            bad.failure().errno
+        })?;
         // These two point into the limits that go.
-        for mut op in ops {
-            match op.code {
-                OP_CGROUP_FREEZER => self.freezer = op.payload.cstr(),
-                OP_CGROUP_OOM => self.oom_file = op.payload.cstr(),
-                _ => {}
-            }
+        if let Some(CgroupFreezer { path }) = limits.find() {
+            self.freezer = path.cstr();
+        }
+        if let Some(CgroupOom { path }) = limits.find() {
+            self.oom_file = path.cstr();
         }
         let old = core::mem::replace(&mut self.limits, limits);
         self.drop_plan(old);
@@ -127,11 +119,10 @@ impl Monitor {
             sys::close(self.cgroup2);
             self.cgroup2 = -1;
         }
-        let Some((_, ops)) = Ops::of(self.plan) else { return false };
         let mut all = true;
-        for mut op in ops.filter(|op| op.code == OP_CGROUP_DIR) {
-            if op.payload.u32() != 0 {
-                let path = op.payload.cstr();
+        for (_, CgroupDir { join, path }) in self.plan.each() {
+            if join {
+                let path = path.cstr();
                 // A process that was reaped leaves its group a moment later.
                 let mut gone = false;
                 for _ in 0..50 {
@@ -181,10 +172,9 @@ impl Monitor {
 
     /// Kills every process of the container's groups: for those that no pid namespace ends.
     pub fn kill_groups(&self) {
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for mut op in ops.filter(|op| op.code == OP_CGROUP_DIR) {
-            if op.payload.u32() != 0 {
-                kill_all(op.payload.cstr());
+        for (_, CgroupDir { join, path }) in self.plan.each() {
+            if join {
+                kill_all(path.cstr());
             }
         }
     }
@@ -239,13 +229,13 @@ fn make_dirs(path: &[u8]) -> Result<()> {
 }
 
 /// A control file that stays open while one value after the other goes into it.
-struct Kept<'a> {
-    path: &'a [u8],
+struct Kept {
+    path: &'static [u8],
     fd: i32,
 }
 
-impl<'a> Kept<'a> {
-    fn write(&mut self, path: &'a [u8], value: &[u8]) -> Result<()> {
+impl Kept {
+    fn write(&mut self, path: &'static [u8], value: &[u8]) -> Result<()> {
         if self.path != path {
             self.close();
             self.fd = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
@@ -266,7 +256,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl Drop for Kept<'_> {
+impl Drop for Kept {
     fn drop(&mut self) {
         self.close();
     }

@@ -7,6 +7,7 @@
 //! host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the process that
 //! the others see as its last deed ([`Child::appear`]).
 
+use crate::ops::{self, Operation, Plan};
 use crate::sys::{self, *};
 use crate::user;
 use crate::userns::Made;
@@ -15,7 +16,7 @@ use crate::wire::*;
 
 /// The parts that the monitor prepared for a child.
 pub struct Launch<'a> {
-    pub ops: Ops<'a>,
+    pub plan: Plan<'a>,
     /// Where failures go, and the terminal's master; its end means success.
     pub report: i32,
     /// Standard streams that are not a terminal: ends of the monitor's own pipes, or -1.
@@ -87,7 +88,7 @@ struct Child<'a> {
     others_proc: i32,
     /// The cgroups that come later are still to be joined.
     joins: bool,
-    /// See [`OP_MOUNT_LABEL`]: a C string; empty: none.
+    /// See [`ops::MountLabel`]: a C string; empty: none.
     label: &'a [u8],
 }
 
@@ -101,6 +102,21 @@ enum Console {
 }
 
 type Step = core::result::Result<(), Failure>;
+
+/// A match of a step by the kind of its operation, which is read where it is used. (A match of an enum of all operations makes
+/// the program 8 kB larger.)
+macro_rules! of_kind {
+    (match $step:ident { $($kind:ident($op:pat) $(if $guard:expr)? => $then:expr,)* $(_ $(if $known:expr)? => $else:expr,)* }) => {
+        match $step.code {
+            $(ops::$kind::CODE $(if $guard)? => {
+                let $op = $step.read::<ops::$kind>();
+                $then
+            })*
+            $(_ $(if $known)? => $else,)*
+        }
+    };
+}
+pub(crate) use of_kind;
 
 fn join_groups(files: &[i32]) -> Step {
     files.iter().try_for_each(|&file| sys::write_all(file, b"0")).map_err(|errno| Failure {
@@ -158,12 +174,16 @@ impl<'a> Child<'a> {
         for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
             sys::setns(fd, kind).map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
         }
-        for op in self.launch.ops {
-            if matches!(op.code, OP_CGROUP_NS | OP_USER_NS | OP_PIVOT | OP_EXEC) {
+        for step in self.launch.plan.steps() {
+            if step.is::<ops::CgroupNs>()
+                || step.is::<ops::UserNs>()
+                || step.is::<ops::Pivot>()
+                || step.is::<ops::Exec>()
+            {
                 self.join_more()?;
             }
-            self.step(op.code, op.payload, op.index).map_err(|mut failure| {
-                failure.step = op.index;
+            self.step(step).map_err(|mut failure| {
+                failure.step = step.index;
                 failure
             })?;
         }
@@ -211,57 +231,58 @@ impl<'a> Child<'a> {
         ok(sys::close_range(first, u32::MAX, 0))
     }
 
-    fn step(&mut self, code: u16, mut p: Payload<'a>, index: u32) -> Step {
-        match code {
-            OP_HOSTNAME => set_name(nr::SETHOSTNAME, p.bytes()),
-            OP_DOMAINNAME => set_name(nr::SETDOMAINNAME, p.bytes()),
-            OP_LOOPBACK => loopback_up(),
-            OP_PROPAGATION => self.propagation(p.u32()),
-            OP_OVERLAY => self.overlay(p),
-            OP_MOUNT => self.mount(p),
-            OP_BIND => self.bind(p),
-            OP_NODE => self.node(p),
-            OP_SYMLINK => self.symlink(p),
-            OP_MASK => self.mask(p.cstr()),
-            OP_READONLY => self.read_only(p.cstr()),
-            OP_DIR => self.dir(p),
-            OP_FILE => self.file(p),
-            OP_ATTR => self.attributes(p),
-            OP_SYSCTL => self.sysctl(p),
-            OP_PIVOT => self.pivot(p.u64(), p.u32()),
-            OP_RLIMIT => self.rlimit(p),
-            OP_OOM_SCORE => oom_score(p),
-            OP_KEYRING => keyring(),
-            OP_STDIO => self.stdio(),
-            OP_WORKDIR => self.workdir(p.cstr()),
-            OP_CHDIR => self.chdir(p.cstr()),
-            OP_PROFILE => profile(p),
-            OP_CHANGE_PROFILE => self.change_profile(p.bytes()),
-            OP_LABEL => label(p),
-            OP_MOUNT_LABEL => {
-                self.label = p.cstr();
-                Ok(())
-            }
-            OP_IDENTITY => self.identity(p),
-            OP_EXEC => self.exec(p),
-            OP_JOIN_NS => self.join(p),
-            OP_CGROUP_NS => ok(sys::unshare(CLONE_NEWCGROUP)),
-            OP_ENTER => self.enter(p.u32()),
-            OP_FS_OWNER => ok(sys::set_fs_owner(p.u32(), p.u32())),
-            OP_USER_NS => self.user_ns(p),
-            OP_OWN_STREAMS => self.own_streams(p.u32(), p.u32()),
-            OP_SHARED_SHM => self.shared_shm(p.u32()),
-            OP_DNS | OP_NET if self.launch.net_goes_on => Ok(()),
-            OP_DNS => crate::dns::open(p, self.launch.report),
-            OP_DONE => self.done(),
-            OP_NET => crate::net::run(p, self.launch.host_link, self.launch.restarts),
-            OP_MOUNT_HERE => self.mount_here(p),
-            OP_VOLUME => self.volume(p),
-            OP_OTHERS_DEV => self.others_dev(p.u32()),
-            _ if code >= OP_STRING => Ok(()),
+    fn step(&mut self, step: ops::Step<'a>) -> Step {
+        of_kind!(match step {
+            Hostname(op) => set_name(nr::SETHOSTNAME, op.name),
+            Domainname(op) => set_name(nr::SETDOMAINNAME, op.name),
+            Loopback(_) => loopback_up(),
+            Propagation(op) => self.propagation(op.kind),
+            Overlay(op) => self.overlay(op),
+            Mount(op) => self.mount(op),
+            Bind(op) => self.bind(op),
+            Node(op) => self.node(op),
+            Symlink(op) => self.symlink(op),
+            Mask(op) => self.mask(op.path.cstr()),
+            Readonly(op) => self.read_only(op.path.cstr()),
+            Attr(op) => self.attributes(op),
+            Sysctl(op) => self.sysctl(op),
+            Pivot(op) => self.pivot(op),
+            Rlimit(op) => self.rlimit(op),
+            OomScore(op) => oom_score(op),
+            Keyring(_) => keyring(),
+            Stdio(_) => self.stdio(),
+            Workdir(op) => self.workdir(op.path.cstr()),
+            Chdir(op) => self.chdir(op.path.cstr()),
+            Profile(op) => profile(op),
+            ChangeProfile(op) => self.change_profile(op.word),
+            Label(op) => label(op.label),
+            MountLabel(op) => self.mount_label(op.label.cstr()),
+            Identity(op) => self.identity(op),
+            Exec(op) => self.exec(op),
+            JoinNs(op) => self.join(op),
+            CgroupNs(_) => ok(sys::unshare(CLONE_NEWCGROUP)),
+            Enter(op) => self.enter(op.namespaces),
+            FsOwner(op) => ok(sys::set_fs_owner(op.uid, op.gid)),
+            UserNs(op) => self.user_ns(op),
+            OwnStreams(op) => self.own_streams(op.uid, op.gid),
+            SharedShm(op) => self.shared_shm(op.index),
+            Dns(_) if self.launch.net_goes_on => Ok(()),
+            Net(_) if self.launch.net_goes_on => Ok(()),
+            Dns(op) => crate::dns::open(op, self.launch.report),
+            Done(_) => self.done(),
+            Net(op) => crate::net::run(op, self.launch.host_link, self.launch.restarts),
+            MountHere(op) => self.mount_here(op),
+            Volume(op) => self.volume(op),
+            OthersDev(op) => self.others_dev(op.parts),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
-            _ => Err(Failure { step: index, errno: ENOSYS, ..Failure::default() }),
-        }
+            _ if step.code < ops::MONITORS => Err(errno(ENOSYS)),
+            _ => Ok(()),
+        })
+    }
+
+    fn mount_label(&mut self, label: &'a [u8]) -> Step {
+        self.label = label;
+        Ok(())
     }
 
     fn done(&self) -> Step {
@@ -269,10 +290,8 @@ impl<'a> Child<'a> {
         sys::exit(0)
     }
 
-    fn join(&mut self, mut p: Payload) -> Step {
-        let index = p.u32() as usize;
-        let kind = p.u32();
-        let fd = self.launch.namespaces.get(index).copied().unwrap_or(-1);
+    fn join(&mut self, ops::JoinNs { index, kind }: ops::JoinNs) -> Step {
+        let fd = self.launch.namespaces.get(index as usize).copied().unwrap_or(-1);
         if u64::from(kind) == CLONE_NEWPID && self.launch.enters {
             // The one who appears there for a moment is in the container's groups by then.
             self.join_more()?;
@@ -282,10 +301,10 @@ impl<'a> Child<'a> {
     }
 
     /// The last step with the host's rights.
-    fn user_ns(&mut self, mut p: Payload) -> Step {
-        self.own_streams(p.u32(), p.u32())?;
+    fn user_ns(&mut self, op: ops::UserNs) -> Step {
+        self.own_streams(op.uid, op.gid)?;
         ok(sys::setns(self.launch.made.user, CLONE_NEWUSER))?;
-        if p.u32() != 0 {
+        if op.own_mounts {
             ok(sys::unshare(CLONE_NEWNS))?;
             // The root's descriptor is of the mount namespace that was left.
             sys::close(self.root);
@@ -327,11 +346,9 @@ impl<'a> Child<'a> {
         if kind & MS_SHARED == 0 {
             return ok(sys::mount_propagation(b"/\0", kind));
         }
-        let binds = self.launch.ops.filter(|op| op.code == OP_BIND);
         let mut slots = self.shared.iter_mut();
-        for mut op in binds {
-            let (flags, propagation) = (op.payload.u32(), op.payload.u32());
-            let (_, _, source) = (op.payload.u64(), op.payload.u64(), op.payload.cstr());
+        for (_, ops::Bind { flags, propagation, source, .. }) in self.launch.plan.each() {
+            let source = source.cstr();
             if propagation & MS_SHARED == 0 {
                 continue;
             }
@@ -351,20 +368,20 @@ impl<'a> Child<'a> {
     }
 
     /// The overlay of the run before may still hold the directories, where a monitor that was killed is letting it go.
-    fn overlay(&mut self, p: Payload) -> Step {
+    fn overlay(&mut self, op: ops::Overlay) -> Step {
         const TRIES: u32 = 1000;
         for _ in 0..TRIES {
-            match self.try_overlay(p) {
+            match self.try_overlay(&op) {
                 Err(failure) if failure.errno == EBUSY => crate::cgroup::pause_ms(2),
                 other => return other,
             }
         }
-        self.try_overlay(p)
+        self.try_overlay(&op)
     }
 
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
-    fn try_overlay(&mut self, p: Payload) -> Step {
-        let mount = os(crate::overlay::mount(p, self.launch.made.user, self.label))?;
+    fn try_overlay(&mut self, op: &ops::Overlay) -> Step {
+        let mount = os(crate::overlay::mount(op, self.launch.made.user, self.label))?;
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
@@ -373,19 +390,16 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn mount(&mut self, mut p: Payload) -> Step {
-        let special = p.u32();
-        let attributes = p.u32();
-        let (kind, source, target) = (p.cstr(), p.cstr(), p.cstr());
-        let count = p.u32();
+    fn mount(&mut self, op: ops::Mount) -> Step {
+        let ops::Mount { special, attributes, options, .. } = op;
+        let (kind, source, target) = (op.kind.cstr(), op.source.cstr(), op.target.cstr());
         let others = special & !SPECIAL_FIXED == SPECIAL_PROC && self.others_proc >= 0;
         let fs = if others { core::mem::replace(&mut self.others_proc, -1) } else { os(sys::fsopen(kind))? };
         if source != b"\0" {
             ok(sys::fsconfig(fs, b"source\0", source))?;
         }
-        for _ in 0..count {
-            let key = p.cstr();
-            ok(sys::fsconfig(fs, key, p.cstr()))?;
+        for (key, value) in options.iter() {
+            ok(sys::fsconfig(fs, key.cstr(), value.cstr()))?;
         }
         ok(sys::fs_create(fs))?;
         let mount = os(sys::fsmount(fs, attributes))?;
@@ -424,16 +438,15 @@ impl<'a> Child<'a> {
         self.place >= 0 && !target.contains(&b'/')
     }
 
-    fn mount_here(&mut self, mut p: Payload) -> Step {
-        let flags = p.u32();
-        let (kind, options, name) = (p.cstr(), p.cstr(), p.cstr());
+    fn mount_here(&mut self, op: ops::MountHere) -> Step {
+        let (kind, options, name) = (op.kind.cstr(), op.options.cstr(), op.name.cstr());
         if !self.is_here(name) {
             return Err(errno(EINVAL));
         }
         ok(sys::mkdirat(self.place, name, 0o755))?;
         // Those in memory are told apart by their source: /dev/shm is "shm".
         let source = if kind == b"tmpfs\0" { name } else { kind };
-        ok(sys::mount(source, name, kind, flags, options))?;
+        ok(sys::mount(source, name, kind, op.flags, options))?;
         if kind == b"mqueue\0" && self.label.len() > 1 {
             // It is made with its IPC namespace: as it is mounted, it can be given no label. In the user namespace of a
             // container some kernels let nobody give it one; then its container does not come into it.
@@ -442,11 +455,9 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn bind(&mut self, mut p: Payload) -> Step {
-        let flags = p.u32();
-        let propagation = p.u32();
-        let (set, clear) = (p.u64(), p.u64());
-        let (source, target) = (p.cstr(), p.cstr());
+    fn bind(&mut self, op: ops::Bind) -> Step {
+        let ops::Bind { flags, propagation, set, clear, .. } = op;
+        let (source, target) = (op.source.cstr(), op.target.cstr());
         let recursive = flags & BIND_RECURSIVE != 0;
         let how = 1 | if recursive { AT_RECURSIVE } else { 0 };
         let opened = match self.taken(source) {
@@ -499,9 +510,9 @@ impl<'a> Child<'a> {
     }
 
     /// The root of a volume's own mount namespace: every container that uses the volume mounts the same.
-    fn volume(&mut self, mut p: Payload) -> Step {
-        let (index, flags) = (p.u32(), p.u32());
-        let (set, clear, target) = (p.u64(), p.u64(), p.cstr());
+    fn volume(&mut self, op: ops::Volume) -> Step {
+        let ops::Volume { index, flags, set, clear, .. } = op;
+        let target = op.target.cstr();
         let other = self.launch.volumes.get(index as usize).copied().unwrap_or(-1);
         let tree = self.clone_from(other, b"/\0")?;
         if flags & BIND_IDMAP != 0 {
@@ -553,11 +564,10 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn node(&mut self, mut p: Payload) -> Step {
-        let mode = p.u32();
-        let (major, minor) = (u64::from(p.u32()), u64::from(p.u32()));
-        let (uid, gid) = (p.u32(), p.u32());
-        let target = p.cstr();
+    fn node(&mut self, op: ops::Node) -> Step {
+        let ops::Node { mode, uid, gid, .. } = op;
+        let (major, minor) = (u64::from(op.major), u64::from(op.minor));
+        let target = op.target.cstr();
         let here = self.is_here(target);
         let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
@@ -578,8 +588,8 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn symlink(&mut self, mut p: Payload) -> Step {
-        let (target, text) = (p.cstr(), p.cstr());
+    fn symlink(&mut self, op: ops::Symlink) -> Step {
+        let (target, text) = (op.target.cstr(), op.text.cstr());
         let here = self.is_here(target);
         let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let made = match sys::symlinkat(text, parent, name.cstr()) {
@@ -592,29 +602,9 @@ impl<'a> Child<'a> {
         made
     }
 
-    fn dir(&mut self, mut p: Payload) -> Step {
-        let mode = p.u32();
-        sys::close(self.make_dirs(self.root, p.cstr(), mode, IN_ROOT)?);
-        Ok(())
-    }
-
-    fn file(&mut self, mut p: Payload) -> Step {
-        let target = p.cstr();
-        let mode = p.u32();
-        let content = p.bytes();
-        let (parent, name) = self.parent_of(target)?;
-        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
-        let file = os(sys::openat(parent, name.cstr(), flags, mode))?;
-        ok(sys::write_all(file, content))?;
-        sys::close(file);
-        sys::close(parent);
-        Ok(())
-    }
-
-    fn attributes(&mut self, mut p: Payload) -> Step {
-        let set = p.u64();
-        let at = os(sys::openat2(self.root, relative(p.cstr()), O_PATH, 0, FIXED))?;
-        ok(sys::mount_setattr(at, false, set, 0, u64::from(p.u32())))?;
+    fn attributes(&mut self, op: ops::Attr) -> Step {
+        let at = os(sys::openat2(self.root, relative(op.path.cstr()), O_PATH, 0, FIXED))?;
+        ok(sys::mount_setattr(at, false, op.set, 0, u64::from(op.propagation)))?;
         sys::close(at);
         Ok(())
     }
@@ -669,10 +659,10 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn sysctl(&mut self, mut p: Payload) -> Step {
+    fn sysctl(&mut self, op: ops::Sysctl) -> Step {
         let sys_dir = os(sys::openat2(self.proc, b"sys\0", O_PATH | O_DIRECTORY, 0, FIXED))?;
-        let file = os(sys::openat2(sys_dir, p.cstr(), O_WRONLY, 0, FIXED))?;
-        ok(sys::write_all(file, p.bytes()))?;
+        let file = os(sys::openat2(sys_dir, op.name.cstr(), O_WRONLY, 0, FIXED))?;
+        ok(sys::write_all(file, op.value))?;
         sys::close(file);
         sys::close(sys_dir);
         Ok(())
@@ -700,7 +690,7 @@ impl<'a> Child<'a> {
         ok(written)
     }
 
-    fn pivot(&mut self, attributes: u64, propagation: u32) -> Step {
+    fn pivot(&mut self, ops::Pivot { attributes, propagation }: ops::Pivot) -> Step {
         if attributes != 0 {
             ok(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
         }
@@ -804,17 +794,13 @@ impl<'a> Child<'a> {
         enter(os(sys::openat2(self.root, path, O_PATH | O_DIRECTORY, 0, IN_ROOT))?)
     }
 
-    fn identity(&mut self, mut p: Payload<'a>) -> Step {
-        let flags = p.u32();
-        let group_count = p.u32();
-        let (bounding, for_root, for_others) = (p.u64(), p.u64(), p.u64());
+    fn identity(&mut self, op: ops::Identity<'a>) -> Step {
+        let ops::Identity { flags, filter, mut inheritable, mut ambient, .. } = op;
+        let ops::Who { bounding, for_root, mut for_others, user, groups } = op.who;
         if self.launch.enters {
-            forget_monitor(self.launch.ops.bytes());
+            forget_monitor(self.launch.plan.bytes());
         }
-        let who = user::resolve(self.root, p.bytes(), group_count, &mut p)?;
-        let filter = p.bytes();
-        let (mut inheritable, mut ambient) = (p.u64(), p.u64());
-        let mut for_others = for_others;
+        let who = user::resolve(self.root, user, groups)?;
         if !Wall::UserCapabilities.stands() {
             (for_others, inheritable, ambient) = (for_root, for_root, for_root);
         }
@@ -924,10 +910,8 @@ impl<'a> Child<'a> {
 
     /// A limit of the process. That of processes is set when the helper, which has the same user by then, does not count:
     /// until then the process has what it may lower.
-    fn rlimit(&mut self, mut p: Payload) -> Step {
-        let resource = p.u32();
-        p.u32();
-        let limits = [p.u64(), p.u64()];
+    fn rlimit(&mut self, op: ops::Rlimit) -> Step {
+        let (resource, limits) = (op.resource, [op.soft, op.hard]);
         if !self.launch.enters || resource != RLIMIT_NPROC {
             return ok(sys::set_limit(resource, limits));
         }
@@ -937,22 +921,22 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    fn exec(&mut self, mut p: Payload<'a>) -> Step {
-        let (argc, envc) = (p.u32() as usize, p.u32() as usize);
+    fn exec(&mut self, ops::Exec { words: ops::Words { argv, env } }: ops::Exec<'a>) -> Step {
+        let (argc, envc) = (argv.len(), env.len());
         let memory = os(sys::map_memory((argc + envc + 4) * size_of::<usize>()))?;
         // SAFETY: the mapping is page-aligned, zeroed, and holds that many words.
         let words = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<usize>(), argc + envc + 4) };
-        let program = p.cstr_peek();
-        for word in &mut words[..argc] {
-            *word = p.cstr().as_ptr() as usize;
+        let program = argv.iter().next().unwrap_or(ops::Text::EMPTY).cstr();
+        for (word, text) in words.iter_mut().zip(argv.iter()) {
+            *word = text.cstr().as_ptr() as usize;
         }
         let mut path: &[u8] = b"";
         let mut home = [0u8; 1100];
         home[..5].copy_from_slice(b"HOME=");
         home[5..5 + self.home_length].copy_from_slice(&self.home[..self.home_length]);
         let mut has_home = false;
-        for word in &mut words[argc + 1..argc + 1 + envc] {
-            let variable = p.cstr();
+        for (word, text) in words[argc + 1..].iter_mut().zip(env.iter()) {
+            let variable = text.cstr();
             if let Some(value) = variable.strip_prefix(b"PATH=") {
                 path = &value[..value.len() - 1];
             }
@@ -1277,9 +1261,7 @@ fn loopback_up() -> Step {
     Ok(())
 }
 
-fn oom_score(mut p: Payload) -> Step {
-    let value = p.u32() as i32;
-    let required = p.u32() != 0;
+fn oom_score(ops::OomScore { value, required }: ops::OomScore) -> Step {
     let mut text = [0u8; 12];
     let text = crate::text::decimal(&mut text, i64::from(value));
     let file = os(sys::openat(AT_FDCWD, b"/proc/self/oom_score_adj\0", O_WRONLY, 0))?;
@@ -1290,15 +1272,14 @@ fn oom_score(mut p: Payload) -> Step {
 
 /// The kernel keeps with the task who it becomes at its exec, and a child has that, too: the word of a helper counts for the
 /// process that it makes. So it is given while the host's procfs can be seen, and no descriptor of it stays.
-fn profile(mut p: Payload) -> Step {
-    let required = p.u32() != 0;
+fn profile(ops::Profile { required, word }: ops::Profile) -> Step {
     let file = match sys::openat(AT_FDCWD, b"/proc/self/attr/apparmor/exec\0", O_WRONLY, 0) {
         // Before Linux 5.8.
         Err(ENOENT) => sys::openat(AT_FDCWD, b"/proc/self/attr/exec\0", O_WRONLY, 0),
         other => other,
     };
     let written = file.and_then(|file| {
-        let written = sys::write_all(file, p.bytes());
+        let written = sys::write_all(file, word);
         sys::close(file);
         written
     });
@@ -1307,8 +1288,7 @@ fn profile(mut p: Payload) -> Step {
 
 /// As a profile's, the word counts for children until their exec. Keys that the process makes before (its session keyring)
 /// are to have the same label, where the policy lets them: without it they are the host's, and closed to the container.
-fn label(mut p: Payload) -> Step {
-    let text = p.bytes();
+fn label(text: &[u8]) -> Step {
     let say = |path: &[u8]| {
         let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
         let written = sys::write_all(file, text);

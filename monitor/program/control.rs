@@ -3,6 +3,7 @@
 use crate::boot::{MAX_CLIENTS, Monitor};
 use crate::call::{Call, Freeze, Until};
 use crate::life::{CLIENT, token};
+use crate::ops::Volume;
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -97,7 +98,10 @@ impl Monitor {
             Call::Exec { streams } => match self.exec(slot, streams, text, fds) {
                 // Its answers come later.
                 Ok(()) => return,
-                Err(errno) => Err(errno),
+                Err(failure) => {
+                    let told = if failure.detail == 0 { Failure::default() } else { failure };
+                    return self.answer(slot, failure.errno, self.state.exit_code, told);
+                }
             },
             Call::Wait(Until::Stopped) if self.state.status() == Status::Restarting => Ok(()),
             Call::Wait(until) => {
@@ -149,16 +153,9 @@ impl Monitor {
 
     /// With the mount namespace of a volume of this name.
     fn answer_volume(&mut self, slot: usize, name: &[u8]) {
-        let find = |plan| {
-            let mut volumes = Ops::of(plan)?.1.filter(|op| op.code == OP_VOLUME).map(|mut op| {
-                let index = op.payload.u32() as usize;
-                let (_, _, _, _) = (op.payload.u32(), op.payload.u64(), op.payload.u64(), op.payload.cstr());
-                (index, op.payload.bytes())
-            });
-            volumes.find(|(_, volume)| *volume == name).map(|(index, _)| index)
-        };
-        let index = find(self.plan).unwrap_or(MAX_VOLUMES);
-        let found = self.volumes.get(index).copied().filter(|fd| *fd >= 0);
+        let volume = self.plan.each::<Volume>().find(|(_, volume)| volume.name == name);
+        let fd = volume.and_then(|(_, volume)| self.volumes.get(volume.index as usize).copied());
+        let found = fd.filter(|fd| *fd >= 0);
         let errno = if found.is_some() { 0 } else { ENOENT };
         self.answer_with(slot, errno, 0, Failure::default(), found);
     }

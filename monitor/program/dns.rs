@@ -7,6 +7,7 @@
 use crate::boot::Monitor;
 use crate::child::{errno, os};
 use crate::life::token;
+use crate::ops;
 use crate::orders::{self, DNS_SOCKET, END_DNS, SOCKET, Word};
 use crate::question::{
     self, Answer, Entry, Likeness, Question, Spelling, encode_name, entries, head, likeness, reversed, reversed6, spell,
@@ -194,8 +195,7 @@ pub struct Dns {
     server_count: usize,
     networks: [&'static [u8]; MAX_NETWORKS],
     network_count: usize,
-    /// The content of [`OP_ALIASES`].
-    aliases: Option<Payload<'static>>,
+    aliases: Option<ops::Aliases<'static>>,
     alive: i32,
     pending: [Pending; MAX_PENDING],
     streams: [Stream; MAX_TCP],
@@ -215,9 +215,9 @@ pub unsafe fn init(place: *mut Dns) {
     }
 }
 
-/// [`OP_DNS`] of the child: sockets in its network namespace.
-pub fn open(mut p: Payload, report: i32) -> core::result::Result<(), Failure> {
-    let local = Peer { ip: [127, 0, 0, 11], port: p.u32() as u16 };
+/// [`ops::Dns`] of the child: sockets in its network namespace.
+pub fn open(op: ops::Dns, report: i32) -> core::result::Result<(), Failure> {
+    let local = Peer { ip: [127, 0, 0, 11], port: op.port as u16 };
     let udp = os(sys::internet(false))?;
     let tcp = os(sys::internet(true))?;
     os(sys::bind(udp, &address(local)))?;
@@ -250,15 +250,12 @@ impl Monitor {
     /// Reads what the plan says of names. What it does not say does not hold any more.
     pub fn read_resolver(&mut self) {
         let dns = &mut self.dns;
-        (dns.server_count, dns.network_count, dns.aliases) = (0, 0, None);
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for op in ops {
-            match op.code {
-                OP_RESOLVER => self.dns.read_names(op.payload),
-                OP_SERVERS => self.dns.read_servers(op.payload),
-                OP_ALIASES => self.dns.aliases = Some(op.payload),
-                _ => {}
-            }
+        (dns.server_count, dns.network_count, dns.aliases) = (0, 0, self.plan.find());
+        if let Some(resolver) = self.plan.find() {
+            dns.read_names(resolver);
+        }
+        if let Some(servers) = self.plan.find() {
+            dns.read_servers(servers);
         }
     }
 }
@@ -271,40 +268,28 @@ impl Dns {
         }
     }
 
-    fn read_servers(&mut self, mut p: Payload<'static>) {
+    fn read_servers(&mut self, op: ops::Servers) {
         self.server_count = 0;
-        for _ in 0..p.u32() {
-            let mut ip = [0; 16];
-            for part in ip.chunks_exact_mut(4) {
-                part.copy_from_slice(&p.u32().to_le_bytes());
-            }
-            let (outside, scope) = (p.u32() != 0, p.u32());
-            self.add_server(Server { ip, scope, outside });
+        for ops::Server { ip, outside, scope } in op.servers.iter() {
+            self.add_server(Server { ip: *ip, scope, outside });
         }
     }
 
-    fn read_names(&mut self, mut p: Payload<'static>) {
-        let dns = self;
-        for _ in 0..p.u32() {
-            let (ip, outside) = (p.u32().to_le_bytes(), p.u32() != 0);
-            dns.add_server(Server::v4(ip, outside));
+    fn read_names(&mut self, op: ops::Resolver<'static>) {
+        for ops::OldServer { ip, outside } in op.servers.iter() {
+            self.add_server(Server::v4(*ip, outside));
         }
-        for _ in 0..p.u32() {
-            let path = p.cstr();
-            if let Some(place) = dns.networks.get_mut(dns.network_count) {
-                *place = path;
-                dns.network_count += 1;
-            }
+        for (place, path) in self.networks.iter_mut().zip(op.names.iter()) {
+            *place = path.cstr();
+            self.network_count += 1;
         }
     }
 
     /// The address that a name of this container's alone means on a network.
     fn alias(&self, network: usize, name: &[u8]) -> Option<&'static [u8]> {
-        let mut p = self.aliases?;
-        for _ in 0..p.u32() {
-            let (at, alias, target) = (p.u32() as usize, p.bytes(), p.bytes());
-            if at == network && alias == name {
-                return Some(target);
+        for alias in self.aliases?.aliases.iter() {
+            if alias.network as usize == network && alias.alias == name {
+                return Some(alias.name);
             }
         }
         None

@@ -1,10 +1,11 @@
 //! Further processes in the container: started on request, reaped, their end written where the request said.
 
 use crate::boot::{MAX_EXECS, Monitor};
-use crate::child::{self, Launch};
+use crate::child::{self, Launch, errno, os};
 use crate::entry;
 use crate::health::CHECK;
 use crate::life::{REPORT, failure_of, replace, token, word};
+use crate::ops::{Bad, Plan};
 use crate::record::Value;
 use crate::sys::{self, *};
 use crate::walls::Wall;
@@ -30,7 +31,7 @@ pub struct Exec {
     id: [u8; 64],
     /// Slot of the client that asked, and is still there.
     client: Option<usize>,
-    plan: &'static [u8],
+    plan: Plan<'static>,
     ready: bool,
     failure: Failure,
     master: i32,
@@ -58,7 +59,7 @@ const FREE: Exec = Exec {
     state_file: -1,
     id: [0; 64],
     client: None,
-    plan: b"",
+    plan: Plan::EMPTY,
     ready: false,
     failure: Failure { step: 0, errno: 0, detail: 0, extra: 0 },
     master: -1,
@@ -79,9 +80,11 @@ fn take(place: &mut i32) -> i32 {
     core::mem::replace(place, -1)
 }
 
+type Outcome = core::result::Result<(), Failure>;
+
 impl Monitor {
     /// Starts a process: descriptors are the plan, the state file, and the streams of the mask. Takes them all.
-    pub fn exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &[i32]) -> Result<()> {
+    pub fn exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &[i32]) -> Outcome {
         // Those that have found a new owner are taken out.
         let mut left = [-1; MAX_FDS];
         left[..fds.len()].copy_from_slice(fds);
@@ -90,25 +93,25 @@ impl Monitor {
         result
     }
 
-    fn try_exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &mut [i32]) -> Result<()> {
+    fn try_exec(&mut self, client: usize, mask: u32, id: &[u8], fds: &mut [i32]) -> Outcome {
         let wanted = 2 + (mask & SESSION_STREAMS).count_ones() as usize;
         if self.init == 0 {
-            return Err(ESRCH);
+            return Err(errno(ESRCH));
         }
         if self.state.status() == Status::Paused {
-            return Err(EAGAIN);
+            return Err(errno(EAGAIN));
         }
         if fds.len() != wanted {
-            return Err(EINVAL);
+            return Err(errno(EINVAL));
         }
-        let index = self.execs[..MAX_EXECS].iter().position(|exec| !exec.used).ok_or(EBUSY)?;
-        let length = sys::fstat(fds[0])?.size as usize;
-        let plan = sys::map_file(fds[0], length)?;
-        let Some((header, ops)) = Ops::of(plan) else {
-            sys::unmap(plan);
-            return Err(EINVAL);
-        };
-        let started = self.clone_exec(index, &header, ops, mask, fds);
+        let index = self.execs[..MAX_EXECS].iter().position(|exec| !exec.used).ok_or(errno(EBUSY))?;
+        let length = os(sys::fstat(fds[0]))?.size as usize;
+        let bytes = os(sys::map_file(fds[0], length))?;
+        let plan = Plan::check(bytes).map_err(|bad: Bad| {
+            sys::unmap(bytes);
+            bad.failure()
+        })?;
+        let started = self.clone_exec(index, plan, mask, fds);
         let exec = &mut self.execs[index];
         match started {
             Ok(forked) => {
@@ -116,7 +119,7 @@ impl Monitor {
                 if let Ok(id) = id.try_into() {
                     exec.id = id;
                 }
-                self.watch_exec(index, forked)
+                os(self.watch_exec(index, forked))
             }
             Err(error) => {
                 for fd in [exec.terminal_sink, exec.terminal_input] {
@@ -126,8 +129,8 @@ impl Monitor {
                 }
                 *exec = FREE;
                 self.drop_inputs(index as u32 + 1);
-                sys::unmap(plan);
-                Err(error)
+                sys::unmap(bytes);
+                Err(errno(error))
             }
         }
     }
@@ -141,8 +144,9 @@ impl Monitor {
         sys::epoll_ctl(self.epoll, ADD, forked.report, EPOLLIN, token(REPORT, index as u32))
     }
 
-    fn clone_exec(&mut self, index: usize, header: &Header, ops: Ops, mask: u32, fds: &mut [i32]) -> Result<Forked> {
+    fn clone_exec(&mut self, index: usize, plan: Plan, mask: u32, fds: &mut [i32]) -> Result<Forked> {
         let owner = index as u32 + 1;
+        let header = plan.header().ok_or(EINVAL)?;
         let tty = header.flags & FLAG_TTY != 0;
         // Which of the descriptors is which stream.
         let mut streams = [None; 3];
@@ -161,7 +165,7 @@ impl Monitor {
             return Err(error);
         }
         let direct = [0, 1, 2].map(|stream| !tty && mask & SESSION_STDIN << stream << SESSION_DIRECT != 0);
-        let forked = self.fork_exec(header, ops, ends, direct)?;
+        let forked = self.fork_exec(&header, plan, ends, direct)?;
         if let (false, Some(at)) = (tty || mask & SESSION_STDIN << SESSION_DIRECT != 0, streams[0]) {
             // Where no room is left the process has no input; it runs.
             let _ = self.add_input(take(&mut fds[at]), owner, true);
@@ -170,13 +174,13 @@ impl Monitor {
     }
 
     /// Makes the helper with the process's ends of the streams, which are closed here.
-    fn fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
-        let forked = self.try_fork_exec(header, ops, ends, direct);
+    fn fork_exec(&mut self, header: &Header, plan: Plan, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
+        let forked = self.try_fork_exec(header, plan, ends, direct);
         ends.into_iter().filter(|&end| end >= 0).for_each(sys::close);
         forked
     }
 
-    fn try_fork_exec(&mut self, header: &Header, ops: Ops, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
+    fn try_fork_exec(&mut self, header: &Header, plan: Plan, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
         let report = sys::report_pair()?;
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
         let forked = match Wall::EnterConfined.stands() {
@@ -185,7 +189,7 @@ impl Monitor {
         };
         if let Ok((0, _)) = forked {
             child::run(&Launch {
-                ops,
+                plan,
                 report: report[1],
                 stdio: ends,
                 direct,
@@ -233,15 +237,15 @@ impl Monitor {
     }
 
     /// Starts the health check: no input, both outputs into one pipe.
-    pub fn exec_check(&mut self, plan: &'static [u8]) -> Result<()> {
-        let (header, ops) = Ops::of(plan).ok_or(EINVAL)?;
+    pub fn exec_check(&mut self, plan: Plan) -> Result<()> {
+        let header = plan.header().ok_or(EINVAL)?;
         let pipe = sys::pipe2(0)?;
         if let Err(error) = self.add_output(CHECK as u32 + 1, pipe[0], None) {
             sys::close(pipe[1]);
             return Err(error);
         }
         let second = sys::dup_from(pipe[1], 0).unwrap_or(-1);
-        let forked = self.fork_exec(&header, ops, [-1, pipe[1], second], [false; 3]);
+        let forked = self.fork_exec(&header, plan, [-1, pipe[1], second], [false; 3]);
         if forked.is_err() {
             self.end_check_output();
         }
@@ -397,7 +401,7 @@ impl Monitor {
             exec.failure = lost;
         }
         let (client, pid, failure) = (exec.client, exec.pid, exec.failure);
-        sys::unmap(core::mem::replace(&mut exec.plan, b""));
+        sys::unmap(core::mem::replace(&mut exec.plan, Plan::EMPTY).bytes());
         if failure == Failure::default() {
             self.write_exec(index, 1, 0);
             if let Some(client) = client {

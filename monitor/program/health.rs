@@ -5,6 +5,7 @@
 
 use crate::boot::{MAX_EXECS, Monitor};
 use crate::life;
+use crate::ops::{self, Bad, Plan};
 use crate::record::Value;
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -14,7 +15,7 @@ pub const CHECK: usize = MAX_EXECS;
 
 /// Valid when all zero: no check.
 pub struct Health {
-    plan: Option<&'static [u8]>,
+    plan: Option<Plan<'static>>,
     command: Option<&'static [u8]>,
     interval: i64,
     timeout: i64,
@@ -35,13 +36,15 @@ pub struct Health {
 }
 
 impl Health {
-    pub fn configure(&mut self, mut payload: Payload<'static>) {
-        let mut time = || i64::try_from(payload.u64()).unwrap_or(i64::MAX).min(i64::MAX / 4);
-        (self.interval, self.timeout, self.start_period) = (time(), time(), time());
-        self.retries = payload.u32();
-        self.command = Some(payload.bytes());
-        self.plan = Some(own_copy(payload.bytes()));
+    /// Where the plan of the check is none, the answer is why.
+    pub fn configure(&mut self, op: ops::Health<'static>) -> core::result::Result<(), Bad> {
+        let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 4);
+        (self.interval, self.timeout, self.start_period) = (time(op.interval), time(op.timeout), time(op.start_period));
+        self.retries = op.retries;
+        self.command = Some(op.command);
+        self.plan = Some(Plan::check(own_copy(op.plan))?);
         self.file = -1;
+        Ok(())
     }
 
     /// When the next thing is to be done; 0: nothing is.

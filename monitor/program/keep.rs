@@ -2,10 +2,10 @@
 //! from here.
 
 use crate::boot::Monitor;
+use crate::ops::{KeepNet, Plan, UserMap};
 use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::userns::{Made, open_of};
-use crate::wire::*;
 
 /// Descriptors of what goes on; -1: nothing does.
 #[derive(Clone, Copy)]
@@ -22,14 +22,10 @@ impl Kept {
 /// Where the library says that the network namespace is, in the run directory.
 const LINK: &[u8] = b"netns\0";
 
-fn says(plan: &[u8], code: u16) -> bool {
-    Ops::of(plan).is_some_and(|(_, mut ops)| ops.any(|op| op.code == code))
-}
-
 impl Monitor {
     /// Keeps what a process is in, if the plan says so and nothing is kept yet. `made` is what it is about to join.
-    pub fn keep_network(&mut self, plan: &[u8], pid: i32, made: &Made) -> Result<()> {
-        if self.kept.net >= 0 || !says(plan, OP_KEEP_NET) {
+    pub fn keep_network(&mut self, plan: Plan, pid: i32, made: &Made) -> Result<()> {
+        if self.kept.net >= 0 || !plan.has::<KeepNet>() {
             return Ok(());
         }
         let net = match made.others[0].0 {
@@ -37,7 +33,7 @@ impl Monitor {
             fd => sys::dup_from(fd, 0)?,
         };
         self.kept.net = net;
-        if says(plan, OP_USER_MAP) {
+        if plan.has::<UserMap>() {
             self.kept.user = match made.user {
                 -1 => open_of(pid, b"/ns/user\0", O_RDONLY)?,
                 fd => sys::dup_from(fd, 0)?,
@@ -54,7 +50,7 @@ impl Monitor {
 
     /// Before a restart: what the plan does not keep any more goes.
     pub fn keep_over_restart(&mut self) {
-        if self.kept.net >= 0 && says(self.plan, OP_KEEP_NET) {
+        if self.kept.net >= 0 && self.plan.has::<KeepNet>() {
             self.state.kept += 1;
             return;
         }

@@ -2,6 +2,7 @@
 
 use crate::boot::Monitor;
 use crate::child::{self, Launch};
+use crate::ops;
 use crate::record::Value;
 use crate::streams::{STDERR, STDOUT};
 use crate::sys::{self, *};
@@ -175,8 +176,7 @@ impl Monitor {
 
     /// Whether nobody waits for the mounts to go: what is bound from the host's tree goes with the process.
     fn may_keep_mounts(&self) -> bool {
-        Ops::of(self.plan)
-            .is_some_and(|(_, mut ops)| ops.all(|mut op| op.code != OP_BIND || op.payload.u32() & BIND_OWN != 0))
+        self.plan.each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
     }
 
     /// Clones the first process. What it was given is in `given`, however far this came.
@@ -191,24 +191,17 @@ impl Monitor {
         // It gives its rights up while the kernel makes the namespaces of the first process.
         self.start_worker().map_err(failed)?;
         given.report = sys::report_pair().map_err(failed)?;
-        let Some((_, ops)) = Ops::of(self.plan) else { return Err(failed(EINVAL)) };
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
-        if ops.clone().any(|op| op.code == OP_NET) {
+        if self.plan.has::<ops::Net>() {
             given.host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
         }
-        let mut joins = ops
-            .filter(|op| op.code == OP_JOIN_NS)
-            .map(|mut op| (op.payload.u32() as usize, u64::from(op.payload.u32()), op.index));
-        let pids = joins.find(|(_, kind, _)| *kind == CLONE_NEWPID);
+        let pids = self.plan.each::<ops::JoinNs>().find(|(_, join)| u64::from(join.kind) == CLONE_NEWPID);
         // With the wall off the child itself is made in there.
         let mut own = -1;
-        if let (Some((index, kind, step)), false) = (pids, Wall::EnterConfined.stands()) {
+        if let (Some((step, join)), false) = (pids, Wall::EnterConfined.stands()) {
             own = sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(failed)?;
-            sys::setns(self.namespaces[index % MAX_FDS], kind).map_err(|errno| Failure {
-                step,
-                errno,
-                ..Failure::default()
-            })?;
+            let fd = self.namespaces[join.index as usize % MAX_FDS];
+            sys::setns(fd, CLONE_NEWPID).map_err(|errno| Failure { step, errno, ..Failure::default() })?;
         }
         given.made = self.make_userns()?;
         let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
@@ -220,7 +213,7 @@ impl Monitor {
         let forked = sys::fork(new, cgroup2);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
-                ops,
+                plan: self.plan,
                 report: given.report[1],
                 stdio: given.ends,
                 direct,

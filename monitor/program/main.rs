@@ -48,6 +48,9 @@ mod logfile;
 mod memory;
 mod net;
 mod oom;
+#[allow(dead_code)]
+#[path = "../src/ops.rs"]
+mod ops;
 mod orders;
 mod others_proc;
 mod overlay;

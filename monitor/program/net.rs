@@ -4,28 +4,22 @@
 use crate::answers;
 use crate::boot::Monitor;
 use crate::child::{self, Launch, errno, os};
+use crate::ops::{self, Bad, Plan};
 use crate::orders::{PLAN, Word};
 use crate::sys::{self, *};
 use crate::wire::*;
 
 type Step = core::result::Result<(), Failure>;
 
-/// [`OP_NET`] of the child.
-pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
-    let (place, acks) = (p.u32(), p.u32());
-    let interface = p.cstr();
-    let count = p.u32();
-    let mut holes = p;
-    for _ in 0..count {
-        p.u64();
-    }
-    let messages = p.bytes();
+/// [`ops::Net`] of the child.
+pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
+    let ops::Net { place, acks, interface, holes, messages } = op;
     let buffer = os(sys::map_memory(messages.len().max(1)))?;
     buffer[..messages.len()].copy_from_slice(messages);
     // Each hole gets the number that is found once.
     let mut index = None;
-    for _ in 0..count {
-        let (kind, at) = (holes.u32(), holes.u32() as usize);
+    for (kind, at) in holes.iter() {
+        let at = at as usize;
         let value = match kind {
             PATCH_RESTART => {
                 let digits = [b'0' + (restarts / 10 % 10) as u8, b'0' + (restarts % 10) as u8];
@@ -35,7 +29,7 @@ pub fn run(mut p: Payload, host_link: i32, restarts: u32) -> Step {
             PATCH_NETNS => os(sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0))?,
             _ => match index {
                 Some(index) => index,
-                None => *index.insert(index_of(interface)?),
+                None => *index.insert(index_of(interface.cstr())?),
             },
         };
         buffer.get_mut(at..at + 4).ok_or_else(|| errno(EINVAL))?.copy_from_slice(&value.to_ne_bytes());
@@ -91,19 +85,13 @@ impl Monitor {
             return Err(errno(ESRCH));
         }
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
-        let (steps, plan) = (os(map(steps))?, os(map(plan_file))?);
-        let taken = match (Ops::of(steps), Ops::of(plan)) {
-            (Some((_, ops)), Some(_)) => {
-                self.take_steps(ops).and_then(|()| os(self.keep_network(plan, self.init, &crate::userns::Made::NONE)))
-            }
-            _ => Err(errno(EINVAL)),
-        };
+        let (steps, bytes) = (os(map(steps))?, os(map(plan_file))?);
+        let taken = self.take_network(steps, bytes);
         sys::unmap(steps);
         if taken.is_err() {
-            sys::unmap(plan);
-            return taken;
+            sys::unmap(bytes);
         }
-        let old = core::mem::replace(&mut self.plan, plan);
+        let old = core::mem::replace(&mut self.plan, taken?);
         self.drop_plan(old);
         self.read_resolver();
         if self.worker.pid > 0 {
@@ -118,29 +106,38 @@ impl Monitor {
         Ok(())
     }
 
+    /// Both plans are read before anything is done.
+    fn take_network(&mut self, steps: &[u8], plan: &'static [u8]) -> core::result::Result<Plan<'static>, Failure> {
+        let plan = Plan::check(plan).map_err(|bad| Bad { index: STEP_PLAN, ..bad }.failure())?;
+        let steps = Plan::check(steps).map_err(Bad::failure)?;
+        self.take_steps(steps)?;
+        os(self.keep_network(plan, self.init, &crate::userns::Made::NONE))?;
+        Ok(plan)
+    }
+
     /// Takes what keeps the published ports out of the descriptors that the start brought.
     pub fn take_ports(&mut self) {
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for mut op in ops {
-            if op.code != OP_HOLD && op.code != OP_RELAY_QUEUE {
-                continue;
-            }
-            let place = &mut self.namespaces[op.payload.u32() as usize % MAX_FDS];
-            let fd = core::mem::replace(place, -1);
-            match op.code {
-                OP_HOLD => self.hold = fd,
-                _ if fd >= 0 => self.take_relays(fd),
-                _ => {}
+        if let Some(ops::Hold { index }) = self.plan.find() {
+            self.hold = self.take_descriptor(index);
+        }
+        if let Some(ops::RelayQueue { index }) = self.plan.find() {
+            let fd = self.take_descriptor(index);
+            if fd >= 0 {
+                self.take_relays(fd);
             }
         }
     }
 
-    fn take_steps(&mut self, ops: Ops) -> Step {
+    fn take_descriptor(&mut self, index: u32) -> i32 {
+        core::mem::replace(&mut self.namespaces[index as usize % MAX_FDS], -1)
+    }
+
+    fn take_steps(&mut self, plan: Plan) -> Step {
         let report = os(sys::report_pair())?;
         let forked = sys::fork(0, None);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
-                ops,
+                plan,
                 report: report[1],
                 stdio: [-1; 3],
                 direct: [false; 3],
@@ -181,21 +178,18 @@ impl Monitor {
 
     /// Whether it has addresses, which nobody else gets while the lock is held.
     pub fn has_networks(&self) -> bool {
-        Ops::of(self.plan)
-            .is_some_and(|(_, mut ops)| ops.any(|op| matches!(op.code, OP_NET | OP_FIREWALL_END | OP_HOLD)))
+        self.plan.has::<ops::Net>() || self.plan.has::<ops::FirewallEnd>() || self.plan.has::<ops::Hold>()
     }
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release_network(&mut self) {
         self.end_relays();
         self.let_network_go();
-        if let Some((_, ops)) = Ops::of(self.plan) {
-            for mut op in ops.filter(|op| op.code == OP_FIREWALL_END) {
-                // Left open to this process's end: whoever closes such a socket waits until the kernel has freed what was
-                // taken out, some milliseconds, and everybody else's change of a firewall with it.
-                if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
-                    let _ = sys::write(socket, op.payload.bytes());
-                }
+        if let Some(ops::FirewallEnd { messages }) = self.plan.find() {
+            // Left open to this process's end: whoever closes such a socket waits until the kernel has freed what was
+            // taken out, some milliseconds, and everybody else's change of a firewall with it.
+            if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
+                let _ = sys::write(socket, messages);
             }
         }
         crate::life::replace(&mut self.hold, -1);

@@ -1,19 +1,18 @@
 //! The overlay that becomes a container's root.
 
+use crate::ops::{List, Overlay, Text};
 use crate::sys::{self, *};
 use crate::text::Writer;
-use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE, Payload};
+use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE};
 
-/// Mounts the overlay of an [`OP_OVERLAY`](crate::wire::OP_OVERLAY), detached; answers its descriptor. `userns` is the user
+/// Mounts an overlay, detached; answers its descriptor. `userns` is the user
 /// namespace whose owners its files are to have, where the plan says so; `label` its SELinux label as a C string, empty for
 /// those that its files have on the disk.
-pub fn mount(mut p: Payload, userns: i32, label: &[u8]) -> Result<i32> {
-    let (upper, work) = (p.cstr(), p.cstr());
-    let flags = p.u32();
+pub fn mount(op: &Overlay, userns: i32, label: &[u8]) -> Result<i32> {
+    let Overlay { upper, work, flags, lower } = *op;
     let volatile = flags & OVERLAY_VOLATILE != 0;
     let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
-    let count = p.u32();
-    let layers = Layers { upper, work, lower: p, count, userns, label };
+    let layers = Layers { upper: upper.cstr(), work: work.cstr(), lower, userns, label };
     if sys::release() < (6, 5) {
         // They would take the steps and complain in the end, to the kernel's log too.
         return by_one_string(layers, volatile);
@@ -28,30 +27,29 @@ pub fn mount(mut p: Payload, userns: i32, label: &[u8]) -> Result<i32> {
 struct Layers<'a> {
     upper: &'a [u8],
     work: &'a [u8],
-    /// So many paths, topmost first.
-    lower: Payload<'a>,
-    count: u32,
+    /// Paths, topmost first.
+    lower: List<'a, Text<'a>>,
     /// -1: none.
     userns: i32,
     label: &'a [u8],
 }
 
 /// One directory a step, as Linux 6.7 and newer take them: paths of any form.
-fn by_steps(mut layers: Layers, volatile: bool) -> Result<i32> {
+fn by_steps(layers: Layers, volatile: bool) -> Result<i32> {
     let fs = sys::fsopen(b"overlay\0")?;
     let mut open = Open::new();
     let mut made = || {
         if layers.userns >= 0 {
-            for _ in 0..layers.count {
-                let dir = open.layer(layers.lower.cstr(), layers.userns)?;
+            for path in layers.lower.iter() {
+                let dir = open.layer(path.cstr(), layers.userns)?;
                 set(fs, b"lowerdir+\0", dir)?;
             }
             let [upper, work] = open.own(&layers)?;
             set(fs, b"upperdir\0", upper)?;
             set(fs, b"workdir\0", work)?;
         } else {
-            for _ in 0..layers.count {
-                sys::fsconfig(fs, b"lowerdir+\0", layers.lower.cstr())?;
+            for path in layers.lower.iter() {
+                sys::fsconfig(fs, b"lowerdir+\0", path.cstr())?;
             }
             sys::fsconfig(fs, b"upperdir\0", layers.upper)?;
             sys::fsconfig(fs, b"workdir\0", layers.work)?;
@@ -84,15 +82,15 @@ fn by_descriptor(dir: i32, buffer: &mut [u8; 40]) -> &[u8] {
 
 /// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
 /// descriptors, so that they are short and have neither.
-fn by_one_string(mut layers: Layers, volatile: bool) -> Result<i32> {
+fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
     let mut buffer = [0u8; 4096];
     let mut text = Writer::new(&mut buffer);
     let mut open = Open::new();
     let [upper, work] = open.own(&layers)?;
     text.bytes(b"upperdir=/proc/self/fd/").number(i64::from(upper));
     text.bytes(b",workdir=/proc/self/fd/").number(i64::from(work));
-    for index in 0..layers.count {
-        let dir = open.layer(layers.lower.cstr(), layers.userns)?;
+    for (index, path) in layers.lower.iter().enumerate() {
+        let dir = open.layer(path.cstr(), layers.userns)?;
         text.bytes(if index == 0 { b",lowerdir=" } else { b":" }).bytes(b"/proc/self/fd/").number(i64::from(dir));
     }
     if let [label @ .., 0] = layers.label

@@ -1,6 +1,7 @@
 //! The parts of the container that the world can read: its state record, and events in the journal.
 
 use crate::boot::Monitor;
+use crate::ops::{Network, Note};
 use crate::sys;
 use crate::text::Writer;
 use crate::wire::*;
@@ -34,16 +35,15 @@ impl Monitor {
 
     /// Appends an event for each network of the container.
     pub fn network_events(&self, action: &[u8]) {
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for mut op in ops.filter(|op| op.code == OP_NETWORK) {
+        for (_, Network { id, attributes }) in self.plan.each() {
             let mut buffer = [0u8; 4096];
             let mut w = Writer::new(&mut buffer);
             w.bytes(EVENT_ROOM)
                 .bytes(b"{\"Type\":\"network\",\"Action\":\"")
                 .bytes(action)
                 .bytes(b"\",\"Actor\":{\"ID\":\"");
-            w.bytes(op.payload.bytes()).bytes(b"\",\"Attributes\":{\"container\":\"").bytes(self.id).bytes(b"\",");
-            w.bytes(op.payload.bytes()).bytes(b"}}");
+            w.bytes(id).bytes(b"\",\"Attributes\":{\"container\":\"").bytes(self.id).bytes(b"\",");
+            w.bytes(attributes).bytes(b"}}");
             self.append(w);
         }
     }
@@ -76,15 +76,11 @@ impl Monitor {
     /// Appends the events of the container's volumes: [`STRING_MOUNTED`] or [`STRING_UNMOUNTED`] of the plan.
     pub fn volume_events(&self, kind: u32) {
         let action: &[u8] = if kind == STRING_MOUNTED { b"mount" } else { b"unmount" };
-        let Some((_, ops)) = Ops::of(self.plan) else { return };
-        for mut op in ops.filter(|op| op.code == OP_STRING) {
-            if op.payload.u32() != kind {
-                continue;
-            }
+        for (_, note) in self.plan.each::<Note>().filter(|(_, note)| note.kind == kind) {
             let mut buffer = [0u8; MAX_TEXT + 4096];
             let mut w = Writer::new(&mut buffer);
             w.bytes(EVENT_ROOM).bytes(b"{\"Type\":\"volume\",\"Action\":\"").bytes(action).bytes(b"\",");
-            w.bytes(op.payload.bytes());
+            w.bytes(note.text.bytes());
             self.append(w);
         }
     }

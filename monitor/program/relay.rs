@@ -6,6 +6,7 @@
 
 use crate::boot::Monitor;
 use crate::life::token;
+use crate::ops;
 use crate::orders::{self, ORDER, WORD, Word};
 use crate::passage::{self, Target, own_address, same_peer};
 use crate::sys::{self, *};
@@ -165,9 +166,7 @@ impl Monitor {
         if wanted <= there {
             return;
         }
-        let planned = Ops::of(self.plan)
-            .and_then(|(_, mut ops)| ops.find(|op| op.code == OP_RELAY))
-            .map_or(0, |mut op| op.payload.u32() as usize);
+        let planned = self.plan.find::<ops::Relay>().map_or(0, |relay| relay.ports.len());
         let Ok(room) = sys::map_slice(wanted.max(planned)) else { return };
         if let Some(old) = self.relay.ports.take() {
             room[..self.relay.count].copy_from_slice(&old[..self.relay.count]);
@@ -244,8 +243,7 @@ impl Monitor {
 
     /// Where a port leads now. None: nowhere, for the moment.
     fn relay_target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
-        let (_, mut ops) = Ops::of(self.plan)?;
-        passage::find(ops.find(|op| op.code == OP_RELAY)?.payload, key)
+        passage::find(self.plan.find::<ops::Relay>()?.ports, key)
     }
 
     fn connections(&mut self, port: Port) {

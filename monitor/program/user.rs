@@ -4,6 +4,7 @@
 //! `src/users.rs`'s to find.
 
 use crate::child::{errno, os};
+use crate::ops::List;
 use crate::sys::{self, *};
 use crate::users::{self, Bad};
 use crate::walls::Wall;
@@ -25,11 +26,11 @@ pub struct Identity {
 
 type Outcome<T> = core::result::Result<T, Failure>;
 
-/// Resolves `user[:group]` and `count` additional groups (the next strings of the payload).
+/// Resolves `user[:group]` and additional groups.
 ///
 /// Rules as the field has them: digits are always a number; a name must be in the file; a number need not be; the
 /// groups that list the user are taken unless the group was named.
-pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcome<Identity> {
+pub fn resolve(root: i32, spec: &[u8], more: List<&[u8]>) -> Outcome<Identity> {
     let mut who = Identity {
         uid: 0,
         gid: 0,
@@ -58,8 +59,8 @@ pub fn resolve(root: i32, spec: &[u8], count: u32, more: &mut Payload) -> Outcom
     }
     let primary = who.gid;
     who.insert(primary)?;
-    for index in 0..count {
-        let gid = group_id(more.bytes(), groups, index + 1)?;
+    for (group, index) in more.iter().zip(1..) {
+        let gid = group_id(group, groups, index)?;
         who.insert(gid)?;
     }
     who.each_once();

@@ -5,6 +5,7 @@
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
 
 use crate::boot::Monitor;
+use crate::ops::UserMap;
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -33,22 +34,16 @@ const KINDS: [(u64, &[u8]); 3] =
 impl Monitor {
     /// Makes what the plan says of a user namespace; without a word of it there is none.
     pub fn make_userns(&self) -> core::result::Result<Made, Failure> {
-        let Some(mut op) = Ops::of(self.plan).and_then(|(_, mut ops)| ops.find(|op| op.code == OP_USER_MAP)) else {
-            return Ok(Made::NONE);
-        };
+        let Some((step, op)) = self.plan.each::<UserMap>().next() else { return Ok(Made::NONE) };
         // A namespace that goes on belongs to the user namespace that goes on with it.
         let again = self.kept.net >= 0;
-        let kinds = u64::from(op.payload.u32()) & if again { !CLONE_NEWNET } else { !0 };
-        let join = op.payload.u32();
-        let (uids, gids) = (op.payload.bytes(), op.payload.bytes());
-        let joined = if again {
-            self.kept.user
-        } else if join > 0 {
-            self.namespaces[(join as usize - 1) % MAX_FDS]
-        } else {
-            -1
+        let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };
+        let joined = match op.join {
+            _ if again => self.kept.user,
+            Some(index) => self.namespaces[index as usize % MAX_FDS],
+            None => -1,
         };
-        make(kinds, joined, uids, gids).map_err(|errno| Failure { step: op.index, errno, ..Failure::default() })
+        make(kinds, joined, op.uids, op.gids).map_err(|errno| Failure { step, errno, ..Failure::default() })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::confine;
 use crate::filter::WORKER;
 use crate::health::CHECK;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
+use crate::ops::Plan;
 use crate::orders::{self, ORDER, WORD, Word};
 use crate::streams::{CONTAINER, STDERR, STDOUT};
 use crate::sys::{self, *};
@@ -221,7 +222,8 @@ impl Monitor {
     fn change_plan(&mut self, file: i32) {
         let plan = sys::fstat(file).and_then(|stat| sys::map_file(file, stat.size as usize));
         sys::close(file);
-        if let Ok(plan) = plan {
+        // The launcher has read it before.
+        if let Some(Ok(plan)) = plan.ok().map(Plan::check) {
             let old = core::mem::replace(&mut self.plan, plan);
             self.drop_plan(old);
             self.read_resolver();

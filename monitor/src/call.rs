@@ -80,8 +80,8 @@ pub enum Call {
     /// the directories are the same.
     Limits,
     /// Brings steps that a process in the container's network namespace takes now, and the container's plan from now on; where
-    /// ports are published that were not, also the descriptors of [`crate::wire::OP_HOLD`] and
-    /// [`crate::wire::OP_RELAY_QUEUE`].
+    /// ports are published that were not, also the descriptors of [`crate::ops::Hold`] and
+    /// [`crate::ops::RelayQueue`].
     Network,
     /// Among the boot messages: brings a mount namespace in which there is nothing but the file system of the volume with this
     /// index; the monitor holds it until the container has ended for good. Of a running monitor, with the volume's name as

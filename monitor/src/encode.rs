@@ -1,13 +1,14 @@
-//! Writing plans: the library's side of [`crate::wire`].
+//! Writing plans: the library's side of [`crate::ops`].
 
-use crate::wire::{HEADER_LEN, Header, OP_END};
+use crate::ops::{END, Field, List, Operation, Out, Text};
+use crate::wire::{HEADER_LEN, Header};
+use std::marker::PhantomData;
 
 /// A plan being written. Each operation gets the sentence that a failure of it is told in.
 #[derive(Default)]
 pub struct PlanWriter {
     body: Vec<u8>,
     steps: Vec<String>,
-    open: Option<usize>,
 }
 
 impl PlanWriter {
@@ -16,99 +17,93 @@ impl PlanWriter {
         PlanWriter::default()
     }
 
-    /// Begins an operation; `sentence` says what it does (`mount proc on /proc`). Its fields follow.
-    pub fn op(&mut self, code: u16, sentence: impl Into<String>) -> &mut PlanWriter {
-        self.close();
+    /// The next operation; `sentence` says what it does (`mount proc on /proc`).
+    pub fn push<'a, T: Operation<'a>>(&mut self, op: T, sentence: impl Into<String>) {
         self.steps.push(sentence.into());
+        self.frame(T::CODE, |body| op.write(body));
+    }
+
+    fn frame(&mut self, code: u16, payload: impl FnOnce(&mut Vec<u8>)) {
         self.body.extend_from_slice(&code.to_le_bytes());
         self.body.extend_from_slice(&[0; 6]);
-        self.open = Some(self.body.len());
-        self
-    }
-
-    fn close(&mut self) {
-        if let Some(start) = self.open.take() {
-            let length = (self.body.len() - start) as u32;
-            self.body[start - 4..start].copy_from_slice(&length.to_le_bytes());
-        }
-    }
-
-    /// A 32-bit field.
-    pub fn u32(&mut self, value: u32) -> &mut PlanWriter {
-        self.body.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    /// A 64-bit field.
-    pub fn u64(&mut self, value: u64) -> &mut PlanWriter {
-        self.body.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    /// Bytes as they are.
-    pub fn raw(&mut self, bytes: &[u8]) -> &mut PlanWriter {
-        self.body.extend_from_slice(bytes);
-        self
-    }
-
-    /// A string field; it may hold any bytes, but those after a NUL are not seen where it is used as a C string.
-    pub fn str(&mut self, text: impl AsRef<[u8]>) -> &mut PlanWriter {
-        let text = text.as_ref();
-        self.u32(text.len() as u32);
-        self.body.extend_from_slice(text);
-        self.body.push(0);
-        self
+        let start = self.body.len();
+        payload(&mut self.body);
+        let length = (self.body.len() - start) as u32;
+        self.body[start - 4..start].copy_from_slice(&length.to_le_bytes());
     }
 
     /// The finished plan and the sentences of its steps.
     pub fn finish(mut self, mut header: Header) -> (Vec<u8>, Vec<String>) {
-        self.op(OP_END, "end");
-        self.close();
-        self.steps.pop();
+        self.frame(END, |_| {});
         header.length = (HEADER_LEN + self.body.len()) as u32;
         let mut plan = Vec::with_capacity(header.length as usize);
-        // SAFETY: Header is repr(C) without padding, so all its bytes are initialised.
-        plan.extend_from_slice(&unsafe { std::mem::transmute::<Header, [u8; HEADER_LEN]>(header) });
+        plan.extend_from_slice(&header.to_bytes());
         plan.extend_from_slice(&self.body);
         (plan, self.steps)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::{OP_HOSTNAME, OP_RLIMIT, Ops, PLAN_MAGIC, VERSION};
+impl Out for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
 
-    fn header() -> Header {
-        // SAFETY: a Header holds integers only.
-        let zero: Header = unsafe { std::mem::zeroed() };
-        Header { magic: PLAN_MAGIC, version: VERSION, ..zero }
+/// A text with its closing NUL. It may hold any bytes, but those after a NUL are not seen where it is used as a C string.
+pub struct Closed(Vec<u8>);
+
+impl Closed {
+    /// Closes a text.
+    pub fn of(text: impl AsRef<[u8]>) -> Closed {
+        Closed([text.as_ref(), b"\0"].concat())
     }
 
-    #[test]
-    fn a_plan_reads_back_as_written() {
-        let mut plan = PlanWriter::new();
-        plan.op(OP_HOSTNAME, "set the host name").str("box");
-        plan.op(OP_RLIMIT, "limit").u32(7).u32(0).u64(1 << 40).u64(u64::MAX);
-        let (bytes, steps) = plan.finish(header());
-        assert_eq!(steps, ["set the host name", "limit"]);
-        let (_, mut ops) = Ops::of(&bytes).expect("a plan of our own");
-        let mut first = ops.next().expect("first");
-        assert_eq!((first.index, first.code, first.payload.cstr()), (0, OP_HOSTNAME, &b"box\0"[..]));
-        let mut second = ops.next().expect("second");
-        assert_eq!((second.payload.u32(), second.payload.u32()), (7, 0));
-        assert_eq!((second.payload.u64(), second.payload.u64()), (1 << 40, u64::MAX));
-        assert_eq!(second.payload.cstr(), b"\0");
-        assert!(ops.next().is_none());
+    /// The text as a field.
+    pub fn text(&self) -> Text<'_> {
+        Text::of(&self.0).unwrap_or(Text::EMPTY)
     }
+}
 
-    #[test]
-    fn a_cut_plan_is_refused_or_ends_early() {
-        let mut plan = PlanWriter::new();
-        plan.op(OP_HOSTNAME, "x").str("box");
-        let (bytes, _) = plan.finish(header());
-        for cut in 0..bytes.len() {
-            assert!(Ops::of(&bytes[..cut]).is_none());
+/// Items of one kind, written one behind the other.
+pub struct Items<T> {
+    count: u32,
+    bytes: Vec<u8>,
+    kind: PhantomData<T>,
+}
+
+impl<'a, T: Field<'a>> Items<T> {
+    /// These items, in their order.
+    pub fn of(items: impl IntoIterator<Item = T>) -> Items<T> {
+        Items::written(items, |item, bytes| item.write(bytes))
+    }
+}
+
+impl<T> Items<T> {
+    fn written<I>(items: impl IntoIterator<Item = I>, write: impl Fn(I, &mut Vec<u8>)) -> Items<T> {
+        let mut written = Items { count: 0, bytes: Vec::new(), kind: PhantomData };
+        for item in items {
+            write(item, &mut written.bytes);
+            written.count += 1;
         }
+        written
+    }
+
+    /// The items as a field.
+    pub fn list(&self) -> List<'_, T> {
+        List::of(self.count, &self.bytes)
+    }
+}
+
+impl Items<Text<'static>> {
+    /// Texts, closed.
+    pub fn texts(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        Items::written(texts, |text, bytes| Closed::of(text).text().write(bytes))
+    }
+}
+
+impl Items<(Text<'static>, Text<'static>)> {
+    /// Pairs of texts, closed.
+    pub fn pairs(pairs: impl IntoIterator<Item = (impl AsRef<[u8]>, impl AsRef<[u8]>)>) -> Self {
+        Items::written(pairs, |(a, b), bytes| (Closed::of(a).text(), Closed::of(b).text()).write(bytes))
     }
 }

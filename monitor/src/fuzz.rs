@@ -4,6 +4,7 @@
 #[path = "../../tests/support/mutate.rs"]
 mod mutate;
 
+use crate::ops::{Exec, Op, Operation, Plan, Relay};
 use crate::passage::{self, own_address, same_peer};
 use crate::question::{self, Likeness, Question};
 use crate::users::{self, Bad};
@@ -31,25 +32,29 @@ pub fn run(name: &str, data: &[u8]) {
     }
 }
 
-/// A plan is taken or not as a whole; of one that is taken every operation lies in it and can be read to its end and
-/// beyond.
+/// A plan is taken or not as a whole; of one that is taken every operation can be read, and is the same when it is written
+/// and read again. Two bytes are also the code of an operation, whose payload is the rest.
 fn plan(data: &[u8]) {
-    let Some((header, ops)) = Ops::of(data) else { return };
-    assert_eq!((header.magic, header.version), (PLAN_MAGIC, VERSION));
-    let mut count = 0;
-    for op in ops {
-        let inside = |bytes: &[u8]| bytes.is_empty() || data.as_ptr_range().contains(&bytes.as_ptr());
-        let (mut numbers, mut texts) = (op.payload, op.payload);
-        for _ in 0..8 {
-            let _ = (numbers.u32(), numbers.u64());
-            let text = texts.cstr();
-            assert_eq!(text.last(), Some(&0));
-            assert!(text == b"\0" || inside(text));
-            assert!(inside(texts.bytes()));
-        }
-        count += 1;
+    if let Some((code, payload)) = data.split_first_chunk() {
+        let _ = Op::read(u16::from_le_bytes(*code), payload).map(written_again);
     }
+    let Ok(plan) = Plan::check(data) else { return };
+    let header = plan.header().map(|header| (header.magic, header.version, header.length as usize));
+    assert_eq!(header, Some((PLAN_MAGIC, VERSION, data.len())));
+    let count = plan.ops().map(|(_, op)| written_again(op)).count();
     assert!(count <= data.len());
+    assert_eq!(plan.ops().filter(|(_, op)| matches!(op, Op::Exec(_))).count(), plan.each::<Exec>().count());
+}
+
+fn written_again(op: Op) {
+    let mut payload = Vec::new();
+    let code = op.write(&mut payload);
+    if op != Op::Later {
+        assert!(Op::read(code, &payload).is_ok_and(|again| again == op));
+    }
+    if let Op::Exec(Exec { words }) = op {
+        assert_eq!(words.argv.iter().chain(words.env.iter()).count(), words.argv.len() + words.env.len());
+    }
 }
 
 /// Everything of fixed size that passes between library and monitor.
@@ -67,6 +72,7 @@ fn messages(data: &[u8]) {
 
 /// Two senders of datagrams, a control message, the key of a port, and where ports lead, as it stands in a plan.
 fn relay(data: &[u8]) {
+    const PORT: usize = RELAY_KEY + 16 + 4;
     let Some((a, rest)) = data.split_first_chunk::<28>() else { return };
     let Some((b, rest)) = rest.split_first_chunk::<28>() else { return };
     assert!(same_peer(a, a) && same_peer(a, b) == same_peer(b, a));
@@ -74,7 +80,12 @@ fn relay(data: &[u8]) {
     let own = own_address(*asked);
     assert_eq!((own_address(own), own[..32] == asked[..32], own[36..] == asked[36..]), (own, true, true));
     let Some((key, ports)) = rest.split_first_chunk::<RELAY_KEY>() else { return };
-    if let Some(target) = passage::find(Payload::of(ports), key) {
+    // As many ports as there are bytes for.
+    let count = (ports.len() / PORT) as u32;
+    let payload = [&count.to_le_bytes()[..], &ports[..ports.len() / PORT * PORT]].concat();
+    let Ok(Op::Relay(relay)) = Op::read(Relay::CODE, &payload) else { panic!("{count} ports are no payload") };
+    assert_eq!(relay.ports.iter().count(), relay.ports.len());
+    if let Some(target) = passage::find(relay.ports, key) {
         let family = u16::from_ne_bytes([target.address[0], target.address[1]]);
         assert!(matches!((family, target.length), (2, 16) | (10, 28)));
         assert!(ports.windows(RELAY_KEY).any(|bytes| bytes == key));

@@ -1,4 +1,4 @@
-//! The monitor of Coracle: the wire format, shared with the library, and the finished static program as bytes.
+//! The monitor of Coracle: the wire format and the operations of plans, shared with the library, and the finished static program as bytes.
 //!
 //! The program itself stands in `monitor/program/`: `no_std`, no libc, raw system calls; `build.rs` compiles it with one
 //! call of the compiler. The library runs it from a sealed memfd, one per running container.
@@ -8,12 +8,14 @@ mod answers;
 pub mod call;
 #[cfg(any(test, fuzzing))]
 mod deflate;
-#[allow(unsafe_code)]
 pub mod encode;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod ops;
+#[cfg(test)]
+mod ops_tests;
 #[cfg(any(test, fuzzing))]
 mod passage;
 #[cfg(any(test, fuzzing))]

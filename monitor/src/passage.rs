@@ -1,6 +1,7 @@
 //! Published ports that are passed on: where each leads, and from whom and to whom a datagram comes.
 
-use crate::wire::{Payload, RELAY_KEY};
+use crate::ops::{List, RelayPort};
+use crate::wire::RELAY_KEY;
 
 /// Of the container: `sockaddr_in` or `sockaddr_in6`, and its length.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,19 +10,17 @@ pub struct Target {
     pub length: usize,
 }
 
-/// Where the port of this key leads, by the payload of the plan's `OP_RELAY`.
-pub fn find(mut ports: Payload<'_>, key: &[u8; RELAY_KEY]) -> Option<Target> {
-    for _ in 0..ports.u32() {
-        let found = ports.raw(RELAY_KEY)? == key;
-        let (ip, port) = (ports.raw(16)?, ports.u32() as u16);
-        if found {
-            return Some(target(ip, port));
+/// Where the port of this key leads, by the plan's [`crate::ops::Relay`].
+pub fn find(ports: List<'_, RelayPort<'_>>, key: &[u8; RELAY_KEY]) -> Option<Target> {
+    for port in ports.iter() {
+        if port.key == key {
+            return Some(target(port.ip, port.port as u16));
         }
     }
     None
 }
 
-fn target(ip: &[u8], port: u16) -> Target {
+fn target(ip: &[u8; 16], port: u16) -> Target {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     let mut address = [0; 28];
     address[2..4].copy_from_slice(&port.to_be_bytes());

@@ -8,8 +8,8 @@ pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"CORAPLAN");
 /// Version of the plan and of the control protocol. A monitor refuses a plan of another version; a library speaks every
 /// control version up to its own.
 ///
-/// Parts that an older monitor may leave out do not change it: operations of the monitor ([`OP_STRING`] and above) that it
-/// does not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
+/// Parts that an older monitor may leave out do not change it: operations of the monitor ([`crate::ops::MONITORS`] and above) that
+/// it does not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
 /// read, and reserved fields that it leaves zero mean "none".
 pub const VERSION: u32 = 1;
 
@@ -64,7 +64,7 @@ pub struct Header {
     pub rows: u16,
     /// See `rows`.
     pub cols: u16,
-    /// Namespaces to join: how many descriptors of the boot message are for [`OP_JOIN_NS`].
+    /// Namespaces to join: how many descriptors of the boot message are for [`crate::ops::JoinNs`].
     pub namespaces: u32,
     /// Zero.
     pub reserved: u32,
@@ -74,89 +74,8 @@ pub struct Header {
 pub const HEADER_LEN: usize = 64;
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 
-// Operations of the child, in the order in which they stand in the plan. Payloads are named in the order of their fields;
-// `str` is a u32 length, the bytes and one NUL.
+// Flags and kinds of the operations in `ops`.
 
-/// Ends the list.
-pub const OP_END: u16 = 0;
-/// str: sethostname(2).
-pub const OP_HOSTNAME: u16 = 1;
-/// str: setdomainname(2).
-pub const OP_DOMAINNAME: u16 = 2;
-/// Brings the loopback interface up.
-pub const OP_LOOPBACK: u16 = 3;
-/// u32 propagation (`MS_*`): of the whole tree of this mount namespace.
-pub const OP_PROPAGATION: u16 = 4;
-/// str upper, str work, u32 flags, u32 n, n × str lower (topmost first): the overlay that becomes the root.
-pub const OP_OVERLAY: u16 = 5;
-/// u32 special (`SPECIAL_*`), u32 attr (`MOUNT_ATTR_*`), str type, str source, str target, u32 n, n × (str key, str value):
-/// a new file system; an empty value sets a flag.
-pub const OP_MOUNT: u16 = 6;
-/// u32 flags (`BIND_*`), u32 propagation (`MS_*`), u64 attr set, u64 attr clear, str source, str target.
-pub const OP_BIND: u16 = 7;
-/// u32 mode with type, u32 major, u32 minor, u32 uid, u32 gid, str target: a device node.
-pub const OP_NODE: u16 = 8;
-/// str target, str text.
-pub const OP_SYMLINK: u16 = 9;
-/// str path: hides a file or directory; a missing one is fine.
-pub const OP_MASK: u16 = 10;
-/// str path: makes a subtree read-only; a missing one is fine.
-pub const OP_READONLY: u16 = 11;
-/// u32 mode, str path: makes directories that are missing.
-pub const OP_DIR: u16 = 12;
-/// str path below `/proc/sys`, str value.
-pub const OP_SYSCTL: u16 = 13;
-/// u64 attr, u32 propagation (`MS_*`; 0 leaves it): the overlay becomes `/`, the host's tree goes; attributes for the root
-/// mount.
-pub const OP_PIVOT: u16 = 14;
-/// u32 resource, u32 zero, u64 soft, u64 hard.
-pub const OP_RLIMIT: u16 = 15;
-/// i32 value, u32 required: /proc/self/oom_score_adj; when not required, a refusal is fine.
-pub const OP_OOM_SCORE: u16 = 16;
-/// A session keyring of its own.
-pub const OP_KEYRING: u16 = 17;
-/// Standard streams (and terminal).
-pub const OP_STDIO: u16 = 18;
-/// str path: made when missing, then the working directory.
-pub const OP_WORKDIR: u16 = 19;
-/// u32 flags (`ID_*`), u32 n groups, u64 bounding, u64 permitted for root, u64 for other users, str user, n × str group,
-/// str seccomp filter (`sock_filter` bytes; empty: none), u64 inheritable, u64 ambient.
-pub const OP_IDENTITY: u16 = 20;
-/// u32 n argv, u32 n env, strs: execve(2), the program looked up in `PATH`. `HOME` is added when env has none.
-pub const OP_EXEC: u16 = 21;
-/// u32 index of the boot message's namespace descriptors, u32 `CLONE_NEW*`: setns(2).
-pub const OP_JOIN_NS: u16 = 22;
-/// unshare(CLONE_NEWCGROUP), after the cgroups are joined.
-pub const OP_CGROUP_NS: u16 = 23;
-/// str target, u32 mode, str content: a small file, made or replaced.
-pub const OP_FILE: u16 = 24;
-
-/// u64 attr set, str path, u32 propagation (`MS_*`; 0 leaves it): attributes of the mount at that path.
-pub const OP_ATTR: u16 = 25;
-/// u32 namespaces (`CLONE_NEW*`): enters the container's namespaces (exec).
-pub const OP_ENTER: u16 = 26;
-
-/// u32 index of a mount namespace among the boot message's: its `/dev/shm` becomes this container's too.
-pub const OP_SHARED_SHM: u16 = 27;
-/// u32 flags (`MS_*`), str type, str options (with commas), str name: a new file system on a new directory of the place
-/// ([`SPECIAL_PLACE`]), by the one call that is enough there.
-pub const OP_MOUNT_HERE: u16 = 28;
-
-/// u32 uid, u32 gid: what is made from here on belongs to them, with all rights kept.
-pub const OP_FS_OWNER: u16 = 29;
-/// u32 uid, u32 gid, u32 own mounts: enters the user namespace whose root these are outside of it. With own mounts the mount
-/// namespace belongs to it, too: its root may mount, and the mounts that are there are locked together.
-pub const OP_USER_NS: u16 = 30;
-/// u32 uid, u32 gid: the standard streams are theirs (exec, before a user namespace is entered).
-pub const OP_OWN_STREAMS: u16 = 31;
-
-/// u32 index of a volume's mount namespace ([`crate::call::Call::Volume`]), u32 flags (`BIND_IDMAP`), u64 attr set, u64 attr clear, str
-/// target, str name of the volume: the file system that is the root of that namespace is mounted here, too.
-pub const OP_VOLUME: u16 = 32;
-
-/// u32 `OTHERS_*`: all of `/dev`, or a part of it, is somebody else's. A terminal is mounted on no console unless one of
-/// them says so.
-pub const OP_OTHERS_DEV: u16 = 33;
 /// Terminals come from the `/dev/pts` that is there.
 pub const OTHERS_PTS: u32 = 1;
 /// A terminal is mounted on the `/dev/console` that is there, if there is one: nothing may be made.
@@ -164,31 +83,6 @@ pub const OTHERS_CONSOLE: u32 = 2;
 /// A terminal is mounted on `/dev/console`, which is made if it is not there.
 pub const OTHERS_NOT_CONSOLE: u32 = 4;
 
-/// str path: the working directory, which is there.
-pub const OP_CHDIR: u16 = 34;
-
-/// u32 required, str `exec NAME`: the AppArmor profile that the process has from its exec on; when not required, a refusal is
-/// fine.
-pub const OP_PROFILE: u16 = 35;
-
-/// str label: the SELinux label that the process has from its exec on.
-pub const OP_LABEL: u16 = 36;
-
-/// str label: the SELinux label of the root file system, of what hides directories, of message queues, and of pipes that are
-/// standard streams. Other file systems have it among their options (`context`).
-pub const OP_MOUNT_LABEL: u16 = 37;
-
-/// str `changeprofile NAME`: changes the process to the AppArmor profile at once. [`OP_PROFILE`] changes it at the exec, where
-/// the kernel clears the parent-death signal.
-pub const OP_CHANGE_PROFILE: u16 = 38;
-
-/// u32 where (`NET_*`), u32 acknowledgements that come, str interface, u32 n, n × (u32 `PATCH_*`, u32 offset), str
-/// messages: netlink requests, sent in one buffer after the holes in it are filled.
-pub const OP_NET: u16 = 40;
-/// u32 port: makes the sockets of the resolver at 127.0.0.11, and hands them to the monitor.
-pub const OP_DNS: u16 = 41;
-/// Ends the process well: of a plan that runs no program.
-pub const OP_DONE: u16 = 42;
 /// Over a socket in the monitor's network namespace, of the route family.
 pub const NET_HOST: u32 = 0;
 /// Over a socket in the container's network namespace, of the route family.
@@ -202,58 +96,8 @@ pub const PATCH_NETNS: u32 = 1;
 /// The index (u32) of the operation's interface in the container.
 pub const PATCH_INDEX: u32 = 2;
 
-// Operations of the monitor.
-
-/// u32 kind (`STRING_*`), str.
-pub const OP_STRING: u16 = 0x100;
-/// u32 join (1: the container's processes go here), str directory: makes the directory.
-pub const OP_CGROUP_DIR: u16 = 0x101;
-/// u32 ignore errors, str path, str value.
-pub const OP_CGROUP_WRITE: u16 = 0x102;
-/// str directory, str program: attaches a device program (cgroup v2).
-pub const OP_CGROUP_DEVICES: u16 = 0x103;
-/// str path: the freezer's control file (`freezer.state` or `cgroup.freeze`).
-pub const OP_CGROUP_FREEZER: u16 = 0x104;
-/// str path: the file whose `oom_kill` line counts kills (`memory.oom_control` or `memory.events`).
-pub const OP_CGROUP_OOM: u16 = 0x105;
-/// The cgroups that follow may be made while the first process is on its way: it joins them before the first step that they
-/// matter to. A monitor that does not know this makes all of them before.
-pub const OP_CGROUP_LATE: u16 = 0x1ff;
-
-/// u64 interval, u64 timeout, u64 start period (all ns), u32 failures in a row that mean unhealthy, str command as the
-/// inside of a JSON string, str plan: the health check, a process like an exec'd one.
-pub const OP_HEALTH: u16 = 0x106;
-/// str id, str attributes (JSON members without braces): a network that the container is on, for its events.
-pub const OP_NETWORK: u16 = 0x120;
-/// str messages: netfilter requests that are sent when the container has ended for good; no answer is awaited.
-pub const OP_FIREWALL_END: u16 = 0x121;
-/// u32 index of the boot message's namespace descriptors: one that is closed when the container has ended for good.
-pub const OP_HOLD: u16 = 0x122;
-/// u32 n, n × (a [`RELAY_KEY`]; 16 bytes of the container's address, an IPv4 address in its mapped form; u32 port): where
-/// ports of the host lead that the monitor passes on itself.
-pub const OP_RELAY: u16 = 0x128;
-/// u32 index of the boot message's namespace descriptors: a socket in whose queue lie those ports' sockets, and nothing else
-/// to come. Each packet has as many keys as sockets.
-pub const OP_RELAY_QUEUE: u16 = 0x129;
-/// The container's network namespace goes on over its restarts: what is in it cannot be made again by a plan.
-pub const OP_KEEP_NET: u16 = 0x12a;
 /// Bytes that name a port that is passed on: u16 port, u8 protocol (6 or 17), u8 zero, sixteen of the host's IPv6 address.
 pub const RELAY_KEY: usize = 20;
-
-/// u32 namespaces (`CLONE_NEW*`) to make in it, u32 index of a namespace descriptor plus one (0: a new one), str uid map, str
-/// gid map: the user namespace, as /proc/PID/uid_map takes it.
-pub const OP_USER_MAP: u16 = 0x124;
-
-/// u32 n, n × (u32 IPv4 address as its bytes lie, u32 whether only the host reaches it), u32 n, n × str file of names below
-/// the run directory: what the resolver answers, and whom it asks. Without resolvers it passes nothing on.
-pub const OP_RESOLVER: u16 = 0x123;
-
-/// u32 n, n × (16 bytes of an IPv6 address as four u32 in the order in which they lie, an IPv4 address in its mapped form;
-/// u32 whether only the host reaches it; u32 scope): whom the resolver asks, in place of [`OP_RESOLVER`]'s list.
-pub const OP_SERVERS: u16 = 0x126;
-/// u32 n, n × (u32 index of a file of names in [`OP_RESOLVER`], str alias, str name): names that this container alone has
-/// for others on that network.
-pub const OP_ALIASES: u16 = 0x127;
 
 /// First four bytes of a file of names. A u8 length and the network's name follow, then entries: u32 slot, eight bytes of
 /// the container's id, four of an IPv4 address, sixteen of an IPv6 address, u8 flags (1: has IPv4, 2: has IPv6, 4: is the
@@ -300,11 +144,11 @@ pub const BIND_PROPAGATE_BELOW: u32 = 4;
 
 /// The owners of files are as the container's user namespace has them.
 pub const BIND_IDMAP: u32 = 8;
-/// Flag of [`OP_BIND`]: a file of the container's own, for which nobody waits when the container has ended.
+/// Flag of [`crate::ops::Bind`]: a file of the container's own, for which nobody waits when the container has ended.
 pub const BIND_OWN: u32 = 16;
-/// Flag of [`OP_OVERLAY`]: a crash may lose what was written.
+/// Flag of [`crate::ops::Overlay`]: a crash may lose what was written.
 pub const OVERLAY_VOLATILE: u32 = 1;
-/// Flag of [`OP_OVERLAY`]: as [`BIND_IDMAP`].
+/// Flag of [`crate::ops::Overlay`]: as [`BIND_IDMAP`].
 pub const OVERLAY_IDMAP: u32 = 2;
 
 /// No new privileges.
@@ -377,6 +221,8 @@ pub const DETAIL_IN_PROCFS: u32 = 8;
 /// The filter of system calls refuses what a process needs to come into a PID namespace of others, and somebody there could
 /// take it over before the filter is set.
 pub const DETAIL_FILTER: u32 = 9;
+/// The plan is not of the form that the monitor knows; `extra` is the code of the operation.
+pub const DETAIL_OPERATION: u32 = 10;
 
 /// The state of a container, by its number in a state record.
 #[repr(u32)]
@@ -506,7 +352,7 @@ pub struct State {
     pub failing_streak: u32,
     /// Records of the log that its monitor could not write.
     pub log_lost: u64,
-    /// How many of the last restarts went on in the network namespace of before ([`OP_KEEP_NET`]).
+    /// How many of the last restarts went on in the network namespace of before ([`crate::ops::KeepNet`]).
     pub kept: u32,
     /// Zero.
     pub reserved: [u8; 12],
@@ -737,6 +583,21 @@ pub const ANSWER_LEN: usize = size_of::<Answer>();
 /// Bytes of a [`Request`].
 pub const REQUEST_LEN: usize = size_of::<Request>();
 
+impl Header {
+    /// The head of a plan; `None` where there are too few bytes.
+    pub fn of(plan: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER_LEN] = plan.get(..HEADER_LEN)?.try_into().ok()?;
+        // SAFETY: every bit pattern is a valid Header: it holds integers only.
+        Some(unsafe { core::mem::transmute::<[u8; HEADER_LEN], Header>(*bytes) })
+    }
+
+    /// The head as bytes.
+    pub fn to_bytes(self) -> [u8; HEADER_LEN] {
+        // SAFETY: Header is repr(C), of integers, without padding.
+        unsafe { core::mem::transmute(self) }
+    }
+}
+
 impl Request {
     /// The request as bytes.
     pub fn to_bytes(self) -> [u8; REQUEST_LEN] {
@@ -780,118 +641,5 @@ impl ExecState {
         // SAFETY: every bit pattern is a valid ExecState: it holds integers only.
         let state: ExecState = unsafe { core::mem::transmute(*bytes) };
         (state.version == VERSION).then_some(state)
-    }
-}
-
-/// Reads the operations of a plan.
-#[derive(Clone, Copy)]
-pub struct Ops<'a> {
-    rest: &'a [u8],
-    index: u32,
-}
-
-/// One operation: its index in the plan, its code, its payload.
-#[derive(Clone, Copy)]
-pub struct Op<'a> {
-    /// Index in the plan, counted over all operations.
-    pub index: u32,
-    /// `OP_*`.
-    pub code: u16,
-    /// The payload.
-    pub payload: Payload<'a>,
-}
-
-/// A payload being read. Reads beyond its end give zeroes and empty strings: a plan is checked as a whole before it runs.
-#[derive(Clone, Copy)]
-pub struct Payload<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Ops<'a> {
-    /// The operations of a plan; `None` when its head is wrong.
-    pub fn of(plan: &'a [u8]) -> Option<(Header, Ops<'a>)> {
-        let header = read_header(plan)?;
-        let known = header.magic == PLAN_MAGIC && header.version == VERSION && header.length as usize == plan.len();
-        known.then_some((header, Ops { rest: &plan[HEADER_LEN..], index: 0 }))
-    }
-}
-
-fn read_header(plan: &[u8]) -> Option<Header> {
-    let bytes: &[u8; HEADER_LEN] = plan.get(..HEADER_LEN)?.try_into().ok()?;
-    // SAFETY: every bit pattern is a valid Header: it holds integers only.
-    Some(unsafe { core::mem::transmute::<[u8; HEADER_LEN], Header>(*bytes) })
-}
-
-impl<'a> Ops<'a> {
-    /// The bytes that are left to be read.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.rest
-    }
-}
-
-impl<'a> Iterator for Ops<'a> {
-    type Item = Op<'a>;
-    fn next(&mut self) -> Option<Op<'a>> {
-        let head = self.rest.get(..8)?;
-        let code = u16::from_le_bytes([head[0], head[1]]);
-        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        let payload = self.rest.get(8..8usize.checked_add(length)?)?;
-        if code == OP_END {
-            return None;
-        }
-        self.rest = &self.rest[8 + length..];
-        let op = Op { index: self.index, code, payload: Payload { rest: payload } };
-        self.index += 1;
-        Some(op)
-    }
-}
-
-impl<'a> Payload<'a> {
-    /// These bytes as a payload.
-    #[cfg(any(test, fuzzing))]
-    pub fn of(rest: &'a [u8]) -> Payload<'a> {
-        Payload { rest }
-    }
-
-    /// The next 32 bits.
-    pub fn u32(&mut self) -> u32 {
-        match self.rest.split_first_chunk::<4>() {
-            Some((bytes, rest)) => {
-                self.rest = rest;
-                u32::from_le_bytes(*bytes)
-            }
-            None => 0,
-        }
-    }
-    /// The next 64 bits.
-    pub fn u64(&mut self) -> u64 {
-        u64::from(self.u32()) | u64::from(self.u32()) << 32
-    }
-    /// The next bytes as they are; none where there are fewer.
-    pub fn raw(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(bytes)
-    }
-    /// The next string, with its closing NUL: so it is a C string.
-    pub fn cstr(&mut self) -> &'a [u8] {
-        let length = self.u32() as usize;
-        match length.checked_add(1).and_then(|n| self.rest.split_at_checked(n)) {
-            Some((text, rest)) if text[length] == 0 => {
-                self.rest = rest;
-                text
-            }
-            _ => b"\0",
-        }
-    }
-    /// The next string with its NUL, left where it is.
-    pub fn cstr_peek(&self) -> &'a [u8] {
-        let mut copy = *self;
-        copy.cstr()
-    }
-    /// The next string without its NUL.
-    pub fn bytes(&mut self) -> &'a [u8] {
-        let text = self.cstr();
-        &text[..text.len() - 1]
     }
 }

@@ -72,6 +72,15 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
             let error = Error::new(ErrorKind::Internal, format!("{sentence}: {text}"));
             return StartFailure::with_code(error, NOT_EXECUTABLE);
         }
+        DETAIL_OPERATION => {
+            let name = u16::try_from(failure.extra).ok().and_then(coracle_monitor::ops::name);
+            let text = match name {
+                _ if failure.step == STEP_PLAN => "the monitor cannot read the plan".to_owned(),
+                Some(name) => format!("{sentence}: the monitor cannot read the operation {name} of the plan"),
+                None => format!("{sentence}: the monitor does not know the operation {} of the plan", failure.extra),
+            };
+            return Error::new(ErrorKind::Internal, text).in_area("launch").into();
+        }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
             let path = sentence.trim_start_matches("change to directory ");
             return internal(format!("Cannot mkdir: {path} is not a directory"));

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes profiles in a compiled form, which only apparmor_parser makes of a text: so the profile is compiled
 //! beforehand, and loading it is one write. The profile of a process is written by that process: see
-//! [`coracle_monitor::wire::OP_PROFILE`] and [`coracle_monitor::wire::OP_CHANGE_PROFILE`].
+//! [`coracle_monitor::ops::Profile`] and [`coracle_monitor::ops::ChangeProfile`].
 
 use crate::error::{Error, Result};
 use std::io::Write;

@@ -6,7 +6,8 @@
 use super::devices::DeviceNode;
 use super::{apparmor, cgroup};
 use crate::walls::Wall;
-use coracle_monitor::encode::PlanWriter;
+use coracle_monitor::encode::{Closed, Items, PlanWriter};
+use coracle_monitor::ops;
 use coracle_monitor::wire::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,9 @@ pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
 
 /// The step that says the SELinux label: it follows.
 pub(crate) const LABEL: &str = "apply the SELinux label ";
+
+/// The step of an operation that the monitor reads, and its child never comes to.
+const READ: &str = "read the plan";
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -79,7 +83,7 @@ pub(crate) enum Namespace {
     Join(u32),
 }
 
-/// Netlink requests with holes: see [`OP_NET`].
+/// Netlink requests with holes: see [`ops::Net`].
 pub(crate) struct NetRequest {
     /// `NET_*`.
     pub place: u32,
@@ -92,7 +96,7 @@ pub(crate) struct NetRequest {
     pub sentence: String,
 }
 
-/// The container's resolver: see [`OP_DNS`] and [`OP_RESOLVER`].
+/// The container's resolver: see [`ops::Dns`] and [`ops::Resolver`].
 pub(crate) struct Resolver {
     pub port: u16,
     /// netfilter requests for the container's network namespace.
@@ -264,8 +268,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     strings(&mut plan, c);
     cgroups(&mut plan, &c.cgroups);
     if let Some(health) = &c.health {
-        plan.op(OP_HEALTH, "read the plan").u64(health.interval).u64(health.timeout).u64(health.start_period);
-        plan.u32(health.retries).str(json_inside(&health.command)).str(compile_exec(&health.check).bytes);
+        self::health(&mut plan, health);
     }
     users(&mut plan, c);
     join(&mut plan, c);
@@ -276,7 +279,8 @@ pub(crate) fn compile(c: &Container) -> Plan {
     }
     label(&mut plan, &c.rights);
     oom_score(&mut plan, c.oom_score_adj);
-    plan.op(OP_PROPAGATION, "make the mounts private").u32((libc::MS_REC | propagation_of_root(c)) as u32);
+    let kind = (libc::MS_REC | propagation_of_root(c)) as u32;
+    plan.push(ops::Propagation { kind }, "make the mounts private");
     root(&mut plan, c);
     proc(&mut plan);
     match bound(c, "/dev") {
@@ -288,26 +292,30 @@ pub(crate) fn compile(c: &Container) -> Plan {
     user_mounts(&mut plan, c);
     others_dev(&mut plan, c);
     for (name, value) in &c.sysctls {
-        plan.op(OP_SYSCTL, format!("set sysctl {name} to {value}")).str(name).str(value);
+        plan.push(
+            ops::Sysctl { name: closed(name).text(), value: value.as_bytes() },
+            format!("set sysctl {name} to {value}"),
+        );
     }
     for path in c.readonly.iter().filter(|_| Wall::ReadonlyPaths.stands()) {
-        plan.op(OP_READONLY, format!("make {path} read-only")).str(path);
+        plan.push(ops::Readonly { path: closed(path).text() }, format!("make {path} read-only"));
     }
     for path in c.masked.iter().filter(|_| Wall::MaskedPaths.stands()) {
-        plan.op(OP_MASK, format!("mask {path}")).str(path);
+        plan.push(ops::Mask { path: closed(path).text() }, format!("mask {path}"));
     }
-    plan.op(OP_STDIO, STREAMS);
-    let root = if c.readonly_rootfs { RDONLY } else { 0 };
-    plan.op(OP_PIVOT, "change to the root file system").u64(root).u32(c.root_propagation as u32);
+    plan.push(ops::Stdio {}, STREAMS);
+    let attributes = if c.readonly_rootfs { RDONLY } else { 0 };
+    let pivot = ops::Pivot { attributes, propagation: c.root_propagation as u32 };
+    plan.push(pivot, "change to the root file system");
     limits(&mut plan, &c.rlimits);
     if let Some(users) = &c.users {
-        plan.op(OP_USER_NS, "enter the user namespace").u32(users.uid).u32(users.gid);
         // A container that may not mount needs no locked mounts; no archive could be put into those from outside.
-        plan.u32(u32::from(c.rights.capabilities & SYS_ADMIN != 0));
+        let own_mounts = c.rights.capabilities & SYS_ADMIN != 0;
+        plan.push(ops::UserNs { uid: users.uid, gid: users.gid, own_mounts }, "enter the user namespace");
     }
     if changes_profile(c) {
-        plan.op(OP_CHANGE_PROFILE, format!("{PROFILE}{}", c.rights.apparmor));
-        plan.str(format!("changeprofile {}", c.rights.apparmor));
+        let word = format!("changeprofile {}", c.rights.apparmor);
+        plan.push(ops::ChangeProfile { word: word.as_bytes() }, format!("{PROFILE}{}", c.rights.apparmor));
     }
     process(&mut plan, &c.rights, &c.program);
     for_the_monitor(&mut plan, c);
@@ -325,12 +333,12 @@ pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
 /// Compiles what a running container's network namespace is changed by.
 pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -> Plan {
     let mut plan = PlanWriter::new();
-    plan.op(OP_ENTER, "enter the container's network").u32(libc::CLONE_NEWNET as u32);
+    plan.push(ops::Enter { namespaces: libc::CLONE_NEWNET as u32 }, "enter the container's network");
     requests.iter().for_each(|request| net_request(&mut plan, request));
     if let Some(dns) = dns {
         resolver(&mut plan, dns);
     }
-    plan.op(OP_DONE, "end");
+    plan.push(ops::Done {}, "end");
     let (bytes, steps) = plan.finish(empty_header());
     Plan { bytes, steps }
 }
@@ -364,15 +372,33 @@ pub(crate) fn compile_exec(e: &Exec) -> Plan {
     label(&mut plan, &e.rights);
     oom_score(&mut plan, e.oom_score_adj);
     if let Some(users) = &e.users {
-        plan.op(OP_OWN_STREAMS, "give the streams to the container").u32(users.uid).u32(users.gid);
+        plan.push(ops::OwnStreams { uid: users.uid, gid: users.gid }, "give the streams to the container");
     }
-    plan.op(OP_ENTER, "enter the container's namespaces").u32(e.enter);
-    plan.op(OP_STDIO, STREAMS);
+    plan.push(ops::Enter { namespaces: e.enter }, "enter the container's namespaces");
+    plan.push(ops::Stdio {}, STREAMS);
     limits(&mut plan, &e.rlimits);
     process(&mut plan, &e.rights, &e.program);
     let flags = if e.tty { FLAG_TTY } else { 0 };
     let (bytes, steps) = plan.finish(Header { flags, rows: e.rows, cols: e.cols, ..empty_header() });
     Plan { bytes, steps }
+}
+
+fn closed(text: impl AsRef<[u8]>) -> Closed {
+    Closed::of(text)
+}
+
+fn health(plan: &mut PlanWriter, health: &Health) {
+    plan.push(
+        ops::Health {
+            interval: health.interval,
+            timeout: health.timeout,
+            start_period: health.start_period,
+            retries: health.retries,
+            command: json_inside(&health.command).as_bytes(),
+            plan: &compile_exec(&health.check).bytes,
+        },
+        READ,
+    );
 }
 
 fn empty_header() -> Header {
@@ -432,15 +458,21 @@ fn new_namespaces(c: &Container) -> libc::c_int {
 fn users(plan: &mut PlanWriter, c: &Container) {
     let Some(users) = &c.users else { return };
     let map = |first: u32, count: u32| format!("0 {first} {count}\n");
-    plan.op(OP_USER_MAP, "make the user namespace").u32(new_namespaces(c) as u32);
-    plan.u32(users.join.map_or(0, |index| index + 1));
-    plan.str(map(users.uid, users.count)).str(map(users.gid, users.group_count));
-    plan.op(OP_FS_OWNER, "make files the container's").u32(users.uid).u32(users.gid);
+    plan.push(
+        ops::UserMap {
+            namespaces: new_namespaces(c) as u32,
+            join: users.join,
+            uids: map(users.uid, users.count).as_bytes(),
+            gids: map(users.gid, users.group_count).as_bytes(),
+        },
+        "make the user namespace",
+    );
+    plan.push(ops::FsOwner { uid: users.uid, gid: users.gid }, "make files the container's");
 }
 
 fn strings(plan: &mut PlanWriter, c: &Container) {
     let mut string = |kind: u32, text: &str| {
-        plan.op(OP_STRING, "read the plan").u32(kind).str(text);
+        plan.push(ops::Note { kind, text: closed(text).text() }, READ);
     };
     string(STRING_ID, &c.id);
     string(STRING_FROM, &json_inside(&c.image));
@@ -465,7 +497,7 @@ fn cgroups(plan: &mut PlanWriter, cgroups: &cgroup::Plan) {
     // A group of v2 is where the process is made, those of v1 are joined later.
     let (early, late): (Vec<_>, Vec<_>) = cgroups.groups.iter().partition(|group| group.version == cgroup::Version::V2);
     groups(plan, cgroups, &early);
-    plan.op(OP_CGROUP_LATE, "read the plan");
+    plan.push(ops::CgroupLate {}, READ);
     groups(plan, cgroups, &late);
 }
 
@@ -482,8 +514,11 @@ fn groups(plan: &mut PlanWriter, cgroups: &cgroup::Plan, groups: &[&cgroup::Grou
             write_value(plan, &group.dir, write);
         }
         if !group.device_program.is_empty() {
-            let sentence = format!("rule devices in {}", group.dir.display());
-            plan.op(OP_CGROUP_DEVICES, sentence).str(bytes(&group.dir)).str(&group.device_program);
+            let path = closed(bytes(&group.dir));
+            plan.push(
+                ops::CgroupDevices { path: path.text(), program: &group.device_program },
+                format!("rule devices in {}", group.dir.display()),
+            );
         }
         control_files(plan, group, cgroups.v2);
     }
@@ -492,26 +527,28 @@ fn groups(plan: &mut PlanWriter, cgroups: &cgroup::Plan, groups: &[&cgroup::Grou
 fn control_files(plan: &mut PlanWriter, group: &cgroup::Group, pure_v2: bool) {
     let has = |name: &str| group.controllers.iter().any(|c| c == name);
     let v2 = group.version == cgroup::Version::V2;
+    let file = |name: &str| closed(bytes(&group.dir.join(name)));
     if has("freezer") && !v2 {
-        plan.op(OP_CGROUP_FREEZER, "find the freezer").str(bytes(&group.dir.join("freezer.state")));
+        plan.push(ops::CgroupFreezer { path: file("freezer.state").text() }, "find the freezer");
     } else if pure_v2 {
-        plan.op(OP_CGROUP_FREEZER, "find the freezer").str(bytes(&group.dir.join("cgroup.freeze")));
+        plan.push(ops::CgroupFreezer { path: file("cgroup.freeze").text() }, "find the freezer");
     }
     if has("memory") {
-        let file = if v2 { "memory.events" } else { "memory.oom_control" };
-        plan.op(OP_CGROUP_OOM, "find the memory events").str(bytes(&group.dir.join(file)));
+        let name = if v2 { "memory.events" } else { "memory.oom_control" };
+        plan.push(ops::CgroupOom { path: file(name).text() }, "find the memory events");
     }
 }
 
 fn make_group(plan: &mut PlanWriter, dir: &Path, join: bool) {
-    plan.op(OP_CGROUP_DIR, format!("make cgroup {}", dir.display())).u32(u32::from(join)).str(bytes(dir));
+    plan.push(ops::CgroupDir { join, path: closed(bytes(dir)).text() }, format!("make cgroup {}", dir.display()));
 }
 
 fn write_value(plan: &mut PlanWriter, base: &Path, write: &cgroup::Write) {
     let path = base.join(&write.file);
     let ignore = write.on_error == cgroup::OnError::Ignore;
     let sentence = format!("write {:?} to {}", write.value, path.display());
-    plan.op(OP_CGROUP_WRITE, sentence).u32(u32::from(ignore)).str(bytes(&path)).str(&write.value);
+    let path = closed(bytes(&path));
+    plan.push(ops::CgroupWrite { ignore, path: path.text(), value: write.value.as_bytes() }, sentence);
 }
 
 fn bytes(path: &Path) -> &[u8] {
@@ -529,7 +566,7 @@ fn join(plan: &mut PlanWriter, c: &Container) {
     ];
     for (name, from, kind) in kinds {
         if let Namespace::Join(index) = from {
-            plan.op(OP_JOIN_NS, format!("join the {name} namespace")).u32(index).u32(kind as u32);
+            plan.push(ops::JoinNs { index, kind: kind as u32 }, format!("join the {name} namespace"));
         }
     }
 }
@@ -537,14 +574,16 @@ fn join(plan: &mut PlanWriter, c: &Container) {
 fn names(plan: &mut PlanWriter, c: &Container) {
     if c.uts == Namespace::New {
         if !c.hostname.is_empty() {
-            plan.op(OP_HOSTNAME, format!("set the host name {}", c.hostname)).str(&c.hostname);
+            let op = ops::Hostname { name: c.hostname.as_bytes() };
+            plan.push(op, format!("set the host name {}", c.hostname));
         }
         if !c.domainname.is_empty() {
-            plan.op(OP_DOMAINNAME, format!("set the domain name {}", c.domainname)).str(&c.domainname);
+            let op = ops::Domainname { name: c.domainname.as_bytes() };
+            plan.push(op, format!("set the domain name {}", c.domainname));
         }
     }
     if c.net == Namespace::New {
-        plan.op(OP_LOOPBACK, "bring the loopback interface up");
+        plan.push(ops::Loopback {}, "bring the loopback interface up");
     }
 }
 
@@ -556,77 +595,91 @@ fn networks(plan: &mut PlanWriter, c: &Container) {
 }
 
 fn net_request(plan: &mut PlanWriter, request: &NetRequest) {
-    plan.op(OP_NET, request.sentence.clone()).u32(request.place).u32(request.acks).str(&request.interface);
-    plan.u32(request.patches.len() as u32);
-    for (kind, at) in &request.patches {
-        plan.u32(*kind).u32(*at);
-    }
-    plan.str(&request.messages);
-}
-
-fn old_server(server: &Server) -> Option<(u32, u32)> {
-    match server.ip {
-        std::net::IpAddr::V4(ip) => Some((u32::from_le_bytes(ip.octets()), u32::from(server.outside))),
-        std::net::IpAddr::V6(_) => None,
-    }
+    plan.push(
+        ops::Net {
+            place: request.place,
+            acks: request.acks,
+            interface: closed(&request.interface).text(),
+            holes: Items::of(request.patches.iter().copied()).list(),
+            messages: &request.messages,
+        },
+        request.sentence.clone(),
+    );
 }
 
 fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {
-    plan.op(OP_DNS, "make the sockets of the resolver").u32(u32::from(resolver.port));
-    plan.op(OP_NET, "lead questions to the resolver").u32(NET_INSIDE_FILTER).u32(1).str("").u32(0);
-    plan.str(&resolver.redirect);
+    plan.push(ops::Dns { port: u32::from(resolver.port) }, "make the sockets of the resolver");
+    plan.push(
+        ops::Net {
+            place: NET_INSIDE_FILTER,
+            acks: 1,
+            interface: closed("").text(),
+            holes: Items::of([]).list(),
+            messages: &resolver.redirect,
+        },
+        "lead questions to the resolver",
+    );
 }
 
 /// Steps that the monitor reads, and its child never comes to: they stand last, so that the steps before are the same for every
 /// start of a container.
 fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     for (id, members) in &c.networks {
-        plan.op(OP_NETWORK, "read the plan").str(id).str(members);
+        plan.push(ops::Network { id: id.as_bytes(), attributes: members.as_bytes() }, READ);
     }
     if let Some(resolver) = &c.resolver {
-        // Monitors of earlier versions know resolvers of IPv4 alone.
-        let old: Vec<_> = resolver.servers.iter().filter_map(old_server).collect();
-        plan.op(OP_RESOLVER, "read the plan").u32(old.len() as u32);
-        for (ip, outside) in old {
-            plan.u32(ip).u32(outside);
-        }
-        plan.u32(resolver.names.len() as u32);
-        for path in &resolver.names {
-            plan.str(path);
-        }
-        plan.op(OP_SERVERS, "read the plan").u32(resolver.servers.len() as u32);
-        for server in &resolver.servers {
-            plan.raw(&mapped(server.ip).octets()).u32(u32::from(server.outside)).u32(server.scope);
-        }
-        if !resolver.aliases.is_empty() {
-            plan.op(OP_ALIASES, "read the plan").u32(resolver.aliases.len() as u32);
-            for (network, alias, name) in &resolver.aliases {
-                plan.u32(*network).str(alias).str(name);
-            }
-        }
+        names_of(plan, resolver);
     }
     if c.keep_net {
-        plan.op(OP_KEEP_NET, "read the plan");
+        plan.push(ops::KeepNet {}, READ);
     }
     if !c.firewall_end.is_empty() {
-        plan.op(OP_FIREWALL_END, "read the plan").str(&c.firewall_end);
+        plan.push(ops::FirewallEnd { messages: &c.firewall_end }, READ);
     }
     if let Some(index) = c.hold {
-        plan.op(OP_HOLD, "read the plan").u32(index);
-        plan.op(OP_RELAY_QUEUE, "read the plan").u32(index + 1);
+        plan.push(ops::Hold { index }, READ);
+        plan.push(ops::RelayQueue { index: index + 1 }, READ);
     }
     if !c.relays.is_empty() {
-        plan.op(OP_RELAY, "read the plan").u32(c.relays.len() as u32);
-        for relay in &c.relays {
-            plan.raw(&relay.key).raw(&mapped(relay.to).octets()).u32(u32::from(relay.port));
-        }
+        let ips: Vec<_> = c.relays.iter().map(|relay| mapped(relay.to)).collect();
+        let port = |(relay, ip)| {
+            let Relay { key, port, .. }: &Relay = relay;
+            ops::RelayPort { key, ip, port: u32::from(*port) }
+        };
+        plan.push(ops::Relay { ports: Items::of(c.relays.iter().zip(&ips).map(port)).list() }, READ);
     }
 }
 
-fn mapped(ip: std::net::IpAddr) -> std::net::Ipv6Addr {
+fn names_of(plan: &mut PlanWriter, resolver: &Resolver) {
+    let old: Vec<_> = resolver.servers.iter().filter_map(old_server).collect();
+    let old = Items::of(old.iter().map(|(ip, outside)| ops::OldServer { ip, outside: *outside }));
+    plan.push(ops::Resolver { servers: old.list(), names: Items::texts(&resolver.names).list() }, READ);
+    let ips: Vec<_> = resolver.servers.iter().map(|server| mapped(server.ip)).collect();
+    let servers = resolver.servers.iter().zip(&ips);
+    let servers = servers.map(|(server, ip)| ops::Server { ip, outside: server.outside, scope: server.scope });
+    plan.push(ops::Servers { servers: Items::of(servers).list() }, READ);
+    if !resolver.aliases.is_empty() {
+        let aliases = resolver.aliases.iter().map(|(network, alias, name)| ops::Alias {
+            network: *network,
+            alias: alias.as_bytes(),
+            name: name.as_bytes(),
+        });
+        plan.push(ops::Aliases { aliases: Items::of(aliases).list() }, READ);
+    }
+}
+
+/// Monitors of earlier versions know resolvers of IPv4 alone.
+fn old_server(server: &Server) -> Option<([u8; 4], bool)> {
+    match server.ip {
+        std::net::IpAddr::V4(ip) => Some((ip.octets(), server.outside)),
+        std::net::IpAddr::V6(_) => None,
+    }
+}
+
+fn mapped(ip: std::net::IpAddr) -> [u8; 16] {
     match ip {
-        std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        std::net::IpAddr::V6(ip) => ip,
+        std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        std::net::IpAddr::V6(ip) => ip.octets(),
     }
 }
 
@@ -643,23 +696,25 @@ fn profile(plan: &mut PlanWriter, rights: &Rights) {
         return;
     }
     // A host program that may not free the container of a profile is bound by one: then so is the container.
-    let required = u32::from(rights.apparmor != apparmor::UNCONFINED);
-    plan.op(OP_PROFILE, format!("{PROFILE}{}", rights.apparmor)).u32(required).str(format!("exec {}", rights.apparmor));
+    let required = rights.apparmor != apparmor::UNCONFINED;
+    let word = format!("exec {}", rights.apparmor);
+    plan.push(ops::Profile { required, word: word.as_bytes() }, format!("{PROFILE}{}", rights.apparmor));
 }
 
 /// While the host's procfs is there to say it.
 fn label(plan: &mut PlanWriter, rights: &Rights) {
     if !rights.label.is_empty() && Wall::SelinuxLabel.stands() {
-        plan.op(OP_LABEL, format!("{LABEL}{}", rights.label)).str(&rights.label);
+        plan.push(ops::Label { label: rights.label.as_bytes() }, format!("{LABEL}{}", rights.label));
     }
     if !rights.mount_label.is_empty() {
-        plan.op(OP_MOUNT_LABEL, "read the plan").str(&rights.mount_label);
+        plan.push(ops::MountLabel { label: closed(&rights.mount_label).text() }, READ);
     }
 }
 
 fn oom_score(plan: &mut PlanWriter, value: i64) {
     // A host that may not lower its own score cannot for its containers either; only a wish is worth an error.
-    plan.op(OP_OOM_SCORE, format!("set oom_score_adj to {value}")).u32(value as i32 as u32).u32(u32::from(value != 0));
+    let op = ops::OomScore { value: value as i32, required: value != 0 };
+    plan.push(op, format!("set oom_score_adj to {value}"));
 }
 
 /// Private, unless a bind mount wants to hear of the host's mounts.
@@ -677,23 +732,32 @@ fn propagation_of_root(c: &Container) -> u64 {
 }
 
 fn root(plan: &mut PlanWriter, c: &Container) {
-    plan.op(OP_OVERLAY, "mount the root file system").str(bytes(&c.upper)).str(bytes(&c.work));
     let volatile = if c.volatile { OVERLAY_VOLATILE } else { 0 };
     let mapped = if c.users.is_some() { OVERLAY_IDMAP } else { 0 };
-    plan.u32(volatile | mapped).u32(c.lower.len() as u32);
-    for layer in &c.lower {
-        plan.str(bytes(layer));
-    }
+    plan.push(
+        ops::Overlay {
+            upper: closed(bytes(&c.upper)).text(),
+            work: closed(bytes(&c.work)).text(),
+            flags: volatile | mapped,
+            lower: Items::texts(c.lower.iter().map(|layer| bytes(layer))).list(),
+        },
+        "mount the root file system",
+    );
 }
 
 /// A new file system at a target that may not be reached through a link.
 fn mount(plan: &mut PlanWriter, special: u32, kind: &str, target: &str, attributes: u64, options: &[(&str, &str)]) {
-    let sentence = format!("mount {kind} on {target}");
-    plan.op(OP_MOUNT, sentence).u32(special | SPECIAL_FIXED).u32(attributes as u32).str(kind).str(kind).str(target);
-    plan.u32(options.len() as u32);
-    for (key, value) in options {
-        plan.str(key).str(value);
-    }
+    plan.push(
+        ops::Mount {
+            special: special | SPECIAL_FIXED,
+            attributes: attributes as u32,
+            kind: closed(kind).text(),
+            source: closed(kind).text(),
+            target: closed(target).text(),
+            options: Items::pairs(options.iter().copied()).list(),
+        },
+        format!("mount {kind} on {target}"),
+    );
 }
 
 fn proc(plan: &mut PlanWriter) {
@@ -702,11 +766,15 @@ fn proc(plan: &mut PlanWriter) {
 
 /// A new file system in the place.
 fn mount_here(plan: &mut PlanWriter, kind: &str, place: &str, name: &str, flags: u64, options: &str) {
-    plan.op(OP_MOUNT_HERE, format!("mount {kind} on {place}/{name}"))
-        .u32(flags as u32)
-        .str(kind)
-        .str(options)
-        .str(name);
+    plan.push(
+        ops::MountHere {
+            flags: flags as u32,
+            kind: closed(kind).text(),
+            options: closed(options).text(),
+            name: closed(name).text(),
+        },
+        format!("mount {kind} on {place}/{name}"),
+    );
 }
 
 /// How a path is named: by its name alone where it lies directly in the place.
@@ -744,15 +812,31 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
         ("core", "/proc/kcore"),
     ];
     for (name, text) in links {
-        plan.op(OP_SYMLINK, format!("make link /dev/{name}")).str(name).str(text);
+        symlink(plan, "/dev", name, text);
     }
+}
+
+/// A link in the place.
+fn symlink(plan: &mut PlanWriter, place: &str, name: &str, text: &str) {
+    plan.push(
+        ops::Symlink { target: closed(name).text(), text: closed(text).text() },
+        format!("make link {place}/{name}"),
+    );
 }
 
 fn nodes<'a>(plan: &mut PlanWriter, nodes: impl Iterator<Item = &'a DeviceNode>) {
     for node in nodes {
-        let mode = node.mode | node.kind.type_bits();
-        plan.op(OP_NODE, format!("make device {}", node.path)).u32(mode).u32(node.major).u32(node.minor);
-        plan.u32(node.uid).u32(node.gid).str(in_place(&node.path, "/dev"));
+        plan.push(
+            ops::Node {
+                mode: node.mode | node.kind.type_bits(),
+                major: node.major,
+                minor: node.minor,
+                uid: node.uid,
+                gid: node.gid,
+                target: closed(in_place(&node.path, "/dev")).text(),
+            },
+            format!("make device {}", node.path),
+        );
     }
 }
 
@@ -778,7 +862,7 @@ fn others_dev(plan: &mut PlanWriter, c: &Container) {
         Some(_) => OTHERS_CONSOLE,
         None => OTHERS_NOT_CONSOLE,
     };
-    plan.op(OP_OTHERS_DEV, "use what was bound in /dev").u32(terminals | console);
+    plan.push(ops::OthersDev { parts: terminals | console }, "use what was bound in /dev");
 }
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {
@@ -792,7 +876,7 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
     }
     match (c.ipc, c.shm_from) {
         (Namespace::Join(_), Some(index)) => {
-            plan.op(OP_SHARED_SHM, "share /dev/shm").u32(index);
+            plan.push(ops::SharedShm { index }, "share /dev/shm");
         }
         (Namespace::Host, _) => {
             bind(plan, Path::new("/dev/shm"), "/dev/shm", NOSUID | NODEV | NOEXEC, libc::MS_PRIVATE, 0)
@@ -815,7 +899,7 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     let attributes = NOSUID | NODEV | NOEXEC;
     mount(plan, SPECIAL_NONE, "sysfs", "/sys", attributes | access, &[]);
     if c.own_cgroups {
-        plan.op(OP_CGROUP_NS, "make a cgroup namespace");
+        plan.push(ops::CgroupNs {}, "make a cgroup namespace");
     }
     const BASE: &str = "/sys/fs/cgroup";
     let access = if Wall::CgroupReadOnly.stands() { access } else { 0 };
@@ -826,11 +910,14 @@ fn sys(plan: &mut PlanWriter, c: &Container) {
     for group in c.cgroups.groups.iter().filter(|group| !group.mount_name.is_empty()) {
         mount_here(plan, "cgroup", BASE, &group.mount_name, attributes | access, &group.mount_options);
         for link in &group.links {
-            plan.op(OP_SYMLINK, format!("make link {BASE}/{link}")).str(link).str(&group.mount_name);
+            symlink(plan, BASE, link, &group.mount_name);
         }
     }
     if !c.privileged {
-        plan.op(OP_ATTR, format!("make {BASE} read-only")).u64(RDONLY).str(BASE);
+        plan.push(
+            ops::Attr { set: RDONLY, path: closed(BASE).text(), propagation: 0 },
+            format!("make {BASE} read-only"),
+        );
     }
 }
 
@@ -856,18 +943,38 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
             }
             Mount::Volume { index, name, target, attributes, own_ids } => {
                 let flags = if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
-                plan.op(OP_VOLUME, format!("mount volume {name} on {target}")).u32(*index).u32(flags);
-                plan.u64(*attributes).u64(cleared(*attributes)).str(target).str(name);
+                plan.push(
+                    ops::Volume {
+                        index: *index,
+                        flags,
+                        set: *attributes,
+                        clear: cleared(*attributes),
+                        target: closed(target).text(),
+                        name: name.as_bytes(),
+                    },
+                    format!("mount volume {name} on {target}"),
+                );
             }
             Mount::FileSystem { kind, source, target, attributes, propagation, options } => {
-                plan.op(OP_MOUNT, format!("mount {kind} on {target}")).u32(SPECIAL_NONE).u32(*attributes as u32);
-                plan.str(kind).str(source).str(target).u32(options.len() as u32);
-                for (key, value) in options {
-                    plan.str(key).str(owner(c.users.as_ref(), kind, key, value));
-                }
+                let users = c.users.as_ref();
+                let options = options.iter().map(|(key, value)| (key, owner(users, kind, key, value)));
+                plan.push(
+                    ops::Mount {
+                        special: SPECIAL_NONE,
+                        attributes: *attributes as u32,
+                        kind: closed(kind).text(),
+                        source: closed(source).text(),
+                        target: closed(target).text(),
+                        options: Items::pairs(options).list(),
+                    },
+                    format!("mount {kind} on {target}"),
+                );
                 if *propagation != 0 {
-                    let sentence = format!("set the propagation of {target}");
-                    plan.op(OP_ATTR, sentence).u64(0).str(target).u32(*propagation as u32);
+                    let propagation = *propagation as u32;
+                    plan.push(
+                        ops::Attr { set: 0, path: closed(target).text(), propagation },
+                        format!("set the propagation of {target}"),
+                    );
                 }
             }
         }
@@ -886,9 +993,17 @@ fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
 }
 
 fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, propagation: u64, flags: u32) {
-    let sentence = format!("bind {} to {target}", source.display());
-    plan.op(OP_BIND, sentence).u32(flags).u32(propagation as u32).u64(attributes).u64(cleared(attributes));
-    plan.str(bytes(source)).str(target);
+    plan.push(
+        ops::Bind {
+            flags,
+            propagation: propagation as u32,
+            set: attributes,
+            clear: cleared(attributes),
+            source: closed(bytes(source)).text(),
+            target: closed(target).text(),
+        },
+        format!("bind {} to {target}", source.display()),
+    );
 }
 
 /// Which access times are kept is one choice: a new one takes the place of the one before.
@@ -899,30 +1014,43 @@ fn cleared(attributes: u64) -> u64 {
 fn limits(plan: &mut PlanWriter, rlimits: &[Rlimit]) {
     for limit in rlimits {
         let sentence = format!("set resource limit {} to {}:{}", limit.resource, limit.soft, limit.hard);
-        plan.op(OP_RLIMIT, sentence).u32(limit.resource as u32).u32(0).u64(limit.soft).u64(limit.hard);
+        let resource = limit.resource as u32;
+        plan.push(ops::Rlimit { resource, reserved: 0, soft: limit.soft, hard: limit.hard }, sentence);
     }
 }
 
 /// The last steps of any process: working directory, identity, program.
 fn process(plan: &mut PlanWriter, rights: &Rights, program: &Program) {
-    plan.op(OP_KEYRING, "make a session keyring");
+    plan.push(ops::Keyring {}, "make a session keyring");
     let cwd = if program.cwd.is_empty() { "/" } else { &program.cwd };
-    let step = if program.cwd_is_there { OP_CHDIR } else { OP_WORKDIR };
-    plan.op(step, format!("change to directory {cwd}")).str(cwd);
+    let path = closed(cwd);
+    let sentence = format!("change to directory {cwd}");
+    match program.cwd_is_there {
+        true => plan.push(ops::Chdir { path: path.text() }, sentence),
+        false => plan.push(ops::Workdir { path: path.text() }, sentence),
+    }
     identity(plan, rights);
     let name = program.argv.first().map_or("", String::as_str);
-    plan.op(OP_EXEC, format!("exec: {name:?}")).u32(program.argv.len() as u32).u32(program.env.len() as u32);
-    for word in program.argv.iter().chain(&program.env) {
-        plan.str(word);
-    }
+    let (argv, env) = (Items::texts(&program.argv), Items::texts(&program.env));
+    let words = ops::Words { argv: argv.list(), env: env.list() };
+    plan.push(ops::Exec { words }, format!("exec: {name:?}"));
 }
 
 fn identity(plan: &mut PlanWriter, rights: &Rights) {
-    let flags = if rights.no_new_privs { ID_NO_NEW_PRIVS } else { 0 };
-    plan.op(OP_IDENTITY, format!("become user {:?}", rights.user)).u32(flags).u32(rights.groups.len() as u32);
-    plan.u64(rights.capabilities).u64(rights.capabilities).u64(rights.ambient).str(&rights.user);
-    for group in &rights.groups {
-        plan.str(group);
-    }
-    plan.str(&rights.seccomp).u64(rights.inheritable).u64(rights.ambient);
+    let groups = Items::of(rights.groups.iter().map(String::as_bytes));
+    let who = ops::Who {
+        bounding: rights.capabilities,
+        for_root: rights.capabilities,
+        for_others: rights.ambient,
+        user: rights.user.as_bytes(),
+        groups: groups.list(),
+    };
+    let op = ops::Identity {
+        flags: if rights.no_new_privs { ID_NO_NEW_PRIVS } else { 0 },
+        who,
+        filter: &rights.seccomp,
+        inheritable: rights.inheritable,
+        ambient: rights.ambient,
+    };
+    plan.push(op, format!("become user {:?}", rights.user));
 }

@@ -2,7 +2,7 @@
 //!
 //! The policy names the types of containers in `contexts/lxc_contexts`. All containers have the same types; they are kept apart
 //! by the level: each has a pair of categories of its own. A process writes its coming label by itself before its
-//! exec ([`coracle_monitor::wire::OP_LABEL`]); file systems that are made for a container are mounted with its label, so that
+//! exec ([`coracle_monitor::ops::Label`]); file systems that are made for a container are mounted with its label, so that
 //! images need none of their own; what of the host is shown to it is given one: see [`relabel`].
 
 mod asked;

@@ -4,10 +4,15 @@ use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Io};
 use coracle_monitor::call::{Call, Until};
+use coracle_monitor::encode::PlanWriter;
+use coracle_monitor::ops;
 use coracle_monitor::wire::*;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, sendmsg, socket,
+};
 use serde_json::json;
-use std::io::Write;
+use std::fs::File;
+use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -59,6 +64,53 @@ fn a_client_that_takes_no_answers_is_let_go() {
     assert!(begun.elapsed() < SOON, "the monitor kept a client that takes no answers");
     assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
     rests(super::many::monitor_of(&root, &id));
+}
+
+/// The monitor's answer to an exec of this plan without streams.
+fn exec_of(root: &Root, id: &str, plan: &[u8]) -> Answer {
+    let path = root.dir.join("plan");
+    std::fs::write(&path, plan).expect("write the plan");
+    let (plan, state) = (File::open(&path).expect("the plan"), File::create(root.dir.join("state")).expect("a file"));
+    let client = control(root, id);
+    let request = Call::Exec { streams: 0 }.request().to_bytes();
+    let fds = [plan.as_raw_fd(), state.as_raw_fd()];
+    let given = [ControlMessage::ScmRights(&fds)];
+    sendmsg::<()>(client.as_raw_fd(), &[IoSlice::new(&request)], &given, MsgFlags::empty(), None).expect("send");
+    let mut answer = [0; ANSWER_LEN];
+    assert_eq!(recv(client.as_raw_fd(), &mut answer, MsgFlags::empty()), Ok(ANSWER_LEN));
+    Answer::from_bytes(&answer).expect("an answer")
+}
+
+#[test]
+fn a_plan_that_is_none_is_refused_before_it_runs() {
+    let root = Root::new();
+    let id = root.sleeper("strict");
+    let mut plan = PlanWriter::new();
+    plan.push(ops::Enter { namespaces: 0 }, "enter nothing");
+    plan.push(ops::OwnStreams { uid: 0, gid: 0 }, "give nothing");
+    plan.push(ops::Done {}, "end");
+    let head = Header::of(&[0; HEADER_LEN]).expect("as long as a head is");
+    let (whole, _) = plan.finish(Header { magic: PLAN_MAGIC, version: VERSION, ..head });
+    // The second operation, behind the first one's eight bytes and four.
+    let second = HEADER_LEN + 12;
+    let with_code = |code: u16| {
+        let mut plan = whole.clone();
+        plan[second..second + 2].copy_from_slice(&code.to_le_bytes());
+        plan
+    };
+    let refused = |errno: i32, step: u32, extra: u32| Answer {
+        magic: MESSAGE_MAGIC,
+        version: VERSION,
+        errno,
+        failure: Failure { step, errno, detail: DETAIL_OPERATION, extra },
+        ..Answer::default()
+    };
+    // Nobody knows 39; a limit (15) is longer, a keyring (17) has no payload.
+    assert_eq!(exec_of(&root, &id, &with_code(39)), refused(libc::ENOSYS, 1, 39));
+    assert_eq!(exec_of(&root, &id, &with_code(15)), refused(libc::EINVAL, 1, 15));
+    assert_eq!(exec_of(&root, &id, &with_code(17)), refused(libc::EINVAL, 1, 17));
+    assert_eq!(exec_of(&root, &id, &whole[..whole.len() - 1]), refused(libc::EINVAL, STEP_PLAN, 0));
+    assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
 }
 
 #[test]
