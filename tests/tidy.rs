@@ -415,7 +415,7 @@ fn comment_of(text: &str, name: &str) -> Option<String> {
         let defined = ["pub struct ", "pub enum ", "pub trait "].iter().find_map(|kind| line.strip_prefix(kind));
         defined.and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    let at = lines.iter().position(|line| is_it(line))?;
+    let at = lines.iter().position(is_it)?;
     let above = lines[..at].iter().rev().take_while(|line| line.starts_with("///") || line.starts_with("#["));
     Some(above.copied().collect::<Vec<_>>().join("\n"))
 }
