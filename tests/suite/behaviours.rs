@@ -44,7 +44,32 @@ fn the_working_directory_is_there_before_the_first_start() {
     assert_eq!((stat.name.as_str(), stat.mode & 0o777), ("c", 0o755));
     root.start(&id);
     assert_eq!((root.wait(&id), root.logs(&id).out().as_str()), (0, "/a/b/c"));
-    // Through a link of the image's, and where the image has it.
+    // Whatever the umask of the host program is.
+    let made = std::process::Command::new("sh")
+        .args(["-c", "umask 077 && exec \"$@\"", "sh"])
+        .arg(built("coracle"))
+        .args(["--root".as_ref(), root.dir.join("root").as_os_str()])
+        .args(["--run".as_ref(), root.dir.join("run").as_os_str()])
+        .args(["create", "--name", "masked", "--workdir", "/a/b", IMAGE, "true"])
+        .output()
+        .expect("run coracle create");
+    assert!(made.status.success(), "{made:?}");
+    for path in ["/a", "/a/b"] {
+        let stat = root.engine.container_archive_stat("masked", path, None).expect("stat");
+        assert_eq!(stat.mode & 0o777, 0o755, "{path}");
+    }
+    // Through links of the image, of which one leads nowhere.
+    let id = root.create("", body(&["sh", "-c", "ln -s /etc /link; ln -s /nowhere /dangling"], json!({})));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let how = CommitContainer { repo: "links".into(), ..CommitContainer::default() };
+    root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
+    for (dir, expected) in [("/link/wd", &["/etc", "/etc/wd"][..]), ("/dangling/wd", &[]), ("/link", &[])] {
+        let id = root.create("", body(&["true"], json!({ "Image": "links", "WorkingDir": dir })));
+        let changes = root.engine.container_changes(&id).expect("changes");
+        assert!(changes.iter().map(|change| change.path.as_str()).eq(expected.iter().copied()), "{dir}: {changes:?}");
+    }
+    // Where the system has it, and where the image has it.
     let id = root.create("", body(&["true"], json!({ "WorkingDir": "/proc/self" })));
     root.start(&id);
     assert_eq!(root.wait(&id), 0);
