@@ -346,15 +346,12 @@ typedef struct {
  * Any number of programs may have one root open at the same time.
  *
  * Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
- * named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
- * this process has the root open).
+ * named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be
+ * made or written), ECONFLICT (another copy of the library in this process has the root open).
  *
  * Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
  */
-coracle_status coracle_open(const char *root,
-                            const coracle_open_options *opt,
-                            coracle **out,
-                            coracle_error **err);
+coracle_status coracle_open(const char *root, const coracle_open_options *opt, coracle **out, coracle_error **err);
 
 /**
  * Makes another handle of the same engine, for code that needs the engine after the first handle is closed. Each handle
@@ -562,7 +559,7 @@ coracle_status coracle_container_attach(coracle *c,
  *
  * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
  *
- * Threads: any. Blocks: until it ended, or op. Since: 0.1.
+ * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_stop(coracle *c,
                                       const char *id,
@@ -575,7 +572,7 @@ coracle_status coracle_container_stop(coracle *c,
  *
  * Errors: as coracle_container_stop and coracle_container_start.
  *
- * Threads: any. Blocks: until it runs again, or op. Since: 0.1.
+ * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_restart(coracle *c,
                                          const char *id,
@@ -619,7 +616,7 @@ coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_err
  *
  * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: until it does not run, or op. Since: 0.1.
+ * Threads: any. Blocks: until it does not run, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_wait(coracle *c,
                                       const char *id,
@@ -630,15 +627,15 @@ coracle_status coracle_container_wait(coracle *c,
 /**
  * Waits for what a condition names.
  *
- * condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also of one that does not
- * run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the last end, 0
- * of a container that never ran; "Error" only where the removal of one that is to go when it ends failed. Free it with
- * coracle_free.
+ * condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also if the container does
+ * not run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the
+ * last end, 0 if the container never ran; "Error" only if the container was created with AutoRemove and its removal
+ * failed. Free it with coracle_free.
  *
- * Errors: ENOT_FOUND (also when it has ended and was to go then), EINVALID (condition), ECANCELLED, ETIMEOUT, ECALLBACK
- * (op).
+ * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
+ * ECALLBACK (op).
  *
- * Threads: any. Blocks: until that happens, or op. Since: 0.1.
+ * Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_wait_for(coracle *c,
                                           const char *id,
@@ -731,7 +728,7 @@ coracle_status coracle_container_inspect(coracle *c,
 /**
  * The processes of a running container, as ps shows them.
  *
- * ps_args: what ps would get; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
+ * ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
  * coracle_free.
  *
  * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).
@@ -833,7 +830,7 @@ coracle_status coracle_container_get_archive(coracle *c,
  * Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
  * EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_put_archive(coracle *c,
                                              const char *id,
@@ -876,7 +873,7 @@ coracle_status coracle_container_changes(coracle *c, const char *id, char **out_
  *
  * Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any. Blocks: until the image is on disk, or op. Since: 0.1.
+ * Threads: any. Blocks: until the image is on disk, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_commit(coracle *c,
                                         const char *id,
@@ -909,7 +906,7 @@ coracle_status coracle_container_commit(coracle *c,
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
  *
- * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
+ * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends it. Since: 0.1.
  */
 int64_t coracle_session_read(coracle_session *s,
                              int32_t *channel,
@@ -928,18 +925,23 @@ int64_t coracle_session_read(coracle_session *s,
  * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
  * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
  *
- * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
+ * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends it. Since: 0.1.
  */
-int64_t coracle_session_write(coracle_session *s, const void *buf, size_t len, coracle_op *op, coracle_error **err);
+int64_t coracle_session_write(coracle_session *s,
+                              const void *buf,
+                              size_t len,
+                              coracle_op *op,
+                              coracle_error **err);
 
 /**
- * Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
+ * Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller that took
  * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
  * without "StdinOnce" stays open.
  *
  * Threads: any; the writer. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_session_close_stdin(coracle_session *s, coracle_error **err);
+coracle_status coracle_session_close_stdin(coracle_session *s,
+                                           coracle_error **err);
 
 /**
  * The session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
@@ -978,7 +980,7 @@ coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: until the process ends, or op. Since: 0.1.
+ * Threads: any. Blocks: until the process ends, or op ends it. Since: 0.1.
  */
 coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *exit_code, coracle_error **err);
 
@@ -1019,7 +1021,7 @@ typedef struct {
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
  *
- * Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
+ * Threads: one reader at a time. Blocks: until there is something, the end, or op ends it. Since: 0.1.
  */
 int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op *op, coracle_error **err);
 
@@ -1030,7 +1032,7 @@ int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op
  *
  * Errors: as coracle_stream_read.
  *
- * Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
+ * Threads: one reader at a time. Blocks: until there is a record, the end, or op ends it. Since: 0.1.
  */
 coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
 
@@ -1279,7 +1281,7 @@ coracle_status coracle_images_prune(coracle *c,
  *
  * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_load(coracle *c,
                                   coracle_read_fn tar,
@@ -1315,7 +1317,7 @@ coracle_status coracle_image_save(coracle *c,
  * Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
  * (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_import(coracle *c,
                                     const char *query_json,
@@ -1344,7 +1346,7 @@ coracle_status coracle_image_import(coracle *c,
  * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
  * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_build(coracle *c,
                                    const char *query_json,
@@ -1361,7 +1363,7 @@ coracle_status coracle_image_build(coracle *c,
  *
  * Errors: as coracle_image_build; EINVALID (ctx_dirfd is no open directory).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_build_dir(coracle *c,
                                        const char *query_json,
@@ -1385,7 +1387,7 @@ coracle_status coracle_image_build_dir(coracle *c,
  * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref; content whose
  * digest is wrong), EUNSUPPORTED (a library built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_pull(coracle *c,
                                   const char *ref,
@@ -1403,7 +1405,7 @@ coracle_status coracle_image_pull(coracle *c,
  * Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED, EFORBIDDEN (no access), EINVALID (ref), EUNSUPPORTED (a library
  * built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT.
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_push(coracle *c,
                                   const char *ref,
@@ -1421,7 +1423,7 @@ coracle_status coracle_image_push(coracle *c,
  *
  * Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
  *
- * Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+ * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_search(coracle *c,
                                     const char *query_json,
@@ -1438,7 +1440,7 @@ coracle_status coracle_image_search(coracle *c,
  *
  * Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
  *
- * Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+ * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
 coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
 
@@ -1539,7 +1541,7 @@ coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_js
  *
  * Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named).
  *
- * Threads: any. Blocks: until the interface is there, or op. Since: 0.1.
+ * Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
  */
 coracle_status coracle_network_connect(coracle *c,
                                        const char *id,
@@ -1554,7 +1556,7 @@ coracle_status coracle_network_connect(coracle *c,
  *
  * Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network).
  *
- * Threads: any. Blocks: until the interface is gone, or op. Since: 0.1.
+ * Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
  */
 coracle_status coracle_network_disconnect(coracle *c,
                                           const char *id,
@@ -1639,7 +1641,7 @@ coracle_status coracle_reload(coracle *c,
  *
  * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
  */
 coracle_status coracle_verify(coracle *c,
                               const char *query_json,
@@ -1682,7 +1684,7 @@ coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
  * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
  * ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends it. Since: 0.1.
  */
 coracle_status coracle_root_copy(coracle *c,
                                  const char *dir,
@@ -1700,10 +1702,10 @@ coracle_status coracle_root_copy(coracle *c,
  * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
  * with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
  *
- * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
+ * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
  * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
  */
 coracle_status coracle_import_docker(coracle *c,
                                      const char *query_json,
@@ -1730,7 +1732,7 @@ coracle_status coracle_import_docker(coracle *c,
  *
  * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
  *
- * Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
+ * Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
  */
 coracle_status coracle_request(coracle *c,
                                const char *method,
@@ -1744,7 +1746,7 @@ coracle_status coracle_request(coracle *c,
                                coracle_error **err);
 
 /**
- * Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
+ * Starts a request of the HTTP API on a thread of the library, for event loops that must not block.
  *
  * The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
  * there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a

@@ -157,7 +157,7 @@ pub unsafe extern "C" fn coracle_container_start(
 ///
 /// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
 ///
-/// Threads: any. Blocks: until it ended, or op. Since: 0.1.
+/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_stop(
     c: *mut coracle,
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn coracle_container_stop(
 ///
 /// Errors: as coracle_container_stop and coracle_container_start.
 ///
-/// Threads: any. Blocks: until it runs again, or op. Since: 0.1.
+/// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_restart(
     c: *mut coracle,
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn coracle_container_unpause(
 ///
 /// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until it does not run, or op. Since: 0.1.
+/// Threads: any. Blocks: until it does not run, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_wait(
     c: *mut coracle,
@@ -275,15 +275,15 @@ pub unsafe extern "C" fn coracle_container_wait(
 
 /// Waits for what a condition names.
 ///
-/// condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also of one that does not
-/// run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the last end, 0
-/// of a container that never ran; "Error" only where the removal of one that is to go when it ends failed. Free it with
-/// coracle_free.
+/// condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also if the container does
+/// not run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the
+/// last end, 0 if the container never ran; "Error" only if the container was created with AutoRemove and its removal
+/// failed. Free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND (also when it has ended and was to go then), EINVALID (condition), ECANCELLED, ETIMEOUT, ECALLBACK
-/// (op).
+/// Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
+/// ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until that happens, or op. Since: 0.1.
+/// Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_wait_for(
     c: *mut coracle,
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn coracle_container_rename(
 
 /// The processes of a running container, as ps shows them.
 ///
-/// ps_args: what ps would get; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
+/// ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
 /// coracle_free.
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).

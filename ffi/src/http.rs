@@ -25,7 +25,7 @@ use std::os::fd::IntoRawFd;
 ///
 /// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
 ///
-/// Threads: any. Blocks: until the answer begins, or op. Since: 0.1.
+/// Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_request(
     c: *mut coracle,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn coracle_request(
     })
 }
 
-/// Sends a request of the HTTP API on its way on a thread of the library: for event loops that must not block.
+/// Starts a request of the HTTP API on a thread of the library, for event loops that must not block.
 ///
 /// The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
 /// there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a

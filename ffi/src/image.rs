@@ -49,7 +49,7 @@ pub unsafe extern "C" fn coracle_image_list(
 /// Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
 /// (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_import(
     c: *mut coracle,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn coracle_image_import(
 /// Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
 /// (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_build(
     c: *mut coracle,
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn coracle_image_build(
 ///
 /// Errors: as coracle_image_build; EINVALID (ctx_dirfd is no open directory).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_build_dir(
     c: *mut coracle,
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn coracle_image_build_dir(
 ///
 /// Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_load(
     c: *mut coracle,
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn coracle_images_prune(
 ///
 /// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_verify(
     c: *mut coracle,

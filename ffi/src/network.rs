@@ -111,7 +111,7 @@ pub unsafe extern "C" fn coracle_network_remove(
 ///
 /// Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named).
 ///
-/// Threads: any. Blocks: until the interface is there, or op. Since: 0.1.
+/// Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_connect(
     c: *mut coracle,
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn coracle_network_connect(
 ///
 /// Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network).
 ///
-/// Threads: any. Blocks: until the interface is gone, or op. Since: 0.1.
+/// Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_disconnect(
     c: *mut coracle,

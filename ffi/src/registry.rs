@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref; content whose
 /// digest is wrong), EUNSUPPORTED (a library built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_pull(
     c: *mut coracle,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn coracle_image_pull(
 /// Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED, EFORBIDDEN (no access), EINVALID (ref), EUNSUPPORTED (a library
 /// built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT.
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_push(
     c: *mut coracle,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn coracle_image_push(
 ///
 /// Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
 ///
-/// Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_search(
     c: *mut coracle,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn coracle_image_search(
 ///
 /// Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
 ///
-/// Threads: any. Blocks: until the registry answers, or op. Since: 0.1.
+/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_auth(
     c: *mut coracle,

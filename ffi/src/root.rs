@@ -82,8 +82,8 @@ pub(crate) fn with_root(
 /// Any number of programs may have one root open at the same time.
 ///
 /// Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
-/// named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be made or written), ECONFLICT (another copy of the library in
-/// this process has the root open).
+/// named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be
+/// made or written), ECONFLICT (another copy of the library in this process has the root open).
 ///
 /// Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn coracle_sweep(
 /// Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
 /// ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_root_copy(
     c: *mut coracle,
@@ -250,10 +250,10 @@ pub unsafe extern "C" fn coracle_root_copy(
 /// "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
 /// with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
 ///
-/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, nothing of a name), ECONFLICT (a dockerd runs on the
+/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
 /// directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_import_docker(
     c: *mut coracle,

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn coracle_session_take_fd(s: *mut coracle_session, channe
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
 ///
-/// Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op. Since: 0.1.
+/// Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_read(
     s: *mut coracle_session,
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn coracle_session_read(
 /// Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
 /// thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
 ///
-/// Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op. Since: 0.1.
+/// Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_write(
     s: *mut coracle_session,
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn coracle_session_write(
     })
 }
 
-/// Ends the process's stdin: it reads what was written, then the end, whatever "StdinOnce" says. A caller that took
+/// Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller that took
 /// the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
 /// without "StdinOnce" stays open.
 ///
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn coracle_session_resize(
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until the process ends, or op. Since: 0.1.
+/// Threads: any. Blocks: until the process ends, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_wait(
     s: *mut coracle_session,

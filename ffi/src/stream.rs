@@ -256,7 +256,7 @@ pub unsafe extern "C" fn coracle_stream_fd(s: *mut coracle_stream) -> i32 {
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
 ///
-/// Threads: one reader at a time. Blocks: until there is something, the end, or op. Since: 0.1.
+/// Threads: one reader at a time. Blocks: until there is something, the end, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_read(
     s: *mut coracle_stream,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn coracle_stream_read(
 ///
 /// Errors: as coracle_stream_read.
 ///
-/// Threads: one reader at a time. Blocks: until there is a record, the end, or op. Since: 0.1.
+/// Threads: one reader at a time. Blocks: until there is a record, the end, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_next(
     s: *mut coracle_stream,
