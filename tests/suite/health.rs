@@ -110,6 +110,16 @@ fn checks_go_on_while_no_program_is_there() {
     }
 }
 
+#[test]
+fn a_check_that_is_killed_before_it_has_begun_exceeded_its_time() {
+    let root = Root::new();
+    let id = checked(&root, "hasty", json!(["CMD-SHELL", "sleep 777"]), json!({ "Timeout": MS }));
+    wait_for("five checks", || health(&root, &id).log.len() == 5);
+    for check in health(&root, &id).log {
+        assert_eq!((check.exit_code, check.output.as_str()), (-1, "Health check exceeded timeout (1ms)"));
+    }
+}
+
 // field: Config.Healthcheck.Timeout
 #[test]
 fn a_check_that_hangs_is_killed_and_has_failed() {

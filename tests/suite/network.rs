@@ -371,7 +371,7 @@ fn what_others_destroy_comes_back() {
     let monitor = world.monitor(&id);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(monitor), nix::sys::signal::SIGKILL).expect("kill the monitor");
     world.root.wait_for("its burial", || world.root.status(&id) == "exited");
-    assert!(!sh("nft list ruleset").contains("8080"));
+    assert!(!leads(&sh("nft list ruleset"), 8080));
 }
 
 impl World {

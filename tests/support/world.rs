@@ -15,6 +15,11 @@ pub struct World {
     pub outside: String,
 }
 
+/// Whether the rules lead this port somewhere: as an element of a map, since a bridge's name may have the same digits.
+pub fn leads(rules: &str, port: u16) -> bool {
+    rules.contains(&format!(" . {port} : "))
+}
+
 impl World {
     pub fn new() -> World {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
