@@ -131,7 +131,7 @@ pub unsafe extern "C" fn coracle_image_build(
 ///
 /// ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
 ///
-/// Errors: as coracle_image_build; EINVALID (ctx_dirfd is no open directory).
+/// Errors: as coracle_image_build; EINVALID (ctx_dirfd is not an open directory).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn coracle_images_prune(
 /// query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
 /// credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
 /// of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
-/// coracle_free. Damage is no error. Progress records go to op.
+/// coracle_free. A call that finds damage succeeds, too. Progress records go to op.
 ///
 /// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///

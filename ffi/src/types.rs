@@ -80,7 +80,7 @@ pub const CORACLE_OPEN_LENIENT: u64 = 2;
 /// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
 pub const CORACLE_IO_DIRECT: u64 = 1;
 
-/// Flag of coracle_open: where there is no engine root, none is made: ENOT_FOUND.
+/// Flag of coracle_open: the call makes no new root; without one it fails with ENOT_FOUND.
 pub const CORACLE_OPEN_EXISTING: u64 = 1;
 
 /// Flag of coracle_container_remove: kill it first if it runs.

@@ -58,7 +58,7 @@ pub(crate) fn document(status: u16, value: impl Serialize + Send + 'static) -> R
 pub(crate) fn as_object(value: &impl Serialize) -> Result<Map<String, Value>> {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(other) => Err(Error::internal(format!("the answer is no object: {other}"))),
+        Ok(other) => Err(Error::internal(format!("the answer is not an object: {other}"))),
         Err(error) => Err(Error::internal(error.to_string())),
     }
 }

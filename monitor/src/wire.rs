@@ -352,7 +352,7 @@ pub struct State {
     pub failing_streak: u32,
     /// Records of the log that its monitor could not write.
     pub log_lost: u64,
-    /// How many of the last restarts went on in the network namespace of before ([`crate::ops::KeepNet`]).
+    /// How many of the last restarts kept the network namespace of the run before ([`crate::ops::KeepNet`]).
     pub kept: u32,
     /// Zero.
     pub reserved: [u8; 12],

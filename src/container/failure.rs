@@ -35,7 +35,7 @@ impl From<Error> for StartFailure {
 /// The failure of a step of the monitor: `sentence` says which.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> StartFailure {
     let invalid = |text: String| StartFailure::from(Error::invalid(text));
-    let internal = |text: String| StartFailure::from(Error::new(ErrorKind::Internal, text));
+    let internal = |text: String| StartFailure::from(Error::internal(text));
     let is_exec = sentence.starts_with("exec: ");
     let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
@@ -69,7 +69,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         DETAIL_FILTER => {
             let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
                         where others could trace it: allow them, or take SYS_PTRACE from the container";
-            let error = Error::new(ErrorKind::Internal, format!("{sentence}: {text}"));
+            let error = Error::internal(format!("{sentence}: {text}"));
             return StartFailure::with_code(error, NOT_EXECUTABLE);
         }
         DETAIL_OPERATION => {
@@ -79,7 +79,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
                 Some(name) => format!("{sentence}: the monitor cannot read the operation {name} of the plan"),
                 None => format!("{sentence}: the monitor does not know the operation {} of the plan", failure.extra),
             };
-            return Error::new(ErrorKind::Internal, text).in_area("launch").into();
+            return Error::internal(text).in_area("launch").into();
         }
         DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
             let path = sentence.trim_start_matches("change to directory ");
@@ -91,11 +91,11 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         let missing = if failure.errno == libc::ENOENT { format!(": {name} is not loaded") } else { String::new() };
         let text =
             "unable to apply apparmor profile: apparmor failed to apply profile: write /proc/self/attr/apparmor/exec";
-        return Error::new(ErrorKind::Internal, format!("{text}: {reason}{missing}")).in_area("launch").into();
+        return Error::internal(format!("{text}: {reason}{missing}")).in_area("launch").into();
     }
     if let Some(label) = sentence.strip_prefix(LABEL) {
         let text = format!("unable to apply the SELinux label {label}: write /proc/self/attr/exec: {reason}");
-        return Error::new(ErrorKind::Internal, text).in_area("launch").into();
+        return Error::internal(text).in_area("launch").into();
     }
     match (is_exec, failure.errno) {
         (true, libc::ENOENT) => {
@@ -117,7 +117,7 @@ pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> StartFa
     // Nothing has run that could have taken the devices away: only a mount can have hidden them.
     if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) {
         let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
-        return Error::new(ErrorKind::Internal, text).into();
+        return Error::internal(text).into();
     }
     explain(failure, sentence, &spec.path, &spec.config.user, &groups)
 }

@@ -80,7 +80,7 @@ impl StatsStream {
     }
 
     /// The next sample. A stream gives the first one at once and each other one a second later; a single query gives
-    /// only one. `None`: there is no further sample, or the container was removed.
+    /// only one. `None`: the single query has given its sample, or the container was removed.
     ///
     /// Errors: `op` ended; the root cannot be read.
     pub fn next(&mut self, op: Option<&Op>) -> Result<Option<ContainerStats>> {

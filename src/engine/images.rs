@@ -53,8 +53,8 @@ impl Engine {
     }
     /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
     ///
-    /// Damage is no error; the report lists it. A verification takes as long as reading and unpacking all layers, and
-    /// for a moment the disk space of the largest. A layer of a running container is not repaired.
+    /// A verification that finds damage succeeds, too; the report lists the damage. A verification takes as long as
+    /// reading and unpacking all layers, and for a moment the disk space of the largest. A layer of a running container is not repaired.
     pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
         let usage = |image_id: &str| self.0.containers.of_image(image_id);
         self.0.images.verify(&self.0.options.registry, verify, &usage, progress, op)

@@ -153,26 +153,22 @@ pub(crate) fn unlock_byte(file: impl AsFd, at: u64) -> Result<()> {
 
 /// Whether another open file description holds byte `at` locked.
 pub(crate) fn byte_is_locked(file: impl AsFd, at: u64) -> Result<bool> {
-    let mut lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, 1) };
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
-    Ok(lock.l_type != libc::F_UNLCK as i16)
+    others_hold(file, at, 1)
 }
 
 /// Whether another open file description holds a byte of `bytes` locked.
 pub(crate) fn range_is_locked(file: impl AsFd, bytes: std::ops::Range<u64>) -> Result<bool> {
-    if bytes.is_empty() {
-        // To the kernel a length of 0 is all that follows.
-        return Ok(false);
-    }
-    let mut lock =
-        libc::flock { l_start: bytes.start as i64, ..range(libc::F_WRLCK, (bytes.end - bytes.start) as i64) };
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
-    Ok(lock.l_type != libc::F_UNLCK as i16)
+    Ok(!bytes.is_empty() && others_hold(file, bytes.start, bytes.end - bytes.start)?)
 }
 
 /// Whether another open file description holds any byte of `file` locked.
 pub(crate) fn is_locked(file: impl AsFd) -> Result<bool> {
-    let mut lock = range(libc::F_WRLCK, 0);
+    others_hold(file, 0, 0)
+}
+
+/// To the kernel a length of 0 means all bytes that follow.
+fn others_hold(file: impl AsFd, at: u64, length: u64) -> Result<bool> {
+    let mut lock = libc::flock { l_start: at as i64, ..range(libc::F_WRLCK, length as i64) };
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|errno| Error::os("test a lock", errno as i32))?;
     Ok(lock.l_type != libc::F_UNLCK as i16)
 }

@@ -100,13 +100,13 @@ mod tests {
 
     const TICKETS: Range<u64> = 1000..2000;
 
-    struct Dir(std::path::PathBuf);
+    struct LockFile(std::path::PathBuf);
 
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let dir = std::env::temp_dir().join(format!("coracle-queue-{name}-{}", std::process::id()));
-            std::fs::write(&dir, "").unwrap();
-            Dir(dir)
+    impl LockFile {
+        fn new(name: &str) -> LockFile {
+            let path = std::env::temp_dir().join(format!("coracle-queue-{name}-{}", std::process::id()));
+            std::fs::write(&path, "").unwrap();
+            LockFile(path)
         }
 
         fn open(&self) -> File {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    impl Drop for Dir {
+    impl Drop for LockFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn the_first_ticket_is_the_first_of_the_line() {
-        let dir = Dir::new("first");
-        let files = [dir.open(), dir.open(), dir.open()];
+        let lock = LockFile::new("first");
+        let files = [lock.open(), lock.open(), lock.open()];
         let [first, second, third] = files.each_ref().map(queue);
-        let holder = dir.open();
+        let holder = lock.open();
         file::lock_byte(&holder, 7, "it").unwrap();
         let time = Duration::from_micros(3_000_500);
         // Of one moment: the second takes the next place.
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn the_clock_begins_again() {
-        let dir = Dir::new("clock");
-        let files = [dir.open(), dir.open(), dir.open()];
+        let lock = LockFile::new("clock");
+        let files = [lock.open(), lock.open(), lock.open()];
         let [old, new, of_another_turn] = files.each_ref().map(queue);
         let before = old.ticket(Duration::from_micros(3_900)).unwrap();
         let after = new.ticket(Duration::from_micros(4_100)).unwrap();
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_first_one_that_does_not_take_a_free_lock_is_passed() {
-        let dir = Dir::new("passed");
-        let (stopped, waiting) = (dir.open(), dir.open());
+        let lock = LockFile::new("passed");
+        let (stopped, waiting) = (lock.open(), lock.open());
         let first = queue(&stopped);
         let ticket = first.ticket(Duration::ZERO).unwrap();
         queue(&waiting).wait("it", None).unwrap();
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn one_that_takes_it_again_at_once_does_not_keep_others_out() {
-        let dir = Dir::new("greedy");
+        let lock = LockFile::new("greedy");
         let (over, turns, holds) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::SeqCst) {
-                    let file = dir.open();
+                    let file = lock.open();
                     queue(&file).wait("it", None).unwrap();
                     turns.fetch_add(1, Ordering::SeqCst);
                     holds.store(true, Ordering::SeqCst);
@@ -191,7 +191,7 @@ mod tests {
             }
             let mut most = 0;
             for _ in 0..20 {
-                let file = dir.open();
+                let file = lock.open();
                 let before = turns.load(Ordering::SeqCst);
                 queue(&file).wait("it", None).unwrap();
                 most = most.max(turns.load(Ordering::SeqCst) - before);
