@@ -213,9 +213,18 @@ pub(crate) fn monitor_of(root: &Root, id: &str) -> i32 {
     crate::support::monitor_of(root.pid(id))
 }
 
+/// Kills the monitor of a running container, and waits for its end: on a busy machine a killed process holds its locks for
+/// a while, and its container counts as running until then.
 pub(crate) fn kill_monitor(root: &Root, id: &str) {
-    let monitor = nix::unistd::Pid::from_raw(monitor_of(root, id));
-    nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGKILL).expect("kill the monitor");
+    let monitor = monitor_of(root, id);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(monitor), nix::sys::signal::Signal::SIGKILL)
+        .expect("kill the monitor");
+    wait_for("the monitor's end", || has_ended(monitor));
+}
+
+/// A process is gone, or is a zombie that nobody here is the parent of.
+fn has_ended(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
 }
 
 #[test]
@@ -285,8 +294,5 @@ fn nothing_is_resident_when_nothing_runs() {
     let id = root.sleeper("last");
     let monitor = monitor_of(&root, &id);
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
-    wait_for("the monitor's end", || {
-        // Gone, or a zombie that nobody here is the parent of.
-        std::fs::read_to_string(format!("/proc/{monitor}/stat")).map_or(true, |s| s.contains(") Z "))
-    });
+    wait_for("the monitor's end", || has_ended(monitor));
 }
