@@ -72,6 +72,8 @@ pub struct Monitor {
     /// Keeps published ports from other programs; -1: there are none.
     pub hold: i32,
     pub kept: crate::keep::Kept,
+    /// A network namespace that nobody is in yet; -1: there is none.
+    pub new_network: i32,
     pub id: &'static [u8],
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
@@ -239,8 +241,15 @@ impl Monitor {
     fn boot(&mut self) -> core::result::Result<(), Failure> {
         let mut fds = [-1i32; MAX_FDS];
         let mut bytes = [0u8; REQUEST_LEN];
-        let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
-        let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
+        self.new_network = -1;
+        let (request, count) = loop {
+            let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
+            let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
+            match Call::of(&request) {
+                Some(Call::NewNetwork) => self.new_network = crate::net::new_namespace().map_err(broken)?,
+                _ => break (request, count),
+            }
+        };
         if count < BOOT_FDS || request.version != VERSION {
             return Err(broken(EINVAL));
         }

@@ -25,8 +25,8 @@ pub struct Launch<'a> {
     pub direct: [bool; 3],
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
-    /// Whether more of them come from the monitor, while the first steps are done.
-    pub more_cgroups: bool,
+    /// A start: while the first steps are done the monitor makes more cgroups, and the worker.
+    pub starts: bool,
     pub namespaces: &'a [i32],
     /// Mount namespaces of volumes.
     pub volumes: &'a [i32],
@@ -88,6 +88,8 @@ struct Child<'a> {
     others_proc: i32,
     /// The cgroups that come later are still to be joined.
     joins: bool,
+    /// The monitor's word that the worker has given its rights up is still to come.
+    unwatched: bool,
     /// See [`ops::MountLabel`]: a C string; empty: none.
     label: &'a [u8],
 }
@@ -145,7 +147,8 @@ pub fn run(launch: &Launch) -> ! {
         give_up: None,
         processes: None,
         others_proc: -1,
-        joins: launch.more_cgroups,
+        joins: launch.starts,
+        unwatched: launch.starts && Wall::WorkerConfirmed.stands(),
         label: b"\0",
     };
     if let Err(failure) = child.walk() {
@@ -182,6 +185,10 @@ impl<'a> Child<'a> {
             {
                 self.join_more()?;
             }
+            // Before its own filter, which may not know the call, and before others see it.
+            if step.is::<ops::Identity>() || step.is::<ops::Exec>() {
+                self.await_worker()?;
+            }
             self.step(step).map_err(|mut failure| {
                 failure.step = step.index;
                 failure
@@ -209,6 +216,19 @@ impl<'a> Child<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Waits for the monitor's word that the worker, which will read the output, has given its rights up.
+    fn await_worker(&mut self) -> Step {
+        if !core::mem::replace(&mut self.unwatched, false) {
+            return Ok(());
+        }
+        match sys::recv_fds(self.launch.report, &mut [0; 4], &mut [-1; MAX_FDS], true) {
+            Ok((4, _)) => Ok(()),
+            Ok(_) => Err(EPIPE),
+            Err(errno) => Err(errno),
+        }
+        .map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })
     }
 
     /// Closes the monitor's descriptors that the plan has no use for, above all those of the engine's files: until it

@@ -142,7 +142,7 @@ impl Monitor {
                 Ok(())
             }
             // Of a boot message.
-            Call::Go => Err(ENOSYS),
+            Call::Go | Call::NewNetwork => Err(ENOSYS),
         };
         self.answer(slot, result.err().unwrap_or(0), self.state.exit_code, Failure::default());
     }

@@ -194,7 +194,7 @@ impl Monitor {
                 stdio: ends,
                 direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
-                more_cgroups: false,
+                starts: false,
                 namespaces: &[],
                 volumes: &[],
                 tty: header.flags & FLAG_TTY != 0,

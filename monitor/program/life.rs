@@ -157,7 +157,8 @@ impl Monitor {
         Ok(())
     }
 
-    /// Makes the other cgroups while the first process makes its mounts, and waits until it executes the program.
+    /// Makes the other cgroups and the worker while the first process makes its mounts, and waits until it executes the
+    /// program.
     fn bring_up(
         &mut self,
         report: i32,
@@ -165,9 +166,11 @@ impl Monitor {
         appeared: &mut i32,
     ) -> core::result::Result<(), Failure> {
         self.make_cgroups(true)?;
-        // Without its groups the first process does not come to its program.
-        self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
         self.hand_groups(report);
+        self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
+        self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
+        // Without this word the first process does not come to its program. One that is gone has said why.
+        let _ = sys::send_fds(report, &[0; 4], &[]);
         if self.may_keep_mounts() {
             replace(&mut self.mounts, sys::mounts_of(pidfd));
         }
@@ -188,8 +191,6 @@ impl Monitor {
             direct = self.direct.map(|fd| fd >= 0);
             self.make_pipes(&mut given.ends).map_err(failed)?;
         }
-        // It gives its rights up while the kernel makes the namespaces of the first process.
-        self.start_worker().map_err(failed)?;
         given.report = sys::report_pair().map_err(failed)?;
         let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
         if self.plan.has::<ops::Net>() {
@@ -210,6 +211,13 @@ impl Monitor {
             new &= !CLONE_NEWNET;
             given.made.others[0] = (sys::dup_from(self.kept.net, 0).map_err(failed)?, CLONE_NEWNET);
         }
+        let new_network = core::mem::replace(&mut self.new_network, -1);
+        if new_network >= 0 && new & CLONE_NEWNET != 0 {
+            new &= !CLONE_NEWNET;
+            given.made.others[0] = (new_network, CLONE_NEWNET);
+        } else if new_network >= 0 {
+            sys::close(new_network);
+        }
         let forked = sys::fork(new, cgroup2);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
@@ -218,7 +226,7 @@ impl Monitor {
                 stdio: given.ends,
                 direct,
                 cgroups: &self.cgroups[..self.cgroup_count],
-                more_cgroups: true,
+                starts: true,
                 namespaces: &self.namespaces,
                 volumes: &self.volumes,
                 tty,

@@ -76,6 +76,17 @@ fn acknowledged(socket: i32, acks: u32) -> Step {
     Ok(())
 }
 
+/// A network namespace that nobody is in; -1 where the kernel makes none now: the clone of the first process says why. An
+/// error: this process did not come back out of it.
+pub fn new_namespace() -> Result<i32> {
+    let own = sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0)?;
+    let made = sys::unshare(CLONE_NEWNET).is_ok();
+    let new = if made { sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0) } else { Ok(-1) };
+    let back = if made { sys::setns(own, CLONE_NEWNET) } else { Ok(()) };
+    sys::close(own);
+    back.map(|()| new.unwrap_or(-1))
+}
+
 impl Monitor {
     /// Has a process of the container's network namespace take some steps; then another plan holds, for restarts and the
     /// end.
@@ -142,7 +153,7 @@ impl Monitor {
                 stdio: [-1; 3],
                 direct: [false; 3],
                 cgroups: &[],
-                more_cgroups: false,
+                starts: false,
                 namespaces: &[],
                 volumes: &[],
                 tty: false,

@@ -121,6 +121,8 @@ pub struct Worker {
     /// Records that earlier workers lost.
     lost: u64,
     pub under_way: Option<&'static [AtomicU64; 2]>,
+    /// Somebody was attached at some time.
+    had_clients: bool,
 }
 
 impl Worker {
@@ -135,6 +137,7 @@ impl Worker {
         due: 0,
         lost: 0,
         under_way: None,
+        had_clients: false,
     };
 }
 
@@ -294,6 +297,7 @@ impl Monitor {
 
     /// Gives an order. The descriptors stay open here.
     pub fn order(&mut self, word: Word, fds: &[i32]) -> Result<()> {
+        self.worker.had_clients |= word.what == ATTACH || fds.len() > 1;
         self.order_with(&word.to_bytes(), fds)
     }
 
@@ -541,7 +545,7 @@ impl Monitor {
 
     /// Only clients are left, which have so long; then the worker ends.
     pub fn linger_worker(&mut self, millis: i32) {
-        if self.worker.pid > 0 {
+        if self.worker.pid > 0 && self.worker.had_clients {
             let _ = self.command(Word { what: LINGER, b: millis as u64, ..Word::default() }, &[]);
         }
         self.end_worker();

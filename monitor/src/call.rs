@@ -73,8 +73,8 @@ pub enum Call {
     },
     /// Brings [`crate::wire::STRING_ATTRIBUTES`] as text.
     Attributes,
-    /// Ends the boot messages: the start begins. Before this call come [`Call::Hello`] and any number of [`Call::Attach`] and
-    /// [`Call::Volume`].
+    /// Ends the boot messages: the start begins. Before this call come [`Call::NewNetwork`] or not, [`Call::Hello`], and any
+    /// number of [`Call::Attach`] and [`Call::Volume`].
     Go,
     /// Brings a plan of cgroup operations, a sealed memfd. The operations stand in place of the plan's from the next start on;
     /// the directories are the same.
@@ -95,6 +95,9 @@ pub enum Call {
     /// Makes the end of input of the clients that are attached now the end of the container's input, also where that input is
     /// to outlive them.
     EndInput,
+    /// Before [`Call::Hello`]: the plan will have a network namespace made, which takes the kernel longer than all else of a
+    /// start. The monitor makes it while the library makes the plan.
+    NewNetwork,
 }
 
 impl Call {
@@ -122,6 +125,7 @@ impl Call {
             Call::Volume { index } => (21, [index, 0, 0]),
             Call::HoldOff => (22, [0; 3]),
             Call::EndInput => (23, [0; 3]),
+            Call::NewNetwork => (24, [0; 3]),
         }
     }
 
@@ -152,6 +156,7 @@ impl Call {
             21 => Call::Volume { index: a },
             22 => Call::HoldOff,
             23 => Call::EndInput,
+            24 => Call::NewNetwork,
             _ => return None,
         })
     }
@@ -185,6 +190,7 @@ mod tests {
             Call::Volume { index: 15 },
             Call::HoldOff,
             Call::EndInput,
+            Call::NewNetwork,
         ];
         for call in calls {
             let bytes = call.request().to_bytes();
@@ -192,6 +198,6 @@ mod tests {
         }
         // Every number that is known is that of a call above; others are none.
         let known = (0..100).filter(|&what| Call::of(&Request { what, ..Call::Hello.request() }).is_some());
-        assert_eq!(known.collect::<Vec<_>>(), (1..=13).chain(20..=23).collect::<Vec<_>>());
+        assert_eq!(known.collect::<Vec<_>>(), (1..=13).chain(20..=24).collect::<Vec<_>>());
     }
 }

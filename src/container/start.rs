@@ -180,7 +180,8 @@ impl Containers {
         networks: &mut network::Joined,
     ) -> std::result::Result<(), StartFailure> {
         let hold = networks.hold.take();
-        let waiting = spawn(&self.program)?;
+        let own_network = matches!(mode(&found.spec), Mode::None | Mode::Networks);
+        let waiting = spawn(&self.program, own_network && self.users(&found.spec).is_none())?;
         self.write_files(found, networks)?;
         if has_init(&found.spec) {
             dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;

@@ -98,9 +98,13 @@ pub(crate) fn late() -> Error {
 /// A monitor that waits for its plan. Dropped without one, it ends.
 pub(crate) struct Waiting(OwnedFd);
 
-/// Starts a monitor: it gets ready while the plan is made.
-pub(crate) fn spawn(program: &MonitorProgram) -> Result<Waiting> {
+/// Starts a monitor: it gets ready while the plan is made. `new_network`: that plan will have a network namespace made that
+/// belongs to the host's user namespace.
+pub(crate) fn spawn(program: &MonitorProgram, new_network: bool) -> Result<Waiting> {
     let (ours, theirs) = socket::packet_pair()?;
+    if new_network {
+        socket::send(ours.as_fd(), &Call::NewNetwork.request().to_bytes(), &[])?;
+    }
     program.with(|memfd| process::start_detached(memfd, theirs.as_fd(), program.switches))?;
     Ok(Waiting(ours))
 }
