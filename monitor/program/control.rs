@@ -52,6 +52,8 @@ impl Monitor {
         }
     }
 
+    /// Never within its caller: the frame of the loop that waits would hold the buffer from then on.
+    #[inline(never)]
     pub fn client_ready(&mut self, slot: usize) {
         let fd = self.clients[slot].fd;
         if fd == 0 {
