@@ -381,6 +381,8 @@ impl Monitor {
         let mut ended = None;
         while let Some((pid, status)) = sys::reap() {
             if pid == self.init {
+                // At once: /proc says no more of it that it ended, and what a check finds of it now is no result.
+                self.end_health();
                 ended = Some(status);
             } else if !self.worker_ended(pid) {
                 self.exec_ended(pid, code_of(status));
