@@ -99,11 +99,30 @@ fn a_start_that_fails_is_an_end() {
     gone(&root.engine, &id);
 }
 
+/// One that goes once its gate is open: however slow the machine is, not before who started it was killed.
+fn gated(root: &Root, code: i32) -> Value {
+    let gate = gate(root);
+    let _ = std::fs::remove_dir_all(&gate);
+    std::fs::create_dir(&gate).expect("a directory");
+    let mut body = going(&["sh", "-c", &format!("until [ -e /gate/open ]; do sleep 0.02; done; exit {code}")]);
+    body["HostConfig"]["Binds"] = json!([format!("{}:/gate", gate.display())]);
+    body
+}
+
+fn gate(root: &Root) -> std::path::PathBuf {
+    root.dir.join("gate")
+}
+
+fn open_gate(root: &Root) {
+    std::fs::write(gate(root).join("open"), "").expect("open the gate");
+}
+
 /// A program that starts the container `survivor` and is killed at once; nobody else follows the end of that.
 pub fn ended_alone(root: &Root) -> String {
-    let id = root.create("survivor", going(&["sh", "-c", "sleep 0.3; exit 7"]));
+    let id = root.create("survivor", gated(root, 7));
     let mut starter = spawn_worker("start-and-vanish", root, 0);
     assert!(!starter.wait().expect("reap the starter").success(), "it was to be killed");
+    open_gate(root);
     let lock = root.dir.join("run/c").join(&id).join("ctl");
     wait_for("its end", || !lock.exists());
     assert!(directory(root, &id).exists(), "nobody looked at it yet");
@@ -136,10 +155,11 @@ fn whoever_looks_next_removes_what_a_killed_program_left() {
 #[test]
 fn an_engine_that_opens_later_follows_what_runs() {
     let root = Root::new();
-    let id = root.create("survivor", going(&["sh", "-c", "sleep 0.5"]));
+    let id = root.create("survivor", gated(&root, 0));
     let mut starter = spawn_worker("start-and-vanish", &root, 0);
     assert!(!starter.wait().expect("reap the starter").success(), "it was to be killed");
     let _follower = root.reopen();
+    open_gate(&root);
     wait_for("its removal", || !directory(&root, &id).exists());
 }
 

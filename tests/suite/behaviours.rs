@@ -121,7 +121,7 @@ fn a_container_that_waits_for_its_restart_is_not_removed() {
     let id = root.create("again", body(&["sh", "-c", "exit 3"], policy));
     root.start(&id);
     // The pause before a restart grows with each.
-    wait_for("its pause", || root.inspect(&id).restart_count >= 4 && root.status(&id) == "restarting");
+    wait_for("its pause", || root.inspect(&id).restart_count >= 5 && root.status(&id) == "restarting");
     let text = format!(
         "You cannot remove a restarting container {id}. Stop the container before attempting removal or force remove"
     );

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const NAMES: [&str; 10] = ["alder", "beech", "chestnut", "douglas", "ebony", "fir", "gorse", "hazel", "ivy", "juniper"];
 const THREADS: usize = 50;
 /// How long what is under way may take until the invariants hold.
-const SETTLE: Duration = Duration::from_secs(15);
+const SETTLE: Duration = SOON;
 
 fn torture() -> Option<u64> {
     std::env::var("CORACLE_TORTURE").ok().and_then(|text| text.parse().ok())

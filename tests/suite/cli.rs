@@ -111,7 +111,7 @@ fn a_life_by_hand() {
     wait_for("its output", || ok(&root, &["logs", "boat"]) == "ready");
     assert_eq!(ok(&root, &["exec", "boat", "echo", "inside"]), "inside");
     assert_eq!(ok(&root, &["exec", "-w", "/tmp", "boat", "pwd"]), "/tmp");
-    assert!(ok(&root, &["top", "boat"]).contains("sleep 0.05"));
+    wait_for("a nap among its processes", || ok(&root, &["top", "boat"]).contains("sleep 0.05"));
     ok(&root, &["pause", "boat"]);
     assert_eq!(ok(&root, &["inspect", "-f", "{{.State.Status}}", "boat"]), "paused");
     ok(&root, &["unpause", "boat"]);

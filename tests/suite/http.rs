@@ -163,7 +163,7 @@ fn parameters_of_requests_are_obeyed() {
     };
     let get = |path: &str| -> Value { serde_json::from_slice(&ask("GET", path)).expect("a document") };
     let script =
-        "trap '' TERM; trap 'echo hup' HUP; echo one; echo two >&2; echo x >/written; while :; do sleep 0.05; done";
+        "trap '' TERM; trap 'echo hup' HUP; echo x >/written; echo one; echo two >&2; while :; do sleep 0.05; done";
     let log = json!({ "Type": "json-file", "Config": { "labels": "kind" } });
     let config = json!({ "Labels": { "kind": "asked" }, "HostConfig": { "LogConfig": log, "Binds": ["/anonymous"] } });
     for (name, script) in [("older", "true"), ("asked", script), ("newer", "true")] {
@@ -172,7 +172,8 @@ fn parameters_of_requests_are_obeyed() {
         assert_eq!(line, "HTTP/1.1 201 Created", "{created}");
     }
     ask("POST", "/containers/asked/start");
-    served.root.wait_for("its lines", || served.root.logs("asked").stderr == b"two\n");
+    let both = || served.root.logs("asked").stdout == b"one\n" && served.root.logs("asked").stderr == b"two\n";
+    served.root.wait_for("its lines", both);
 
     let logs = |query: &str| frames_of(&ask("GET", &format!("/containers/asked/logs?{query}")));
     let (one, two) = ((1, "one\n".to_owned()), (2, "two\n".to_owned()));
@@ -227,14 +228,15 @@ fn parameters_of_requests_are_obeyed() {
         let sample = scope.spawn(|| get("/containers/asked/stats?stream=0"));
         let begun = std::time::Instant::now();
         ask("POST", "/containers/asked/restart?t=0");
-        assert!(begun.elapsed() < Duration::from_secs(8), "it was waited for: {:?}", begun.elapsed());
+        // Who names no time waits ten seconds.
+        assert!(begun.elapsed() < Duration::from_secs(10), "it was waited for: {:?}", begun.elapsed());
         assert_eq!(sample.join().expect("one sample")["name"], "/asked");
         ask("POST", "/containers/asked/rename?name=renamed");
         let path = "/containers/renamed/logs?stdout=1&stderr=1&follow=1";
         let follower = scope.spawn(|| frames_of(&ask("GET", path)));
         let begun = std::time::Instant::now();
         ask("POST", "/containers/renamed/stop?t=1");
-        assert!((1..8).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        assert!((1..10).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
         assert!(follower.join().expect("the log").len() >= 3);
     });
     assert_eq!(served.root.inspect("renamed").state.exit_code, 137);
@@ -305,7 +307,7 @@ fn an_exec_is_joined_both_ways_and_tells_its_code() {
     stream.read_to_end(&mut rest).expect("read the answer");
     assert_eq!((line.as_str(), rest.as_slice()), ("HTTP/1.1 200 OK", &b""[..]));
     let detail = || whole(&served, "GET", &format!("/exec/{id}/json"), &Value::Null).1;
-    assert!(begun.elapsed() > Duration::from_millis(300) || detail()["Running"] == true, "it was waited for");
+    assert!(detail()["Running"] == true || begun.elapsed() > Duration::from_millis(300), "it was waited for");
     served.root.wait_for("its end", || detail()["Running"] == false);
     assert_eq!((&detail()["ExitCode"], served.root.exec("home", &["cat", "/left"]).ok()), (&json!(0), "done".into()));
 }
@@ -419,7 +421,8 @@ fn an_attach_has_the_log_the_stream_or_both_and_is_left_by_its_keys() {
     let asked = body(&["sh", "-c", script], json!({ "OpenStdin": true }));
     whole(&served, "POST", "/containers/create?name=shown", &asked);
     whole(&served, "POST", "/containers/shown/start", &Value::Null);
-    served.root.wait_for("its lines", || served.root.logs("shown").err() == "err");
+    let both = || served.root.logs("shown").out() == "out" && served.root.logs("shown").err() == "err";
+    served.root.wait_for("its lines", both);
     let attach = |query: &str| ask(&served, "POST", &format!("/containers/shown/attach?{query}"), UPGRADE, "").0;
     let all = |query: &str| {
         let mut stream = attach(query);

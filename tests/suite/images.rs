@@ -549,9 +549,11 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
     let (mut random, mut killed, mut present) = (u64::from(seed) | 1, [0; 5], [0; 4]);
     let begun = Instant::now();
     let mut round = 0;
-    while killed.iter().sum::<usize>() < campaign.unwrap_or(60) {
-        // A slow machine has had its share by then.
-        if campaign.is_none() && round >= 25 && begun.elapsed() > Duration::from_secs(12) {
+    let often = |killed: &[usize; 5]| killed.iter().all(|&n| n > 1);
+    while killed.iter().sum::<usize>() < campaign.unwrap_or(60) || !often(&killed) {
+        // A slow machine has had its share by then, if each job was killed.
+        let share = round >= 25 && begun.elapsed() > Duration::from_secs(12) && often(&killed);
+        if campaign.is_none() && share || round >= 500 && !often(&killed) {
             break;
         }
         let job = round % 5;
@@ -565,8 +567,8 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
         std::thread::sleep(whole[job].mul_f64(((random >> 33) % 1000) as f64 / 1000.0));
         match child.try_wait().expect("look at it") {
             None => killed[job] += 1,
-            // It was faster than the first time.
-            Some(_) => whole[job] = whole[job].mul_f64(0.9),
+            // It was faster than the first time, when nothing of it was in memory.
+            Some(_) => whole[job] = whole[job].mul_f64(0.8),
         }
         let _ = child.kill();
         child.wait().expect("reap it");
@@ -596,7 +598,7 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
         }
     }
     println!("{killed:?} killed while they load, import, remove, pull, build");
-    assert!(killed.iter().all(|&n| n > 1), "too few were killed in time: {killed:?}");
+    assert!(often(&killed), "too few were killed in time: {killed:?}");
     // In a few rounds on a busy machine one may have been killed each time.
     assert!(round < 60 || present.iter().all(|&n| n > 0), "one was never there: {present:?}");
 }

@@ -232,7 +232,11 @@ fn a_process_that_does_not_read_costs_no_time() {
 fn the_journal_stays_small_where_no_program_looks_after_it() {
     let root = Root::new();
     let mut behind = root.reopen().events(&of_containers()).expect("events");
-    let id = root.create("lone", body(&["sh", "-c", "sleep 1; exit 3"], json!({})));
+    let gate = root.dir.join("gate");
+    std::fs::create_dir(&gate).expect("a directory");
+    let more = host(json!({ "Binds": [format!("{}:/gate", gate.display())] }));
+    let script = "until [ -e /gate/open ]; do sleep 0.02; done; exit 3";
+    let id = root.create("lone", body(&["sh", "-c", script], more));
     root.start(&id);
     events_until(&mut behind, |event| event.action == "start");
     let path = root.dir.join("run/events");
@@ -242,9 +246,10 @@ fn the_journal_stays_small_where_no_program_looks_after_it() {
     file.write_all(&much).expect("fill it");
     let takes = || path.metadata().expect("the journal").blocks() * 512;
     assert!(takes() > 32 << 20);
+    std::fs::write(gate.join("open"), "").expect("let it end");
     wait_for("the old events to go", || takes() < 12 << 20);
     // Who had not read them is told, and goes on.
-    let lost = behind.next(Some(Duration::from_secs(5)), None).expect_err("events that are gone");
+    let lost = behind.next(Some(SOON), None).expect_err("events that are gone");
     assert!(lost.to_string().contains("events were lost"), "{lost}");
     let seen = events_until(&mut behind, |event| event.action == "die");
     assert_eq!(seen.last().expect("an event").actor.attributes["exitCode"], "3");

@@ -26,10 +26,26 @@ struct Side<'a> {
 
 impl Side<'_> {
     fn step(&mut self, what: &'static str) {
-        // Events of the step before have been told by then.
-        std::thread::sleep(Duration::from_millis(30));
+        self.quiet();
         self.steps.push((what, UNIX_EPOCH.elapsed().expect("the time")));
         std::thread::sleep(Duration::from_millis(2));
+    }
+
+    /// Waits until all events of the step before have been told: none has come for a while.
+    fn quiet(&self) {
+        let mut told = None;
+        wait_for("the events of a step", || {
+            std::thread::sleep(Duration::from_millis(60));
+            let now = self.steps.first().map(|(_, first)| self.events(*first, UNIX_EPOCH.elapsed().expect("the time")));
+            told.replace(now.clone()) == Some(now)
+        });
+    }
+
+    /// What was told between two moments.
+    fn events(&self, first: Duration, last: Duration) -> Vec<u8> {
+        let seconds = |time: Duration| format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
+        let path = format!("/events?since={}&until={}", seconds(first), seconds(last));
+        call(self.socket, "GET", &path, None).1
     }
 
     #[track_caller]
@@ -185,10 +201,7 @@ impl Side<'_> {
 
     /// The events of each operation, one line each.
     fn told(&self) -> BTreeMap<&'static str, Vec<String>> {
-        let seconds = |time: &Duration| format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
-        let (first, last) = (self.steps[0].1, self.steps[self.steps.len() - 1].1);
-        let path = format!("/events?since={}&until={}", seconds(&first), seconds(&last));
-        let (_, answer) = call(self.socket, "GET", &path, None);
+        let answer = self.events(self.steps[0].1, self.steps[self.steps.len() - 1].1);
         let mut told: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         for event in String::from_utf8_lossy(&answer).lines().map(|line| document(line.as_bytes())) {
             let time = Duration::from_nanos(event["timeNano"].as_u64().expect("a time"));

@@ -28,16 +28,15 @@ impl AtWork {
             l_len: 0,
             l_pid: 0,
         };
-        fcntl(&file, FcntlArg::F_OFD_SETLK(&all)).expect("nobody works");
+        wait_for("nobody to work", || fcntl(&file, FcntlArg::F_OFD_SETLK(&all)).is_ok());
         AtWork(file)
     }
 
     /// Whether somebody of this program waits for it: who does has the file open.
     fn is_waited_for(&self) -> bool {
-        let is_it = |fd: &std::fs::DirEntry| {
-            let there = std::fs::metadata(fd.path());
-            there.is_ok_and(|there| there.ino() == self.0.metadata().expect("the file").ino())
-        };
+        let place = |file: std::fs::Metadata| (file.dev(), file.ino());
+        let this = place(self.0.metadata().expect("the file"));
+        let is_it = |fd: &std::fs::DirEntry| std::fs::metadata(fd.path()).is_ok_and(|there| place(there) == this);
         let open = std::fs::read_dir("/proc/self/fd").expect("the descriptors").flatten();
         open.filter(is_it).count() > 1
     }

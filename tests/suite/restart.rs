@@ -5,7 +5,6 @@ use coracle::Engine;
 use coracle::model::*;
 use coracle_monitor::wire::{STATE_LEN, State};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 pub(crate) fn policy(name: &str, max: i64) -> Value {
     json!({ "HostConfig": { "RestartPolicy": { "Name": name, "MaximumRetryCount": max } } })
@@ -39,8 +38,9 @@ fn failures_are_tried_again_while_no_program_is_there() {
     let id = root.create("survivor", body(&["sh", "-c", "echo run; exit 5"], policy("on-failure", 3)));
     let starter = super::many::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
     assert!(!starter.success(), "the starter was to be killed");
-    // 100, 200 and 400 ms, and nobody looks.
-    std::thread::sleep(Duration::from_millis(1500));
+    // 100, 200 and 400 ms, and nobody asks an engine: the monitor's socket goes with the last attempt.
+    let socket = root.dir.join("run/c").join(&id).join("ctl");
+    wait_for("the last attempt", || !socket.exists());
     let detail = root.inspect(&id);
     assert_eq!((detail.state.status.as_str(), detail.state.exit_code, detail.restart_count), ("exited", 5, 3));
     assert_eq!(root.logs(&id).out(), "run\nrun\nrun\nrun");
@@ -63,14 +63,16 @@ fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
         let worker = super::many::spawn_worker(order, &root, 0).wait().expect("wait for the program");
         assert!(!worker.success(), "it was to be killed");
     }
-    // Nobody looks.
-    std::thread::sleep(Duration::from_millis(1500));
-    let monitor = super::many::monitor_of(&root, &id);
-    let others = children_of(monitor).into_iter().filter(|pid| *pid != worker_of(monitor)).collect::<Vec<_>>();
-    assert_eq!(others, [root.pid(&id)], "exec'd processes are not reaped");
-    // What they left behind was the init's.
-    assert_eq!(children_of(root.pid(&id)).len(), 1, "the init does not reap");
+    // Nobody asks an engine: the log's file tells when the last line is there.
     let dir = root.dir.join("root/containers").join(&id);
+    let log = dir.join(format!("{id}-json.log"));
+    wait_for("the last line", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("line 3000\\n")));
+    let monitor = super::many::monitor_of(&root, &id);
+    let (first, worker) = (root.pid(&id), worker_of(monitor));
+    let others = || children_of(monitor).into_iter().filter(|pid| *pid != worker).collect::<Vec<_>>();
+    wait_for("exec'd processes to be reaped", || others() == [first]);
+    // What they left behind was the init's.
+    wait_for("the init to reap", || children_of(first).len() == 1);
     let mut files: Vec<u64> = std::fs::read_dir(&dir)
         .expect("its directory")
         .flatten()
@@ -90,6 +92,7 @@ fn success_ends_on_failure_and_not_always() {
     root.start(&done);
     root.start(&again);
     wait_for("restarts", || root.inspect(&again).restart_count >= 2);
+    wait_for("the end", || root.status(&done) == "exited");
     let detail = root.inspect(&done);
     assert_eq!((detail.state.status.as_str(), detail.restart_count), ("exited", 0));
 }
@@ -97,15 +100,15 @@ fn success_ends_on_failure_and_not_always() {
 #[test]
 fn a_long_run_resets_the_delay() {
     let root = Root::new();
-    // The fourth run lasts.
-    let script = "echo x >> /runs; test $(wc -l < /runs) != 4 || sleep 10.2; exit 1";
+    // The sixth run lasts.
+    let script = "echo x >> /runs; test $(wc -l < /runs) != 6 || sleep 10.2; exit 1";
     let id = root.create("long", body(&["sh", "-c", script], policy("always", 0)));
     root.start(&id);
-    wait_for("the fifth restart", || root.inspect(&id).restart_count >= 5);
+    wait_for("the seventh restart", || root.inspect(&id).restart_count >= 7);
     root.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
     let waits = waits(&root);
-    // Twice the delay before would be 800 at least, however busy the machine is.
-    assert!(waits[2] >= 400 && (100..800).contains(&waits[3]), "{waits:?} ms");
+    // Twice the delay before would be 3200 at least, however busy the machine is.
+    assert!(waits[4] >= 1600 && (100..3200).contains(&waits[5]), "{waits:?} ms");
 }
 
 #[test]
@@ -124,7 +127,8 @@ fn a_policy_that_ends_lets_go_of_what_was_its_own() {
     let root = Root::new();
     let id = root.create("loop", body(&["sh", "-c", "exit 1"], policy("always", 0)));
     root.start(&id);
-    wait_for("the delay", || root.status(&id) == "restarting");
+    // Each delay is twice the one before: this one is longer than the requests take.
+    wait_for("a long delay", || root.inspect(&id).restart_count >= 5 && root.status(&id) == "restarting");
     fails(root.engine.container_pause(&id), coracle::ErrorKind::Conflict, "is restarting");
     let exec: ExecConfig = serde_json::from_value(json!({ "Cmd": ["true"] })).expect("a body");
     fails(root.engine.exec_create(&id, &exec), coracle::ErrorKind::Conflict, "is restarting");
