@@ -26,11 +26,11 @@ fn the_default_network() {
     assert!(inside.contains(&format!("172.17.0.2\t{}", &id[..12])), "{inside}");
     assert!(!inside.contains("inet6"), "{inside}");
     // A second one, which chose the address of its card.
-    let look = "cat /sys/class/net/eth0/address; ping -c 1 -w 2 172.17.0.2 >/dev/null && echo reached";
+    let look = "cat /sys/class/net/eth0/address; ping -c 1 -w 10 172.17.0.2 >/dev/null && echo reached";
     let two = world.run(look, json!({ "MacAddress": "92:D0:C6:0A:29:33" })).ok();
     assert_eq!(two, "92:d0:c6:0a:29:33\nreached");
     // Packets leave under the host's address: the neighbour knows no other.
-    let out = world.run(&format!("ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), json!({})).ok();
+    let out = world.run(&format!("ping -c 1 -w 10 {OUTSIDE} >/dev/null && echo reached"), json!({})).ok();
     assert_eq!(out, "reached");
     let mut stats =
         world.root.engine.container_stats(&id, StatsQuery { stream: false, one_shot: true }).expect("stats");
@@ -250,7 +250,7 @@ fn other_names_are_passed_on_but_not_from_internal_networks() {
     world.network(json!({ "Name": "closed", "Internal": true })).expect("a network");
     let ask = |network: &str| {
         let host = json!({ "NetworkMode": network, "Dns": [OUTSIDE] });
-        let script = format!("nslookup -type=a far.example; ping -c 1 -w 1 {OUTSIDE} >/dev/null && echo reached");
+        let script = format!("nslookup -type=a far.example; ping -c 1 -w 3 {OUTSIDE} >/dev/null && echo reached");
         world.run(&script, json!({ "HostConfig": host })).out()
     };
     let open = ask("open");
@@ -472,7 +472,7 @@ fn a_macvlan_is_the_neighbours_neighbour() {
         .expect("a network");
     let more = json!({ "HostConfig": { "NetworkMode": "lan" } });
     let output =
-        world.run(&format!("ip -o -4 addr show eth0; ping -c 1 -w 2 {OUTSIDE} >/dev/null && echo reached"), more);
+        world.run(&format!("ip -o -4 addr show eth0; ping -c 1 -w 10 {OUTSIDE} >/dev/null && echo reached"), more);
     assert!(output.out().contains("10.77.0.128/24") && output.out().ends_with("reached"), "{}", output.out());
 }
 

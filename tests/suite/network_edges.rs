@@ -117,7 +117,7 @@ fn translated_and_routed() {
         more["HostConfig"]["NetworkMode"] = json!(network);
         let id = world.server(network, more);
         for (to, ours) in ["10.88.0.2", "fd88::2"].into_iter().zip(ours) {
-            let sent = world.root.exec(&id, &["sh", "-c", &format!("echo hi | nc -w 2 {to} 7000")]);
+            let sent = world.root.exec(&id, &["sh", "-c", &format!("echo hi | nc -w 10 {to} 7000")]);
             assert_eq!(sent.code, 0, "{network} to {to}: {}", sent.err());
             let from = seen.recv_timeout(SOON).expect("a connection");
             assert_eq!(from, ours.parse::<IpAddr>().expect("an address"), "{network} to {to}");

@@ -432,7 +432,7 @@ fn two_roots_on_one_host() {
     let error = other.engine.container_start(&clash, None, None).expect_err("taken");
     assert!(error.message().ends_with("listen tcp4 0.0.0.0:8080: bind: address already in use"), "{error}");
     // Each is closed to the other, and gives back its own alone.
-    let ping = |ip: &str| world.root.exec(&one, &["ping", "-c", "1", "-w", "1", ip]).code;
+    let ping = |ip: &str| world.root.exec(&one, &["ping", "-c", "1", "-w", "3", ip]).code;
     assert_eq!((ping(&addresses[1]), ping(OUTSIDE)), (1, 0));
     other.engine.container_kill(&two, None, None).expect("kill");
     other.engine.network_release().expect("release");

@@ -129,7 +129,7 @@ fn links_on_the_default_network() {
     let id = world.sleeper("web", linked(json!(["db", "db:my-db"])));
     let text = world
         .root
-        .exec(&id, &["sh", "-c", "cat /etc/hosts; env; ping -c 1 -w 2 my-db >/dev/null && echo reached"])
+        .exec(&id, &["sh", "-c", "cat /etc/hosts; env; ping -c 1 -w 10 my-db >/dev/null && echo reached"])
         .out();
     let ip = world.ip(&db);
     for line in [

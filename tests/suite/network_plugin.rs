@@ -327,7 +327,7 @@ fn a_driver_over_tls() {
     world.root.engine.network_remove("far").expect("remove");
     described(with("CAFile", json!(path("ca.pem")))).expect("a network");
     let on = json!({ "HostConfig": { "NetworkMode": "far" } });
-    assert_eq!(world.run("ping -c 1 -w 2 10.200.0.1 >/dev/null && echo reached", on).out(), "reached");
+    assert_eq!(world.run("ping -c 1 -w 10 10.200.0.1 >/dev/null && echo reached", on).out(), "reached");
 }
 
 /// Kills a program at each call that it makes: what it got until then goes back with the next open.

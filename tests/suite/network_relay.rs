@@ -50,7 +50,7 @@ fn ports_at_ipv6_addresses() {
     let text: Vec<String> = bindings.iter().map(|one| format!("{} {}", one.host_ip, one.host_port)).collect();
     assert_eq!(text, ["0.0.0.0 8080", ":: 8080"]);
     // From containers, by the host's IPv6 address: one beside it, itself, one of another network.
-    let ask = "printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 fd77::1 8081 | tail -n 1";
+    let ask = "printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 10 fd77::1 8081 | tail -n 1";
     assert_eq!(world.root.exec(&six, &["sh", "-c", ask]).out(), "hi", "itself");
     assert_eq!(world.run(ask, on("dual", json!({}))).out(), "hi", "beside it");
     let pools = json!({ "Config": [{ "Subnet": "10.57.0.0/24" }, { "Subnet": "fd57::/64" }] });
