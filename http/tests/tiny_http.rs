@@ -45,9 +45,15 @@ fn output_waits_for_the_client_to_speak() {
         let stream = r.upgrade("tcp", tiny_http::Response::empty(101));
         // There is one handle for both directions: whoever reads it holds it.
         let stream = std::sync::Mutex::new(stream);
+        let (reads, read) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| stream.lock().unwrap().read(&mut [0; 16]).unwrap());
-            std::thread::sleep(Duration::from_millis(100));
+            let stream = &stream;
+            scope.spawn(move || {
+                let mut held = stream.lock().unwrap();
+                reads.send(()).unwrap();
+                held.read(&mut [0; 16]).unwrap()
+            });
+            read.recv().unwrap();
             let mut stream = stream.lock().unwrap();
             stream.write_all(b"output").unwrap();
             stream.flush().unwrap();
@@ -61,6 +67,7 @@ fn output_waits_for_the_client_to_speak() {
     }
     assert!(!all.ends_with(b"output"), "output came while the client was silent");
     client.write_all(b"x").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     while let Ok(n @ 1..) = client.read(&mut buffer) {
         all.extend_from_slice(&buffer[..n]);
     }

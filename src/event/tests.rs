@@ -337,7 +337,13 @@ fn processes_share_the_journal_and_may_be_killed_at_any_time() {
                     .unwrap()
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(150));
+        // Both write; on a busy machine a program takes its time to begin.
+        let (mut began, until) = (journal.end().unwrap(), Instant::now() + Duration::from_secs(60));
+        began += 20_000;
+        while journal.end().unwrap() < began && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -403,7 +409,7 @@ fn followers_of_one_engine_share_one_watch() {
     }
     // A file that was open for writing is closed: one look at once, and two later, for all of them.
     drop(std::fs::OpenOptions::new().append(true).open(&alive).unwrap());
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while looks.load(Ordering::Relaxed) < 3 && Instant::now() < until {
         all.iter_mut().for_each(|stream| drop(take(stream)));
         std::thread::sleep(Duration::from_millis(5));

@@ -96,7 +96,7 @@ fn huge_lengths_cost_nothing() {
         " ".repeat(5 << 20)
     );
     assert_eq!(status(&server, request.as_bytes()), 400);
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(60));
     assert_eq!(server.get("GET", "/_ping").body, "OK");
 }
 

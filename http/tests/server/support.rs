@@ -66,7 +66,7 @@ pub fn serve_with(router: RouterOptions, options: ServerOptions, more: &[&str]) 
 impl Running {
     pub fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(self.scratch.path().join("sock")).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
     }
     /// Sends `request` on a connection of its own; answers everything until the server closes.

@@ -9,7 +9,7 @@ impl Sleeper {
         let child = Command::new(args[0]).args(&args[1..]).stdin(Stdio::null()).spawn().unwrap();
         let sleeper = Sleeper(child);
         // Wait for exec, after which the command line is its own.
-        for _ in 0..500 {
+        for _ in 0..6000 {
             if Process::read(sleeper.pid()).is_some_and(|process| process.comm == "sleep") {
                 return sleeper;
             }
@@ -122,22 +122,36 @@ fn as_the_real_ps() {
         "C", "%CPU", "TIME", "PSR", "RSS", "VSZ", "SZ", "STAT", "S", "WCHAN", "%MEM", "NLWP", "THCNT", "MAJFL",
         "MAJFLT", "PAGEIN", "MINFLT", "TRS", "DRS", "ESP", "EIP",
     ];
-    for format in formats {
-        let Some((titles, rows)) = ps(&pids, format) else { return };
+    // What is wrong with our answer; `None`: ps is not installed.
+    let wrong = |format: &str| {
+        let (titles, rows) = ps(&pids, format)?;
         let ours = top(&pids, format).unwrap();
         assert_eq!(ours.titles, titles, "{format}");
         assert_eq!(ours.processes.len(), rows.len(), "{format}");
+        let mut wrong = Vec::new();
         for (mine, theirs) in ours.processes.iter().zip(rows) {
             let pid = mine[titles.iter().position(|title| title == "PID").unwrap()].clone();
             let own = pids[2..].iter().any(|own| own.to_string() == pid);
             for ((mine, theirs), title) in mine.iter().zip(theirs).zip(&titles) {
-                let mine: Vec<&str> = mine.split_whitespace().collect();
-                assert!(
-                    mine.join(" ") == theirs || (!own && moving.contains(&title.as_str())) || title == "PSR",
-                    "{format}: {title} of {pid}: {mine:?} is not {theirs:?}"
-                );
+                let mine = mine.split_whitespace().collect::<Vec<_>>().join(" ");
+                if mine != theirs && (own || !moving.contains(&title.as_str())) && title != "PSR" {
+                    wrong.push(format!("{format}: {title} of {pid}: {mine:?} is not {theirs:?}"));
+                }
             }
         }
+        Some(wrong)
+    };
+    for format in formats {
+        // Between the two looks a second may end, by which a share of the processor is counted.
+        let mut last = Vec::new();
+        for _ in 0..10 {
+            let Some(found) = wrong(format) else { return };
+            last = found;
+            if last.is_empty() {
+                break;
+            }
+        }
+        assert!(last.is_empty(), "{last:#?}");
     }
 }
 
