@@ -319,13 +319,13 @@ static void all_were_watched(const char *functions) {
     }
 }
 
-/* Compares; what takes a moment to go (a thread that ends) gets two seconds. */
+/* Compares; what takes a moment to go (a thread that ends) gets half a minute. */
 static void end(const char *what, int holds) {
     int changed = 1;
     watch(what);
     if (memory) return;
     struct text after = look();
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 3000; i++) {
         changed = missing(&before, &after, holds, "-", 0) + missing(&after, &before, holds, "+", 0);
         if (!changed) break;
         nanosleep(&(struct timespec){0, 10000000}, NULL);
@@ -596,7 +596,7 @@ static void containers(coracle *engine, const char *image) {
     LEAVES(OK(coracle_container_rename(engine, id, "cleaner", &err)));
     LEAVES(OK(coracle_container_remove(engine, "cleaner", 0, NULL, &err)));
     LEAVES(coracle_events_fd(events));
-    HOLDS(OK(coracle_events_next(events, 5000, &event, &err)));
+    HOLDS(OK(coracle_events_next(events, 60000, &event, &err)));
     HOLDS(coracle_events_free(events));
 }
 

@@ -216,7 +216,7 @@ static void life(coracle *engine, const char *id) {
     OK(coracle_container_pidfd(engine, id, &pidfd, &err));
     CHECK(readable(pidfd, 0) == 0, "its process runs");
     OK(coracle_container_stop(engine, id, 10000, NULL, &err));
-    CHECK(readable(pidfd, 5000) == 1, "its process ended");
+    CHECK(readable(pidfd, 60000) == 1, "its process ended");
     close(pidfd);
     STATUS(CORACLE_UNCHANGED, coracle_container_stop(engine, id, 10000, NULL, &err));
     OK(coracle_container_wait(engine, id, NULL, &code, &err));
@@ -277,7 +277,7 @@ static void seen(coracle_events *events, const char *id) {
     const char *json = NULL;
     uint64_t last = 0;
     CHECK(coracle_events_fd(events) >= 0, "");
-    while (coracle_events_next(events, 5000, &json, &err) == CORACLE_OK) {
+    while (coracle_events_next(events, 60000, &json, &err) == CORACLE_OK) {
         const char *at = strstr(json, "\"sequence\":");
         uint64_t sequence = at ? strtoull(at + 11, NULL, 10) : 0;
         CHECK(sequence > last, json);
@@ -382,7 +382,7 @@ static void serves(coracle *engine, const char *run) {
     asks(&made, sizeof made);
     OK(coracle_events_open(engine, "{\"filters\":{\"type\":[\"daemon\"]}}", &events, &err));
     OK(coracle_reload(engine, "[\"a=b\"]", "{\"debug\":\"true\"}", &err));
-    OK(coracle_events_next(events, 5000, &event, &err));
+    OK(coracle_events_next(events, 60000, &event, &err));
     CHECK(has(event, "reload") && has(event, "a=b") && has(event, "\"debug\":\"true\""), event);
     coracle_events_free(events);
     OK(coracle_info(engine, &json, &err));

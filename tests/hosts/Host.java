@@ -36,7 +36,12 @@ public class Host {
             thread.join(50);
         }
         check(result.get() == 0, "the main job: " + result);
+        // Threads that end may take a moment.
         String after = look(args[1], args[2]);
+        for (int i = 0; i < 1200 && !before.equals(after); i++) {
+            Thread.sleep(50);
+            after = look(args[1], args[2]);
+        }
         TreeSet<String> gone = new TreeSet<>(Arrays.asList(before.split("\n")));
         TreeSet<String> come = new TreeSet<>(Arrays.asList(after.split("\n")));
         come.removeAll(Arrays.asList(before.split("\n")));

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
@@ -132,8 +133,12 @@ func main() {
 		}
 	}
 	overHTTP(root, run)
-	time.Sleep(50 * time.Millisecond)
-	same(before, look(root, run))
+	// Threads that end may take a moment.
+	after := look(root, run)
+	for end := time.Now().Add(time.Minute); !reflect.DeepEqual(before, after) && time.Now().Before(end); after = look(root, run) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	same(before, after)
 	check(len(ended) <= children, "SIGCHLD came for its own children only: %d for %d", len(ended), children)
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 	if failed != 0 {

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 library, root, run, image = sys.argv[1:]
 job = ctypes.CDLL(library)
@@ -48,6 +49,11 @@ while thread.is_alive():
     thread.join(0.05)
 check(result == [0], f"the main job: {result}")
 after = look()
+# Threads that end may take a moment.
+end = time.monotonic() + 60
+while before != after and time.monotonic() < end:
+    time.sleep(0.05)
+    after = look()
 check(before == after, "\n".join(sorted(set(before) ^ set(after))))
 signal.setitimer(signal.ITIMER_REAL, 0)
 check(len(ticks) > 5, "its timer went on")
