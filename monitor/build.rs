@@ -14,7 +14,10 @@ fn main() {
     for source in ["program", "init", "lines"] {
         println!("cargo:rerun-if-changed={source}");
     }
-    for source in ["answers", "call", "deflate", "filter", "ops", "passage", "question", "users", "walls", "wire"] {
+    for source in [
+        "answers", "call", "deflate", "filter", "jsonlog", "ops", "passage", "question", "restart", "text", "users",
+        "walls", "wire",
+    ] {
         println!("cargo:rerun-if-changed=src/{source}.rs");
     }
     let build = Build { out: PathBuf::from(var("OUT_DIR")), target: var("TARGET") };

@@ -60,7 +60,7 @@ pub struct Monitor {
     /// Descriptors that the next process gets as its standard streams; -1: it gets pipes.
     pub direct: [i32; 3],
     pub streams: Streams,
-    pub log: crate::jsonlog::Log,
+    pub log: crate::jsonlog::Log<'static, crate::logfile::LogFile>,
     pub files: Files,
     pub worker: crate::orders::Worker,
     pub clients: [crate::control::Client; MAX_CLIENTS],
@@ -78,12 +78,11 @@ pub struct Monitor {
     pub from: &'static [u8],
     pub attributes: [u8; MAX_TEXT],
     pub attributes_length: usize,
-    pub policy: u32,
-    pub policy_max: u32,
+    pub policy: crate::restart::Policy,
     pub no_restart: bool,
     /// The first process was sent SIGKILL.
     pub killed: bool,
-    pub delay_ms: i64,
+    pub pause: crate::restart::Pause,
     /// When the pending restart is due (monotonic ns); 0 is none.
     pub restart_at: i64,
     /// The receiver of the result of the first start: the boot socket, then nobody.
@@ -121,7 +120,7 @@ pub extern "C" fn main() -> ! {
         (&raw mut (*place).files).write(Files::NONE);
         (&raw mut (*place).worker).write(crate::orders::Worker::NONE);
         Streams::init(&raw mut (*place).streams);
-        crate::jsonlog::Log::init(&raw mut (*place).log);
+        (&raw mut (*place).log).write(crate::jsonlog::Log::new(crate::logfile::LogFile::NONE));
         crate::dns::init(&raw mut (*place).dns);
         crate::relay::init(&raw mut (*place).relay);
         crate::exec::init(&raw mut (*place).execs);
@@ -299,7 +298,7 @@ impl Monitor {
         let plan = Plan::check(bytes).map_err(Bad::failure)?;
         let header = plan.header().ok_or(broken(EINVAL))?;
         (self.header, self.plan, self.first_plan, self.limits) = (header, plan, plan, plan);
-        (self.policy, self.policy_max) = (header.restart, header.restart_max);
+        self.policy = crate::restart::Policy { name: header.restart, most: header.restart_max };
         let mut log_name: &'static [u8] = b"\0";
         let mut log_attrs: &'static [u8] = b"";
         for (_, Note { kind, text }) in plan.each() {

@@ -125,7 +125,7 @@ impl Monitor {
                 return self.give_up_restart();
             }
             Call::Policy { name, bound } => {
-                (self.policy, self.policy_max) = (name, bound);
+                self.policy = crate::restart::Policy { name, most: bound };
                 Ok(())
             }
             Call::Limits => self.take_limits(fds),

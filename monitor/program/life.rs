@@ -24,10 +24,6 @@ pub const WISH: u32 = 10;
 
 /// How long until it is looked again whether a restart is still held off.
 const HELD_OFF_NS: i64 = 20_000_000;
-const FIRST_DELAY_MS: i64 = 100;
-const LONGEST_DELAY_MS: i64 = 60_000;
-/// A run of this length resets the delay.
-const STABLE_RUN_NS: i64 = 10_000_000_000;
 /// How long clients may take what is left of the output of a container that ended.
 const LINGER_MS: i32 = 10_000;
 
@@ -37,7 +33,7 @@ pub fn token(kind: u32, index: u32) -> u64 {
 
 /// The first start, then the loop until the container has ended for good.
 pub fn run(monitor: &mut Monitor) -> ! {
-    monitor.delay_ms = FIRST_DELAY_MS;
+    monitor.pause = crate::restart::Pause::FIRST;
     monitor.set_status(Status::Starting, true);
     if let Err(failure) = monitor.start() {
         monitor.start_failed(failure);
@@ -426,22 +422,13 @@ impl Monitor {
     }
 
     fn wants_restart(&self, code: i32) -> bool {
-        !self.no_restart
-            && match self.policy {
-                RESTART_ALWAYS | RESTART_UNLESS_STOPPED => true,
-                RESTART_ON_FAILURE => code != 0 && (self.policy_max == 0 || self.state.restarts < self.policy_max),
-                _ => false,
-            }
+        !self.no_restart && self.policy.restarts_after(code, self.state.restarts)
     }
 
     fn plan_restart(&mut self, ran: i64) {
-        if ran >= STABLE_RUN_NS {
-            self.delay_ms = FIRST_DELAY_MS;
-        }
         self.state.restarts += 1;
         self.keep_over_restart();
-        self.restart_at = sys::monotonic() + self.delay_ms * 1_000_000;
-        self.delay_ms = (self.delay_ms * 2).min(LONGEST_DELAY_MS);
+        self.restart_at = sys::monotonic() + self.pause.after(ran);
         replace(&mut self.mounts, -1);
         self.remove_cgroups();
         self.set_status(Status::Restarting, true);

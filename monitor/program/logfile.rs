@@ -1,9 +1,10 @@
 //! The file of the log that is being written. Which file is the next one, and what the older ones are called, is the
 //! launcher's to say (`rotate`): the one that writes can name no file.
 
+use crate::jsonlog::{LINE, Log, Records};
+use crate::lines::newlines;
 use crate::orders::{self, ROTATE, Word};
 use crate::sys::{self, *};
-use lines::newlines;
 
 pub struct LogFile {
     pub fd: i32,
@@ -17,15 +18,15 @@ pub struct LogFile {
 
 impl LogFile {
     pub const NONE: LogFile = LogFile { fd: -1, wishes: -1, max_size: 0, size: 0, records: None };
+}
 
-    /// Whether the file has reached its bound, once `more` bytes are in it.
-    pub fn is_full(&self, more: usize) -> bool {
+impl Records for LogFile {
+    fn is_full(&self, more: usize) -> bool {
         self.max_size > 0 && self.size + more as u64 >= self.max_size
     }
 
-    /// Appends records; answers how many could not be written. Of one that was half written the half is cut off again, so
-    /// that the file stays records alone.
-    pub fn append(&mut self, data: &[u8]) -> u64 {
+    /// Of a record that was half written the half is cut off again, so that the file stays records alone.
+    fn append(&mut self, data: &[u8]) -> u64 {
         let mut done = 0;
         while done < data.len() {
             match sys::write(self.fd, &data[done..]) {
@@ -50,9 +51,8 @@ impl LogFile {
         lost
     }
 
-    /// Begins the next file, or goes on with this one. `scratch` is memory that is free at the moment.
     #[inline(never)]
-    pub fn rotate(&mut self, scratch: &mut [u8]) {
+    fn rotate(&mut self, scratch: &mut [u8]) {
         let records = *self.records.get_or_insert_with(|| count(self.fd, scratch));
         let wish = Word { what: ROTATE, b: records, c: self.size, ..Word::default() };
         if let Ok((Word { what: 0, .. }, fd @ 0..)) = orders::wish(self.wishes, wish) {
@@ -60,6 +60,13 @@ impl LogFile {
             (self.size, self.records) = (0, Some(0));
         }
     }
+}
+
+/// The memory that a log works in.
+pub fn begin(log: &mut Log<'static, LogFile>) -> Result<()> {
+    let out = sys::map_memory(log.room())?;
+    log.begin(out, [sys::map_memory(LINE)?, sys::map_memory(LINE)?]);
+    Ok(())
 }
 
 /// How many records a file holds.

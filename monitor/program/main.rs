@@ -8,7 +8,7 @@
 //! It is two processes (ARCHITECTURE.md, "The two halves of a monitor"): the launcher, and the `worker`, which begins as a copy
 //! of it without rights (`confine`) and is led by `orders`.
 //!
-//! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart),
+//! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart; `restart`: whether and when),
 //! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`,
 //! and the library `lines`),
 //! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay` (`passage`), `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
@@ -18,6 +18,8 @@
 #![no_std]
 #![no_main]
 #![deny(unsafe_op_in_unsafe_fn)]
+
+extern crate lines;
 
 #[macro_use]
 mod sys;
@@ -41,6 +43,7 @@ mod exec;
 mod filter;
 mod gzip;
 mod health;
+#[path = "../src/jsonlog.rs"]
 mod jsonlog;
 mod keep;
 mod life;
@@ -61,9 +64,12 @@ mod permits;
 mod question;
 mod record;
 mod relay;
+#[path = "../src/restart.rs"]
+mod restart;
 mod rights;
 mod rotate;
 mod streams;
+#[path = "../src/text.rs"]
 mod text;
 mod user;
 mod userns;

@@ -11,6 +11,7 @@ use crate::boot::{MAX_EXECS, Monitor};
 use crate::health::CHECK;
 use crate::jsonlog::Log;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
+use crate::logfile::LogFile;
 use crate::orders::{self, Word};
 use crate::sys::{self, *};
 use crate::walls::Wall;
@@ -165,7 +166,13 @@ impl Output {
 }
 
 /// Reads output; where it is logged, what is under way is noted before it is taken.
-fn read_noted(log: &Log, logged: bool, index: usize, source: i32, buffer: &mut [u8]) -> Result<usize> {
+fn read_noted(
+    log: &Log<'static, LogFile>,
+    logged: bool,
+    index: usize,
+    source: i32,
+    buffer: &mut [u8],
+) -> Result<usize> {
     if !logged {
         return sys::read(source, buffer);
     }
@@ -400,7 +407,7 @@ impl Monitor {
         }
         if output.log {
             if let Some(buffer) = output.buffer.as_ref() {
-                self.log.chunk(index, &buffer[from..to]);
+                self.log.chunk(index, &buffer[from..to], sys::now());
             }
             if self.log.lost > self.streams.told {
                 self.streams.told = self.log.lost;
@@ -486,7 +493,7 @@ impl Monitor {
         let_go(epoll, &mut output.source);
         output.ended = true;
         if output.log {
-            self.log.end(index);
+            self.log.end(index, sys::now());
         }
         let output = &self.streams.outputs[index];
         if !output.behind() {

@@ -86,7 +86,7 @@ impl Monitor {
         const PR_SET_PDEATHSIG: usize = 1;
         let _ = sys::prctl(PR_SET_NAME, c"coracle-worker".as_ptr() as usize);
         sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
-        self.log.begin()?;
+        crate::logfile::begin(&mut self.log)?;
         let states = reopened(self.run_states)?;
         let (orders, wishes) = (self.worker.orders[1], self.worker.wishes[1]);
         self.worker.pid = 0;

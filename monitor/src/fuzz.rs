@@ -4,12 +4,13 @@
 #[path = "../../tests/support/mutate.rs"]
 mod mutate;
 
+use crate::jsonlog::{LINE, Log, Records};
 use crate::ops::{Exec, Op, Operation, Plan, Relay};
 use crate::passage::{self, own_address, same_peer};
 use crate::question::{self, Likeness, Question};
 use crate::users::{self, Bad};
 use crate::wire::*;
-use crate::{answers, deflate};
+use crate::{answers, deflate, lines};
 
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
@@ -23,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("passwd", passwd),
     ("netlink", netlink),
     ("relay", relay),
+    ("log_writer", log),
 ];
 
 /// Runs one by name; of an unknown name nothing comes.
@@ -54,6 +56,135 @@ fn written_again(op: Op) {
     }
     if let Op::Exec(Exec { words }) = op {
         assert_eq!(words.argv.iter().chain(words.env.iter()).count(), words.argv.len() + words.env.len());
+    }
+}
+
+/// The output of a container in pieces, of both streams, into files with a bound that refuse some writes: the records are
+/// those that [`Model`] tells, in their order, and no file is more than one record longer than its bound.
+fn log(data: &[u8]) {
+    let Some((&[bound, attributes], mut rest)) = data.split_first_chunk() else { return };
+    let attrs: &[u8] = if attributes & 1 == 0 { b"" } else { b"\"attrs\":{\"k\":\"v\"}," };
+    let bound = usize::from(bound) * 256;
+    let mut log = Log::new(Files { bound, refuses: false, closed: Vec::new(), open: Vec::new() });
+    log.set_attributes(attrs);
+    let (mut out, mut begun) = (vec![0; log.room()], [vec![0; LINE], vec![0; LINE]]);
+    let [first, second] = &mut begun;
+    log.begin(&mut out, [first, second]);
+    let mut model = Model::default();
+    while let Some((&[what, low, high], next)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([low, high])).min(next.len());
+        let stream = usize::from(what & 1);
+        // A file that refuses does so for a whole step, so that it is known which records it lost.
+        log.file.refuses = what & 6 == 6;
+        model.refused = log.file.refuses;
+        if what & 24 == 24 {
+            log.end(stream, 0);
+            model.end(stream);
+        } else {
+            log.chunk(stream, &next[..length], 0);
+            model.chunk(stream, &next[..length]);
+        }
+        rest = &next[length..];
+    }
+    assert_eq!(log.lost, model.lost);
+    let longest = lines::room(LINE, attrs.len());
+    let files = log.file.closed.iter().chain([&log.file.open]);
+    assert!(files.clone().all(|file| bound == 0 || file.len() < bound + longest));
+    let records: Vec<u8> = files.flatten().copied().collect();
+    let tail =
+        |stream| format!("\",\"stream\":\"{stream}\",{}\"time\":\"1970-01-01T00:00:00.000000000Z\"}}\n", text(attrs));
+    let wanted = model
+        .records
+        .iter()
+        .map(|(stream, line)| format!("{{\"log\":\"{line}{}", tail(if *stream == 0 { "stdout" } else { "stderr" })));
+    assert!(text(&records) == wanted.collect::<String>());
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("the log is text")
+}
+
+/// Files of a log, in memory.
+struct Files {
+    bound: usize,
+    refuses: bool,
+    closed: Vec<Vec<u8>>,
+    open: Vec<u8>,
+}
+
+impl Records for Files {
+    fn is_full(&self, more: usize) -> bool {
+        self.bound > 0 && self.open.len() + more >= self.bound
+    }
+    fn rotate(&mut self, _: &mut [u8]) {
+        self.closed.push(std::mem::take(&mut self.open));
+    }
+    fn append(&mut self, records: &[u8]) -> u64 {
+        assert!(records.ends_with(b"\n"), "a part of a record");
+        if self.refuses {
+            return lines::newlines(records);
+        }
+        self.open.extend_from_slice(records);
+        0
+    }
+}
+
+/// The records of a log, told byte by byte.
+#[derive(Default)]
+struct Model {
+    begun: [Vec<u8>; 2],
+    records: Vec<(usize, String)>,
+    refused: bool,
+    lost: u64,
+}
+
+impl Model {
+    fn chunk(&mut self, stream: usize, data: &[u8]) {
+        let mut bytes = data.iter().peekable();
+        while let Some(&byte) = bytes.next() {
+            if byte == b'\n' {
+                self.record(stream, true);
+                continue;
+            }
+            self.begun[stream].push(byte);
+            // A newline that comes with the last byte belongs to it.
+            if self.begun[stream].len() == LINE {
+                let whole = bytes.next_if_eq(&&b'\n').is_some();
+                self.record(stream, whole);
+            }
+        }
+    }
+
+    fn end(&mut self, stream: usize) {
+        if !self.begun[stream].is_empty() {
+            self.record(stream, false);
+        }
+    }
+
+    fn record(&mut self, stream: usize, whole: bool) {
+        let mut line = String::new();
+        for part in self.begun[stream].utf8_chunks() {
+            part.valid().chars().for_each(|one| escaped(&mut line, one));
+            part.invalid().iter().for_each(|_| line.push_str("\\ufffd"));
+        }
+        line.push_str(if whole { "\\n" } else { "" });
+        self.begun[stream].clear();
+        if self.refused {
+            self.lost += 1;
+        } else {
+            self.records.push((stream, line));
+        }
+    }
+}
+
+fn escaped(line: &mut String, one: char) {
+    match one {
+        '"' | '\\' => line.extend(['\\', one]),
+        '\n' => line.push_str("\\n"),
+        '\r' => line.push_str("\\r"),
+        '\t' => line.push_str("\\t"),
+        '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => line.push_str(&format!("\\u{:04x}", one as u32)),
+        _ => line.push(one),
     }
 }
 

@@ -13,6 +13,13 @@ pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))]
+mod jsonlog;
+#[cfg(any(test, fuzzing))]
+#[allow(unused_attributes)]
+#[path = "../lines/lib.rs"]
+mod lines;
 pub mod ops;
 #[cfg(test)]
 mod ops_tests;
@@ -20,6 +27,10 @@ mod ops_tests;
 mod passage;
 #[cfg(any(test, fuzzing))]
 mod question;
+#[cfg(test)]
+mod restart;
+#[cfg(any(test, fuzzing))]
+mod text;
 #[cfg(any(test, fuzzing))]
 mod users;
 pub mod walls;

@@ -1,4 +1,4 @@
-//! Numbers and times as text, into fixed buffers (JSON strings: `lines`).
+//! Numbers and times as text, in fixed buffers. JSON strings are made in `lines`.
 
 /// A decimal number; the buffer must hold 20 bytes, or what the value needs.
 pub fn decimal(buffer: &mut [u8], value: i64) -> &[u8] {
@@ -91,5 +91,54 @@ impl<'a> Writer<'a> {
     /// All of it; nothing where something did not fit.
     pub fn filled(self) -> Option<&'a mut [u8]> {
         if self.full { None } else { self.buffer.get_mut(..self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &[u8]) -> &str {
+        std::str::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn numbers_are_what_the_standard_library_prints() {
+        for value in [0, 7, -1, 10, 99, 100, -1_234_567_890, i64::MAX, i64::MIN] {
+            assert_eq!(text(decimal(&mut [0; 20], value)), value.to_string());
+        }
+    }
+
+    #[test]
+    fn times_are_of_the_gregorian_calendar() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00"),
+            (-1, "1969-12-31T23:59:59"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (951_868_800, "2000-03-01T00:00:00"),
+            (1_709_164_800, "2024-02-29T00:00:00"),
+            (1_735_689_599, "2024-12-31T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+            (9_223_372_036, "2262-04-11T23:47:16"),
+        ] {
+            let mut place = [0; 30];
+            rfc3339(&mut place, seconds * 1_000_000_000 + 5);
+            assert_eq!(text(&place), format!("{date}.000000005Z"));
+        }
+    }
+
+    #[test]
+    fn a_full_writer_says_so_and_keeps_the_words_before() {
+        let mut place = [0; 8];
+        let mut writer = Writer::new(&mut place);
+        writer.bytes(b"one").number(-23).bytes(b"more");
+        assert!(writer.full);
+        assert_eq!(text(writer.done()), "one-23");
+        let mut writer = Writer::new(&mut place);
+        writer.bytes(b"12345678");
+        assert_eq!(writer.filled().map(|text| text.to_vec()), Some(b"12345678".to_vec()));
+        let mut writer = Writer::new(&mut place);
+        writer.bytes(b"123456789");
+        assert_eq!(writer.filled(), None);
     }
 }

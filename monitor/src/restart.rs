@@ -1,0 +1,72 @@
+//! Whether a container that ended is started again, and when.
+
+use crate::wire::*;
+
+/// A restart policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// `RESTART_*`.
+    pub name: u32,
+    /// The most restarts of [`RESTART_ON_FAILURE`]; 0: no bound.
+    pub most: u32,
+}
+
+impl Policy {
+    /// Whether a restart follows an end with this exit code, the restarts before it counted.
+    pub fn restarts_after(self, code: i32, before: u32) -> bool {
+        match self.name {
+            RESTART_ALWAYS | RESTART_UNLESS_STOPPED => true,
+            RESTART_ON_FAILURE => code != 0 && (self.most == 0 || before < self.most),
+            _ => false,
+        }
+    }
+}
+
+/// The pause before a restart. Each is twice the one before, up to a minute; a long run begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    next_ms: i64,
+}
+
+impl Pause {
+    const FIRST_MS: i64 = 100;
+    const LONGEST_MS: i64 = 60_000;
+    /// A run of this length begins anew.
+    const STEADY_NS: i64 = 10_000_000_000;
+
+    /// Before the first end.
+    pub const FIRST: Pause = Pause { next_ms: Pause::FIRST_MS };
+
+    /// The pause after a run of so many nanoseconds, in nanoseconds.
+    pub fn after(&mut self, ran: i64) -> i64 {
+        let pause = if ran >= Pause::STEADY_NS { Pause::FIRST_MS } else { self.next_ms };
+        self.next_ms = (pause * 2).min(Pause::LONGEST_MS);
+        pause * 1_000_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_restarts_after_the_ends_that_are_its_own() {
+        let after = |name, most, code, before| Policy { name, most }.restarts_after(code, before);
+        for code in [0, 1, 137] {
+            assert!(!after(RESTART_NO, 0, code, 0));
+            assert!(after(RESTART_ALWAYS, 0, code, 1000) && after(RESTART_UNLESS_STOPPED, 0, code, 1000));
+            assert_eq!(after(RESTART_ON_FAILURE, 0, code, u32::MAX), code != 0);
+        }
+        let failures: Vec<bool> = (0..4).map(|before| after(RESTART_ON_FAILURE, 2, 1, before)).collect();
+        assert_eq!(failures, [true, true, false, false]);
+        assert!(!after(99, 0, 1, 0), "a policy that is not known");
+    }
+
+    #[test]
+    fn pauses_double_to_a_minute_and_a_long_run_begins_anew() {
+        let mut pause = Pause::FIRST;
+        let short: Vec<i64> = (0..12).map(|_| pause.after(0) / 1_000_000).collect();
+        assert_eq!(short, [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000]);
+        assert_eq!([10_000_000_000, 0, 9_999_999_999].map(|ran| pause.after(ran) / 1_000_000), [100, 200, 400]);
+    }
+}
