@@ -267,6 +267,7 @@ impl Networks {
     }
 
     fn make_bridge(&self, network: &mut Network) -> Result<u32> {
+        let _on_this_host = self.lock_bridges()?;
         // Best effort: who removed a root left its bridges.
         let _ = sweep();
         let before = network.clone();

@@ -85,18 +85,17 @@ impl Networks {
     fn shared_settings(&self) -> Result<Shared> {
         let path = self.settings_path();
         let dir = path.parent().unwrap_or(&self.run);
-        let lock = dir.join("settings.lock");
-        let failed = |e: &std::io::Error| Error::io(format_args!("open {}", lock.display()), e);
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
-        let mut open = File::options();
-        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock);
-        let file = file.map_err(|e| failed(&e))?;
-        lock_byte(&file, 0, lock.display())?;
+        let lock = lock_in(dir, "settings.lock")?;
         // Not at each change: it looks at every thread of the host.
         if !path.exists() {
             sweep(dir);
         }
-        Ok(Shared { path, _lock: file })
+        Ok(Shared { path, _lock: lock })
+    }
+
+    /// Keeps programs of every root from taking the same name or subnet for a bridge meanwhile.
+    pub(super) fn lock_bridges(&self) -> Result<File> {
+        lock_in(self.settings_path().parent().unwrap_or(&self.run), "bridges.lock")
     }
 
     /// One file for each network namespace that is a host; a root that may not write there has its own.
@@ -112,6 +111,18 @@ impl Networks {
         let inode = std::fs::metadata(OWN_NAMESPACE).map_or(0, |namespace| namespace.ino());
         shared.join(format!("{inode}-{}", crate::kernel::netlink::namespace_cookie()))
     }
+}
+
+/// A lock that roots share.
+fn lock_in(dir: &Path, name: &str) -> Result<File> {
+    let lock = dir.join(name);
+    let failed = |e: &std::io::Error| Error::io(format_args!("open {}", lock.display()), e);
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
+    let mut open = File::options();
+    let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock);
+    let file = file.map_err(|e| failed(&e))?;
+    lock_byte(&file, 0, lock.display())?;
+    Ok(file)
 }
 
 /// Where the records of all roots are.

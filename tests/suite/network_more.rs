@@ -104,6 +104,33 @@ fn settings_are_given_back_by_the_last_root() {
     assert!(sh("ls /run/coracle-host").lines().all(|name| !name.starts_with(&format!("{}-", inode()))));
 }
 
+/// Each of them chooses a name and a subnet that none of the others has.
+#[test]
+fn default_bridges_of_roots_that_begin_at_once_are_apart() {
+    let world = World::new();
+    for _ in 0..6 {
+        let roots: Vec<Root> = (0..4).map(|_| Root::new()).collect();
+        std::thread::scope(|scope| {
+            for root in &roots {
+                scope.spawn(|| root.sleeper_with("first", networked(json!({}))));
+            }
+        });
+        let address = |root: &Root| {
+            let network = root.engine.network_inspect("bridge").expect("inspect the network");
+            network.ipam.config[0].subnet.clone()
+        };
+        let mut subnets: Vec<String> = roots.iter().map(address).collect();
+        subnets.sort();
+        subnets.dedup();
+        assert_eq!(subnets.len(), roots.len(), "{subnets:?}");
+        for root in roots {
+            root.engine.container_kill("first", None, None).expect("kill");
+            root.engine.network_release().expect("release");
+        }
+    }
+    drop(world);
+}
+
 /// The number of this test's network namespace.
 fn inode() -> u64 {
     std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace"))
