@@ -35,6 +35,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("detach", detach),
     #[cfg(feature = "registry")]
     ("registry", crate::registry::fuzz),
+    #[cfg(feature = "registry")]
+    ("git", crate::git::fuzz),
 ];
 
 /// Runs one by name; of an unknown name nothing comes.

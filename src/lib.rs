@@ -22,6 +22,8 @@ mod event;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "registry")]
+mod git;
 mod hex;
 mod image;
 mod kernel;

@@ -17,6 +17,7 @@ const ROWS: &[(&str, u8)] = &[
     ("plugin", 2),
     ("registry", 2),
     ("hex", 0),
+    ("git", 3),
     ("event", 3),
     ("options", 3),
     ("image", 4),

@@ -112,6 +112,7 @@ walls! {
     PlainFallback "plain-fallback" "A registry with an authority of its own is never asked without TLS.";
     PluginNames "plugin-names" "The name of a plugin is one component of a path.";
     UrlSecrets "url-secrets" "An address is shown without its user, its password and its query.";
+    GitNames "git-names" "A name or a directory of a git commit leads nowhere else than into the context.";
     VolumeContent "volume-content" "A volume that has content is not filled.";
     AnswerSizes "answer-sizes" "Documents of a registry are read up to a bound.";
     UserFiles "user-files" "Files of users and groups in an image are regular and of bounded size.";

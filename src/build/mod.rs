@@ -11,6 +11,8 @@ mod files;
 mod output;
 #[cfg(feature = "registry")]
 mod remote;
+#[cfg(feature = "registry")]
+mod repository;
 mod sources;
 mod stage;
 

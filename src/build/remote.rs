@@ -1,8 +1,9 @@
 //! Files that a build gets from elsewhere: base images, files of ADD, contexts.
 
 use super::sources::Found;
-use super::{Build, Context, context};
+use super::{Build, Context, context, repository};
 use crate::error::{Error, Result};
+use crate::git::Remote;
 use crate::image::{Reference, Say, Told, beside};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
@@ -94,14 +95,10 @@ fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, 
     }
 }
 
-/// The context that a URL means: a build file alone, or a tar. Answers its tree, the build file's name and content.
+/// The context that a URL means: a commit of a git repository, a build file alone, or a tar. Answers its tree, the build file's name and content.
 pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
-    if is_git(url) {
-        // `git@host:path` has no form that secrets could be told from.
-        let shown = if url.starts_with("git@") { url.into() } else { without_secrets(url) };
-        return Err(Error::unsupported(format!(
-            "remote: {shown} is a git repository, and this engine has no git: clone it, and send the tree as the context"
-        )));
+    if let Some(remote) = Remote::parse(url)? {
+        return repository::context(build, &remote);
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(Error::internal(format!("remoteURL ({}) could not be recognized as URL", without_secrets(url))));
@@ -144,12 +141,6 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
         }
         other => Err(Error::invalid(format!("unsupported Content-Type {other:?}"))),
     }
-}
-
-fn is_git(url: &str) -> bool {
-    let path = url.split(['#', '?']).next().unwrap_or_default();
-    let of_web = (url.starts_with("http://") || url.starts_with("https://")) && path.ends_with(".git");
-    of_web || ["git://", "github.com/", "git@", "ssh://"].iter().any(|start| url.starts_with(start))
 }
 
 /// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -199,13 +190,5 @@ mod tests {
     fn dates_of_servers() {
         assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
         assert_eq!(http_date("yesterday"), None);
-    }
-
-    #[test]
-    fn git_is_recognised() {
-        for url in ["git://h/x", "github.com/a/b", "git@h:a/b", "https://h/a.git", "https://h/a.git#b:c"] {
-            assert!(is_git(url), "{url}");
-        }
-        assert!(!is_git("https://h/a.gitx") && !is_git("https://h/git"));
     }
 }

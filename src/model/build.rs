@@ -29,7 +29,8 @@ pub struct BuildImage {
     pub file: Option<String>,
     /// Names for the image (`repository[:tag]`).
     pub t: Vec<String>,
-    /// Another source of the context: the URL of a build file or of a tar.
+    /// Another source of the context: the URL of a build file or of a tar, or a git repository (`ADDRESS[#[REF][:DIRECTORY]]`,
+    /// with an address `https://HOST/PATH.git`, `http://HOST/PATH.git`, `git://HOST/PATH` or `github.com/USER/NAME`).
     pub remote: String,
     /// Tell nothing but the id (on success) until the end.
     pub q: bool,

@@ -7,12 +7,14 @@
 mod auth;
 mod download;
 mod search;
+mod service;
 mod transport;
 mod trust;
 mod url;
 
 pub(crate) use auth::auth_for;
 pub(crate) use download::Download;
+pub(crate) use service::Service;
 pub(crate) use transport::Transport;
 pub(crate) use url::{Url, unescape, without_secrets};
 

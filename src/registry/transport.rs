@@ -150,6 +150,11 @@ impl Transport {
         self.check()
     }
 
+    /// The longest silence of a server.
+    pub(crate) fn silence(&self) -> Duration {
+        self.options.silence
+    }
+
     /// The error of a stopped transport.
     pub(crate) fn check(&self) -> Result<()> {
         match self.stopped.load(Ordering::SeqCst) || self.halted.load(Ordering::SeqCst) {

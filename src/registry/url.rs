@@ -94,7 +94,8 @@ impl Url {
         host_of(&self.authority)
     }
 
-    fn port(&self) -> Option<&str> {
+    /// The port, where the address has one.
+    pub(crate) fn port(&self) -> Option<&str> {
         self.authority[self.host().len()..].strip_prefix(':')
     }
 

@@ -316,11 +316,6 @@ fn what_comes_from_elsewhere() {
     }
     refused(&root, &far("/page"), Tar::new(), ErrorKind::Invalid, "unsupported Content-Type \"text/html\"");
     refused(&root, &far("/gone"), Tar::new(), ErrorKind::Internal, "with status 404");
-    let git = BuildImage { remote: "git://host/x.git".into(), ..plain() };
-    let text = "remote: git@host:x is a git repository";
-    refused(&root, &BuildImage { remote: "git@host:x".into(), ..plain() }, Tar::new(), ErrorKind::Unsupported, text);
-    let text = "is a git repository, and this engine has no git: clone it, and send the tree as the context";
-    refused(&root, &git, Tar::new(), ErrorKind::Unsupported, text);
 
     let how = ImportImage { repo: "far".into(), changes: vec!["CMD x".into()], ..ImportImage::default() };
     let mut told = Vec::new();
@@ -475,7 +470,7 @@ fn what_fails_says_why_and_leaves_what_was_done() {
     refused(&root, &none, context("FROM busybox\nENV a=${b"), ErrorKind::Invalid, "failed to process \"${b\"");
     let how = BuildImage { t: vec!["UPPER".into()], ..plain() };
     refused(&root, &how, context("FROM busybox"), ErrorKind::Internal, "repository name must be lowercase");
-    let how = BuildImage { remote: "https://host/repository.git".into(), ..plain() };
+    let how = BuildImage { remote: "ssh://host/repository.git".into(), ..plain() };
     refused(&root, &how, context(""), ErrorKind::Unsupported, "git");
     nothing_left(&root);
 }

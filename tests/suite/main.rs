@@ -21,6 +21,7 @@ mod exchange;
 mod faults;
 mod fields;
 mod full;
+mod git;
 mod health;
 mod http;
 mod images;

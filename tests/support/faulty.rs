@@ -139,7 +139,7 @@ fn read_head(input: &mut BufReader<&TcpStream>) -> Option<(String, Asked)> {
     let (method, target) = (words.next()?, words.next()?);
     let headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
-    Some((head.clone(), Asked { method, target, headers }))
+    Some((head.clone(), Asked { method, target, headers, body: Vec::new() }))
 }
 
 fn body(answer: &mut impl Read, mut client: &TcpStream, fault: &Fault, over: &AtomicBool) {

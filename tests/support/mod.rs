@@ -6,6 +6,7 @@ pub mod disk;
 pub mod dockerd;
 pub mod ended;
 pub mod faulty;
+pub mod git;
 pub mod kernel;
 pub mod registry;
 pub mod world;

@@ -126,6 +126,7 @@ pub struct Asked {
     pub target: String,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 impl Asked {
@@ -241,6 +242,7 @@ pub(super) fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     let length = headers.get("content-length").and_then(|l| l.parse().ok()).unwrap_or(0);
-    input.take(length).read_to_end(&mut Vec::new()).ok()?;
-    Some(Asked { method, target, headers })
+    let mut body = Vec::new();
+    input.take(length).read_to_end(&mut body).ok()?;
+    Some(Asked { method, target, headers, body })
 }

@@ -1,0 +1,575 @@
+//! A pack: many objects in one file, compressed, some of them told as their difference to another.
+//!
+//! It is read once from its beginning to its end. Objects that are told as differences, and those that others differ from,
+//! are then written in full into a second file. So no object is in memory that is not small, whatever a pack says.
+
+use super::Id;
+use super::delta::{self, Body};
+use crate::error::{Error, Result};
+use crate::op::Op;
+use flate2::bufread::ZlibDecoder;
+use sha1dc::Hasher;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Longest chain of differences: git makes chains of 50, and none above this.
+const MAX_DEPTH: usize = 4095;
+/// A base of at most this size is also kept in memory; behind other differences, less.
+const IN_MEMORY: u64 = 1 << 20;
+/// Written to the second file at once.
+const PIECE: usize = 64 << 10;
+
+/// The bounds of a pack, and of the files in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Objects of a pack.
+    pub(crate) objects: usize,
+    /// Bytes of all objects, in full, and of all that is read for them.
+    pub(crate) bytes: u64,
+    /// Bytes of the directories between the root and a file, as they are listed.
+    pub(crate) lists: usize,
+    /// Files and directories.
+    pub(crate) files: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Commit,
+    Tree,
+    Blob,
+    Tag,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Commit => "commit",
+            Kind::Tree => "tree",
+            Kind::Blob => "blob",
+            Kind::Tag => "tag",
+        }
+    }
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Compressed, at an offset of the pack.
+    Packed(u64),
+    /// In full, at an offset of the second file.
+    Full(u64),
+}
+
+/// An object. Of a difference kind, name and size are known once its base is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object {
+    id: Id,
+    pub(super) kind: Option<Kind>,
+    place: Place,
+    pub(super) size: u64,
+}
+
+/// A pack whose objects all have names.
+pub(crate) struct Pack {
+    file: File,
+    full: File,
+    /// By name.
+    objects: Vec<Object>,
+}
+
+impl Pack {
+    /// Reads the pack in `file`; `full` is an empty file for objects in full. Errors: it is damaged or too large, or
+    /// two objects were made to have one name.
+    pub(crate) fn read(file: File, full: File, limits: &Limits, op: Option<&Op>) -> Result<Pack> {
+        let work = Work { left: Cell::new(limits.bytes), most: limits.bytes, op };
+        let mut reading = Reading {
+            file: &file,
+            full: &full,
+            end: 0,
+            work,
+            objects: vec![],
+            begins: vec![],
+            offsets: vec![],
+            names: vec![],
+        };
+        reading.all(limits)?;
+        reading.resolve()?;
+        let mut objects = reading.objects;
+        objects.sort_unstable_by_key(|object| object.id);
+        Ok(Pack { file, full, objects })
+    }
+
+    /// An object.
+    pub(super) fn find(&self, id: &Id) -> Option<&Object> {
+        self.objects.binary_search_by_key(id, |object| object.id).ok().map(|at| &self.objects[at])
+    }
+
+    /// The content of an object.
+    pub(super) fn content(&self, object: &Object) -> Box<dyn Read + '_> {
+        match object.place {
+            Place::Packed(offset) => Box::new(inflated(&self.file, offset).take(object.size)),
+            Place::Full(offset) => Box::new(At { file: &self.full, offset }.take(object.size)),
+        }
+    }
+}
+
+/// Reads a file from an offset on, wherever others read it.
+struct At<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+fn inflated(file: &File, offset: u64) -> ZlibDecoder<BufReader<At<'_>>> {
+    ZlibDecoder::new(BufReader::with_capacity(16 << 10, At { file, offset }))
+}
+
+/// The work that a pack may still make.
+struct Work<'a> {
+    left: Cell<u64>,
+    most: u64,
+    op: Option<&'a Op>,
+}
+
+impl Work<'_> {
+    fn spend(&self, bytes: usize) -> Result<()> {
+        self.op.map_or(Ok(()), Op::check)?;
+        let left = self.left.get().checked_sub(bytes as u64);
+        self.left.set(left.ok_or_else(|| {
+            Error::invalid(format!("the objects of the commit have more than {} bytes together", self.most))
+        })?);
+        Ok(())
+    }
+}
+
+/// A pack that is being read.
+struct Reading<'a> {
+    file: &'a File,
+    full: &'a File,
+    /// Of the second file.
+    end: u64,
+    work: Work<'a>,
+    /// In the order of the pack.
+    objects: Vec<Object>,
+    /// Where each begins.
+    begins: Vec<u64>,
+    /// Differences to an object of this pack: base and difference.
+    offsets: Vec<(u32, u32)>,
+    /// Differences to an object of this name.
+    names: Vec<(Id, u32)>,
+}
+
+fn damaged(why: &str) -> Error {
+    Error::internal(format!("the pack is damaged: {why}"))
+}
+
+/// A base whose differences are being worked off.
+struct Level<'a> {
+    body: Body<'a>,
+    kind: Kind,
+    offsets: Range<usize>,
+    names: Range<usize>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads every object to its end, and names those that are told in full.
+    fn all(&mut self, limits: &Limits) -> Result<()> {
+        let mut input = BufReader::with_capacity(PIECE, At { file: self.file, offset: 0 });
+        let mut head = [0; 12];
+        input.read_exact(&mut head).map_err(|_| damaged("it has no head"))?;
+        let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        if &head[..4] != b"PACK" || number(4) != 2 {
+            return Err(damaged("it is no pack of version 2"));
+        }
+        let count = number(8) as usize;
+        if count > limits.objects {
+            return Err(Error::invalid(format!("the commit has {count} objects: more than {}", limits.objects)));
+        }
+        for _ in 0..count {
+            self.one(&mut input)?;
+        }
+        self.offsets.sort_unstable();
+        self.names.sort_unstable();
+        Ok(())
+    }
+
+    fn one(&mut self, input: &mut BufReader<At<'_>>) -> Result<()> {
+        let (begin, index) = (position(input), self.objects.len() as u32);
+        let (code, size) = head(input)?;
+        let kind = match code {
+            1 => Some(Kind::Commit),
+            2 => Some(Kind::Tree),
+            3 => Some(Kind::Blob),
+            4 => Some(Kind::Tag),
+            6 => {
+                let base = begin.checked_sub(distance(input)?).ok_or_else(|| damaged("a base is before it"))?;
+                let base = self.begins.binary_search(&base).map_err(|_| damaged("a base is no object"))?;
+                self.offsets.push((base as u32, index));
+                None
+            }
+            7 => {
+                let mut id = Id::default();
+                input.read_exact(&mut id).map_err(|_| damaged("it ends early"))?;
+                self.names.push((id, index));
+                None
+            }
+            _ => return Err(damaged("an object of no known kind")),
+        };
+        let offset = position(input);
+        let mut name = kind.map(|kind| Name::new(kind, size));
+        drain(ZlibDecoder::new(&mut *input), size, |bytes| {
+            if let Some(name) = &mut name {
+                name.update(bytes);
+            }
+            self.work.spend(bytes.len())
+        })?;
+        let id = name.map_or(Ok(Id::default()), Name::end)?;
+        self.objects.push(Object { id, kind, place: Place::Packed(offset), size });
+        self.begins.push(begin);
+        Ok(())
+    }
+
+    /// Gives every difference its content and its name: from each object that is told in full to what differs from it,
+    /// and on to what differs from that.
+    fn resolve(&mut self) -> Result<()> {
+        for index in 0..self.objects.len() {
+            let Object { id, kind, size, .. } = self.objects[index];
+            let (Some(kind), Some((offsets, names))) = (kind, self.differences(index, &id)) else { continue };
+            // A difference that was done has come to its turn.
+            if !matches!(self.objects[index].place, Place::Packed(_)) {
+                continue;
+            }
+            let body = self.unpacked(index, size)?;
+            self.below(Level { body, kind, offsets, names })?;
+        }
+        match self.objects.iter().all(|object| object.kind.is_some()) {
+            true => Ok(()),
+            false => Err(damaged("an object that another one differs from is not in it")),
+        }
+    }
+
+    fn below(&mut self, first: Level<'a>) -> Result<()> {
+        let mut levels = vec![first];
+        while let Some(level) = levels.last_mut() {
+            let next =
+                level.offsets.next().map(|at| self.offsets[at].1).or_else(|| Some(self.names[level.names.next()?].1));
+            let Some(index) = next.map(|index| index as usize) else {
+                levels.pop();
+                continue;
+            };
+            // A pack may have a base twice.
+            if self.objects[index].kind.is_some() {
+                continue;
+            }
+            let depth = levels.len();
+            if depth > MAX_DEPTH {
+                return Err(damaged(&format!("a chain of more than {MAX_DEPTH} differences")));
+            }
+            let Some(level) = levels.last() else { break };
+            let (kind, Object { place: Place::Packed(at), size, .. }) = (level.kind, self.objects[index]) else {
+                continue;
+            };
+            let (body, id) = self.difference(at, size, level, IN_MEMORY / (depth as u64 + 1))?;
+            self.objects[index] = Object { id, kind: Some(kind), place: Place::Full(body.offset), size: body.size };
+            if let Some((offsets, names)) = self.differences(index, &id) {
+                levels.push(Level { body, kind, offsets, names });
+            }
+        }
+        Ok(())
+    }
+
+    /// The differences to an object, if there are any.
+    fn differences(&self, index: usize, id: &Id) -> Option<(Range<usize>, Range<usize>)> {
+        let index = index as u32;
+        let from = self.offsets.partition_point(|(base, _)| *base < index);
+        let offsets = from..self.offsets.partition_point(|(base, _)| *base <= index);
+        let from = self.names.partition_point(|(base, _)| base < id);
+        let names = from..self.names.partition_point(|(base, _)| base <= id);
+        (!offsets.is_empty() || !names.is_empty()).then_some((offsets, names))
+    }
+
+    /// Puts an object that is told in full where pieces of it can be copied from.
+    fn unpacked(&mut self, index: usize, size: u64) -> Result<Body<'a>> {
+        let Object { place: Place::Packed(at), kind: Some(kind), .. } = self.objects[index] else {
+            return Err(damaged("a base is a difference"));
+        };
+        let mut output = Output::new(self.full, self.end, Name::new(kind, size), size, IN_MEMORY, &self.work);
+        drain(inflated(self.file, at), size, |bytes| output.write(bytes))?;
+        let (body, _) = output.end()?;
+        self.end += body.size;
+        self.objects[index].place = Place::Full(body.offset);
+        Ok(body)
+    }
+
+    fn difference(&mut self, at: u64, size: u64, level: &Level<'_>, in_memory: u64) -> Result<(Body<'a>, Id)> {
+        let mut told = BufReader::with_capacity(4 << 10, inflated(self.file, at).take(size));
+        let (from, to) = delta::sizes(&mut told)?;
+        if from != level.body.size {
+            return Err(delta::damaged());
+        }
+        let mut output = Output::new(self.full, self.end, Name::new(level.kind, to), to, in_memory, &self.work);
+        delta::apply(&mut told, &level.body, &mut output)?;
+        let done = output.end()?;
+        self.end += done.0.size;
+        Ok(done)
+    }
+}
+
+/// The name of an object, from its content.
+struct Name(Hasher);
+
+impl Name {
+    fn new(kind: Kind, size: u64) -> Name {
+        let mut hash = Hasher::new();
+        hash.update(format!("{} {size}\0", kind.name()).as_bytes());
+        Name(hash)
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The error is that of a content made so that another one has its name.
+    fn end(self) -> Result<Id> {
+        let made = |_| Error::invalid("an object was made so that another one has the same SHA-1");
+        self.0.finalize().map(Into::into).map_err(made)
+    }
+}
+
+/// An object that is being written into the second file.
+pub(super) struct Output<'a, 'w> {
+    file: &'a File,
+    offset: u64,
+    written: u64,
+    size: u64,
+    name: Name,
+    held: Vec<u8>,
+    in_memory: bool,
+    work: &'w Work<'w>,
+}
+
+impl<'a, 'w> Output<'a, 'w> {
+    fn new(file: &'a File, offset: u64, name: Name, size: u64, most: u64, work: &'w Work<'w>) -> Output<'a, 'w> {
+        Output { file, offset, written: 0, size, name, held: Vec::new(), in_memory: size <= most, work }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.work.spend(bytes.len())?;
+        if self.written + (self.held.len() + bytes.len()) as u64 > self.size {
+            return Err(damaged("an object is longer than it says"));
+        }
+        self.held.extend_from_slice(bytes);
+        if !self.in_memory && self.held.len() >= PIECE {
+            self.flush()?;
+            self.held.clear();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let written = self.file.write_all_at(&self.held, self.offset + self.written);
+        written.map_err(|e| Error::io("write a pack", &e))?;
+        self.name.update(&self.held);
+        self.written += self.held.len() as u64;
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(Body<'a>, Id)> {
+        self.flush()?;
+        if self.written != self.size {
+            return Err(damaged("an object is shorter than it says"));
+        }
+        let memory = self.in_memory.then_some(self.held);
+        Ok((Body { file: self.file, offset: self.offset, size: self.size, memory }, self.name.end()?))
+    }
+}
+
+fn position(input: &BufReader<At<'_>>) -> u64 {
+    input.get_ref().offset - input.buffer().len() as u64
+}
+
+fn byte(input: &mut impl BufRead) -> Result<u8> {
+    let mut byte = [0];
+    input.read_exact(&mut byte).map_err(|_| damaged("it ends early"))?;
+    Ok(byte[0])
+}
+
+/// The kind of an object and the size of its content, which is compressed behind them.
+fn head(input: &mut impl BufRead) -> Result<(u8, u64)> {
+    let first = byte(input)?;
+    let (mut size, mut shift, mut more) = (u64::from(first & 0x0f), 4, first & 0x80 != 0);
+    while more {
+        let next = byte(input)?;
+        if shift > 56 {
+            return Err(damaged("an object is too large"));
+        }
+        size |= u64::from(next & 0x7f) << shift;
+        (shift, more) = (shift + 7, next & 0x80 != 0);
+    }
+    Ok((first >> 4 & 7, size))
+}
+
+/// How far before an object the base is that it differs from.
+fn distance(input: &mut impl BufRead) -> Result<u64> {
+    let mut next = byte(input)?;
+    let mut value = u64::from(next & 0x7f);
+    while next & 0x80 != 0 {
+        next = byte(input)?;
+        let more = value.checked_add(1).filter(|value| value >> 56 == 0);
+        value = more.ok_or_else(|| damaged("a base is too far away"))? << 7 | u64::from(next & 0x7f);
+    }
+    Ok(value)
+}
+
+/// Reads a compressed content to its end, which is where it says.
+fn drain(mut content: impl Read, size: u64, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let (mut buffer, mut taken) = ([0; 32 << 10], 0u64);
+    loop {
+        let read = content.read(&mut buffer).map_err(|_| damaged("a content that cannot be unpacked"))?;
+        taken += read as u64;
+        if taken > size || read == 0 && taken < size {
+            return Err(damaged("an object has another size than it says"));
+        }
+        if read == 0 {
+            return Ok(());
+        }
+        take(&buffer[..read])?;
+    }
+}
+
+/// A pack's objects can be read as they are listed, and the files of its commits are a tar.
+#[cfg(any(test, fuzzing))]
+pub(super) fn fuzz(data: &[u8]) {
+    use crate::kernel::tree;
+    let shm = tree::open_dir("/dev/shm".as_ref()).expect("a directory in memory");
+    let file = || File::from(tree::unnamed_file(std::os::fd::AsFd::as_fd(&shm)).expect("a file in memory"));
+    let (pack, full) = (file(), file());
+    pack.write_all_at(data, 0).expect("write to memory");
+    let limits = Limits { objects: 1000, bytes: 4 << 20, lists: 1 << 16, files: 200 };
+    let Ok(pack) = Pack::read(pack, full, &limits, None) else { return };
+    for object in &pack.objects {
+        let read = std::io::copy(&mut pack.content(object), &mut std::io::sink());
+        assert_eq!(read.expect("an object that was read before"), object.size);
+        if let Ok(mut files) = super::Files::new(&pack, &object.id, "", limits) {
+            let read = std::io::copy(&mut files, &mut std::io::sink());
+            assert_eq!(read.is_ok(), files.failed().is_ok());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::Files;
+    use std::io::Write;
+
+    const LIMITS: Limits = Limits { objects: 5000, bytes: 1 << 20, lists: 1 << 16, files: 1000 };
+
+    fn file() -> File {
+        let shm = crate::kernel::tree::open_dir("/dev/shm".as_ref()).unwrap();
+        File::from(crate::kernel::tree::unnamed_file(std::os::fd::AsFd::as_fd(&shm)).unwrap())
+    }
+
+    fn read(objects: &[Vec<u8>]) -> Result<Pack> {
+        let head = [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes()].concat();
+        let pack = file();
+        pack.write_all_at(&[&head[..], &objects.concat(), &[0; 20]].concat(), 0).unwrap();
+        Pack::read(pack, file(), &LIMITS, None)
+    }
+
+    /// An object: its kind, what stands before its content, its content.
+    fn object(kind: u8, before: &[u8], content: &[u8]) -> Vec<u8> {
+        let (mut rest, mut head) = (content.len() >> 4, vec![kind << 4 | (content.len() & 15) as u8]);
+        while rest > 0 {
+            *head.last_mut().unwrap() |= 0x80;
+            head.push((rest & 0x7f) as u8);
+            rest >>= 7;
+        }
+        let mut packed = flate2::write::ZlibEncoder::new([&head[..], before].concat(), flate2::Compression::fast());
+        packed.write_all(content).unwrap();
+        packed.finish().unwrap()
+    }
+
+    fn id(kind: Kind, content: &[u8]) -> Id {
+        let mut name = Name::new(kind, content.len() as u64);
+        name.update(content);
+        name.end().unwrap()
+    }
+
+    fn content(pack: &Pack, id: &Id) -> Vec<u8> {
+        let mut bytes = vec![];
+        pack.content(pack.find(id).unwrap()).read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn differences_of_both_kinds() {
+        let base = object(3, b"", b"abcdef");
+        // By its distance, and by its name, to a base that comes later.
+        let near = object(6, &[base.len() as u8], &[6, 5, 0x91, 1, 3, 2, b'X', b'Y']);
+        let far = object(7, &id(Kind::Blob, b"bcdXY"), &[5, 6, 0x90, 5, 1, b'!']);
+        let pack = read(&[base.clone(), near, far]).unwrap();
+        assert_eq!(content(&pack, &id(Kind::Blob, b"abcdef")), b"abcdef");
+        assert_eq!(content(&pack, &id(Kind::Blob, b"bcdXY")), b"bcdXY");
+        assert_eq!(content(&pack, &id(Kind::Blob, b"bcdXY!")), b"bcdXY!");
+        assert!(pack.find(&id(Kind::Tree, b"abcdef")).is_none());
+        // A base that a pack has twice.
+        let near = object(7, &id(Kind::Blob, b"abcdef"), &[6, 1, 0x90, 1]);
+        let pack = read(&[base.clone(), near, base]).unwrap();
+        assert_eq!(content(&pack, &id(Kind::Blob, b"a")), b"a");
+    }
+
+    #[test]
+    fn chains_and_sizes_are_bounded() {
+        let mut chain = vec![object(3, b"", b"abc")];
+        for number in 0..MAX_DEPTH + 1 {
+            let far = [chain[number].len() as u8];
+            chain.push(object(6, &far, &[3, 3, 0x90, 3]));
+        }
+        let all = read(&chain).err().unwrap();
+        assert!(all.message().contains("a chain of more than 4095"), "{all}");
+        chain.pop();
+        read(&chain).unwrap();
+        // 10 steps of 64 KiB each, again and again: each object has little in the pack.
+        let base = vec![b'a'; 1 << 16];
+        let steps = [&[0x80, 0x80, 4, 0x80, 0x80, 0x28][..], &[0x80; 10]].concat();
+        let mut objects = vec![object(3, b"", &base)];
+        for _ in 0..3 {
+            objects.push(object(7, &id(Kind::Blob, &base), &steps));
+        }
+        let all = read(&objects).err().unwrap();
+        assert!(all.message().contains("more than 1048576 bytes together"), "{all}");
+        objects.truncate(2);
+        let pack = read(&objects).unwrap();
+        assert_eq!(content(&pack, &id(Kind::Blob, &base.repeat(10))).len(), 10 << 16);
+    }
+
+    /// Ten directories that are one, in ten directories that are one: few objects, and files without end.
+    #[test]
+    fn a_small_pack_does_not_become_a_large_tar() {
+        let blob = id(Kind::Blob, b"x");
+        let mut tree = [b"100644 f\0", &blob[..]].concat();
+        let mut objects = vec![object(3, b"", b"x"), object(2, b"", &tree)];
+        for _ in 0..10 {
+            let below = id(Kind::Tree, &tree);
+            tree = (0..10).flat_map(|n| [format!("40000 d{n}\0").as_bytes(), &below].concat()).collect();
+            objects.push(object(2, b"", &tree));
+        }
+        let commit = format!("tree {}\ncommitter A <a> 5 +0000\n\nwords", crate::hex::encode(&id(Kind::Tree, &tree)));
+        objects.push(object(1, b"", commit.as_bytes()));
+        let pack = read(&objects).unwrap();
+        let mut files = Files::new(&pack, &id(Kind::Commit, commit.as_bytes()), "", LIMITS).unwrap();
+        assert!(std::io::copy(&mut files, &mut std::io::sink()).is_err());
+        assert!(files.failed().unwrap_err().message().contains("too many files"));
+    }
+}

@@ -1,0 +1,380 @@
+//! Contexts of git repositories, from Debian's git over both ways, and packs that no git makes.
+
+use crate::support::archive::sha256;
+use crate::support::git::{Daemon, Entry, Repository, web};
+use crate::support::registry::Answered;
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Context, ErrorKind, Op};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+fn build(root: &Root, remote: &str) -> coracle::Result<String> {
+    let how = BuildImage { remote: remote.into(), networkmode: "none".into(), ..BuildImage::default() };
+    root.engine.image_build(&how, Context::None, &mut |_| Ok(()), Some(&soon()))
+}
+
+#[track_caller]
+fn built(root: &Root, remote: &str) -> String {
+    build(root, remote).unwrap_or_else(|e| panic!("build {remote}: {e}"))
+}
+
+/// Runs a script in an image.
+#[track_caller]
+fn sh(root: &Root, image: &str, script: &str) -> String {
+    root.run(&["sh", "-c", script], json!({ "Image": image }), b"").ok()
+}
+
+/// No container, and no file of a build that is over.
+#[track_caller]
+fn nothing_left(root: &Root) {
+    let entries = std::fs::read_dir(root.dir.join("root/tmp")).expect("list tmp").flatten();
+    let names: Vec<String> = entries.map(|entry| entry.file_name().display().to_string()).collect();
+    assert!(names.iter().all(|name| name == "empty"), "{names:?}");
+}
+
+const FILE: &str = "FROM busybox\nCOPY . /in/\n";
+
+/// Every form of an address, over both ways.
+#[test]
+fn branches_tags_commits_and_directories() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    repository.write("Dockerfile", FILE);
+    repository.write("which", "first");
+    repository.write("sub/deep/Dockerfile", FILE);
+    repository.write("sub/deep/which", "deep");
+    let first = repository.commit("first");
+    repository.git(&["tag", "plain"], b"");
+    repository.git(&["tag", "-a", "-m", "with words", "v1/annotated"], b"");
+    repository.write("which", "side");
+    repository.git(&["checkout", "-q", "-b", "side/way"], b"");
+    repository.commit("side");
+    // A tag goes before a branch of its name, as in git.
+    repository.git(&["branch", "both"], b"");
+    repository.git(&["tag", "both", &first], b"");
+    repository.git(&["checkout", "-q", "trunk"], b"");
+    repository.write("which", "trunk");
+    repository.commit("trunk");
+    repository.push();
+    let (daemon, web) = (Daemon::start(&repository.dir), web(&repository.dir));
+    let over_http = format!("http://{}/x.git", web.host());
+    let tag = repository.git(&["rev-parse", "v1/annotated"], b"");
+    assert_ne!(tag, first);
+    for (fragment, want) in [
+        ("", "trunk"),
+        ("#", "trunk"),
+        ("#trunk", "trunk"),
+        ("#side/way", "side"),
+        ("#refs/heads/side/way", "side"),
+        ("#heads/side/way", "side"),
+        ("#both", "first"),
+        ("#plain", "first"),
+        ("#v1/annotated", "first"),
+        (&format!("#{first}"), "first"),
+        (&format!("#{tag}"), "first"),
+        ("#:sub/deep", "deep"),
+        ("#trunk:/sub/./deep/", "deep"),
+    ] {
+        for address in [&daemon.url(), &over_http] {
+            let image = built(&root, &format!("{address}{fragment}"));
+            assert_eq!(sh(&root, &image, "cat /in/which; test ! -e /in/.git"), want, "{address}{fragment}");
+        }
+    }
+    let locked = over_http.replace("//", "//me:secret@").replace("/x.git", "/locked/x.git");
+    built(&root, &locked);
+    built(&root, &over_http.replace("/x.git", "/moved/x.git#plain"));
+    for (remote, kind, why) in [
+        ("#none", ErrorKind::Invalid, "it has no branch or tag none"),
+        ("#ab12", ErrorKind::Invalid, "40 digits"),
+        (&format!("#{}", "a".repeat(40)), ErrorKind::Invalid, "it has no commit aaaa"),
+        ("#trunk:none", ErrorKind::Invalid, "no directory \"none\""),
+        ("#trunk:which", ErrorKind::Invalid, "no directory"),
+        ("#a b", ErrorKind::Invalid, "cannot be the name"),
+    ] {
+        for address in [&daemon.url(), &over_http] {
+            let failed = build(&root, &format!("{address}{remote}"));
+            let shown = failed.as_ref().err().map(|e| e.message().to_owned()).unwrap_or_default();
+            assert!(shown.starts_with(&format!("remote: {address}: ")), "{shown}");
+            fails(failed, kind, why);
+        }
+    }
+    fails(build(&root, &over_http.replace("x.git", "locked/x.git")), ErrorKind::Internal, "user and a password");
+    fails(build(&root, &over_http.replace("x.git", "none.git")), ErrorKind::Invalid, "no such repository");
+    fails(build(&root, &daemon.url().replace("x.git", "none")), ErrorKind::Internal, "the server says: access denied");
+    fails(build(&root, "git@127.0.0.1:x"), ErrorKind::Unsupported, "remote: git@127.0.0.1:x: this engine has no ssh");
+    let empty = Repository::new(&root.dir.join("empty"));
+    let daemon = Daemon::start(&empty.dir);
+    fails(build(&root, &daemon.url()), ErrorKind::Invalid, "the repository has no commit");
+    nothing_left(&root);
+}
+
+/// Modes, links, long names, and contents of every size, out of packs whose objects are differences to each other.
+#[test]
+fn files_come_as_they_were_committed() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    repository.write("Dockerfile", FILE);
+    repository.write("run", "#!/bin/sh\n");
+    let work = repository.dir.join("work");
+    let set = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(work.join("run"), set(0o755)).expect("set a mode");
+    std::os::unix::fs::symlink("/etc/passwd", work.join("out")).expect("a link");
+    let far = format!("{}/target", "far".repeat(60));
+    std::os::unix::fs::symlink(&far, work.join("long link")).expect("a link");
+    let deep = format!("{}/{}/{}", "a".repeat(90), "b".repeat(90), "c".repeat(250));
+    repository.write(&deep, "deep");
+    repository.write("empty", "");
+    // Much alike, some of them larger than what is kept in memory.
+    let mut seed = 1u32;
+    let mut noise = |count: usize| -> Vec<u8> {
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 24) as u8
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    for (group, size) in [("small", 3_000), ("large", 1_500_000)] {
+        let base = noise(size);
+        for number in 0..30 {
+            let mut content = base.clone();
+            content[size / 2..size / 2 + 100].copy_from_slice(&noise(100));
+            content.extend(noise(number * 7));
+            repository.write(&format!("{group}/{number}"), content);
+        }
+    }
+    for number in 0..20 {
+        repository.write("changing", format!("{}{number}\n", "the same line\n".repeat(500)));
+        repository.commit("change");
+    }
+    repository.push();
+    repository.git(&["-C", "../x.git", "repack", "-adfq", "--depth=50", "--window=50"], b"");
+    let daemon = Daemon::start(&repository.dir);
+    let image = built(&root, &daemon.url());
+    // Depth 1: 1 commit, no older content.
+    let look = "cd /in; stat -c '%A %u %Y %n' run empty out Dockerfile small; readlink out; readlink 'long link'; cat a*/b*/c*; wc -c < empty";
+    let want = format!(
+        "-rwxr-xr-x 0 1700000000 run\n-rw-r--r-- 0 1700000000 empty\nlrwxrwxrwx 0 1700000000 out\n\
+         -rw-r--r-- 0 1700000000 Dockerfile\ndrwxr-xr-x 0 1700000000 small\n/etc/passwd\n{far}\ndeep0"
+    );
+    assert_eq!(sh(&root, &image, look), want);
+    let sums = sh(&root, &image, "cd /in; sha256sum small/* large/* changing");
+    assert_eq!(sums.lines().count(), 61);
+    for line in sums.lines() {
+        let (sum, path) = line.split_once("  ").expect("a sum and a path");
+        assert_eq!(sha256(&std::fs::read(work.join(path)).expect("read")), sum, "{path}");
+    }
+    nothing_left(&root);
+}
+
+/// Names that lead elsewhere, links in place of directories, and what is no file.
+// attack: 93 wall git-names
+#[test]
+fn hostile_directories_are_refused() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    let file = repository.object("blob", FILE.as_bytes());
+    let text = repository.object("blob", b"text");
+    let to_etc = repository.object("blob", b"/etc");
+    let dir = repository.tree(&[("100644", "Dockerfile", &file)]);
+    let long = "n".repeat(256);
+    let module = "1".repeat(40);
+    let hostile: &[(&str, &[Entry<'_>], &str)] = &[
+        ("up", &[("40000", "..", &dir)], "that is another directory"),
+        ("here", &[("100644", ".", &text)], "that is another directory"),
+        ("own", &[("40000", ".git", &dir)], "git's own"),
+        ("own-link", &[("120000", ".GIT", &to_etc)], "git's own"),
+        ("path", &[("100644", "a/../../b", &text)], "that is a path"),
+        ("absolute", &[("100644", "/etc/evil", &text)], "that is a path"),
+        ("long", &[("100644", &long, &text)], "too long"),
+        ("twice", &[("120000", "a", &to_etc), ("40000", "a", &dir)], "twice"),
+        ("mode", &[("104755", "a", &text)], "none of git's"),
+        ("device", &[("20666", "a", &text)], "none of git's"),
+        ("kind", &[("100644", "a", &dir)], "of another kind"),
+        ("to-nothing", &[("120000", "a", &repository.object("blob", b""))], "leads nowhere"),
+        ("to-nul", &[("120000", "a", &repository.object("blob", b"a\0b"))], "leads nowhere"),
+        ("module", &[("160000", "lib", &module)], "submodule"),
+    ];
+    for (branch, entries, _) in hostile {
+        let inner = repository.tree(entries);
+        repository.branch(branch, &repository.tree(&[("100644", "Dockerfile", &file), ("40000", "in", &inner)]));
+    }
+    // Directories that are links are what the kernel makes of them in the context: nothing of the host.
+    let through = repository.tree(&[("100644", "Dockerfile", &file), ("120000", "sub", &to_etc)]);
+    repository.branch("through", &through);
+    let file_link = repository.object("blob", b"/etc/passwd");
+    repository.branch("file-link", &repository.tree(&[("120000", "Dockerfile", &file_link)]));
+    let daemon = Daemon::start(&repository.dir);
+    let mut wrong = vec![];
+    for (branch, _, why) in hostile {
+        let kind = match *branch {
+            "module" => ErrorKind::Unsupported,
+            "kind" => ErrorKind::Internal,
+            _ => ErrorKind::Invalid,
+        };
+        match build(&root, &format!("{}#{branch}", daemon.url())) {
+            Err(e) if e.kind() == kind && e.message().starts_with("remote: git://") && e.message().contains(why) => {}
+            other => wrong.push(format!("{branch}: {other:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    fails(build(&root, &format!("{}#through:sub", daemon.url())), ErrorKind::Invalid, "is a link, and is not followed");
+    fails(build(&root, &format!("{}#through:../etc", daemon.url())), ErrorKind::Invalid, "not in the repository");
+    fails(
+        build(&root, &format!("{}#file-link", daemon.url())),
+        ErrorKind::Internal,
+        "Cannot locate specified Dockerfile",
+    );
+    nothing_left(&root);
+}
+
+/// Names that git would read as options are names.
+#[test]
+fn a_name_is_no_option() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    repository.write("Dockerfile", FILE);
+    repository.commit("first");
+    repository.git(&["update-ref", "refs/heads/--upload-pack=x", "HEAD"], b"");
+    repository.push();
+    let daemon = Daemon::start(&repository.dir);
+    built(&root, &format!("{}#--upload-pack=x", daemon.url()));
+    for name in ["-h", "--all", "--output=/tmp/x"] {
+        fails(build(&root, &format!("{}#{name}", daemon.url())), ErrorKind::Invalid, "it has no branch or tag -");
+    }
+}
+
+/// Directories in directories, in an engine with little memory.
+#[test]
+fn deep_directories_are_refused() {
+    let root = Root::with(|options| options.small_memory = true);
+    let repository = Repository::new(&root.dir.join("git"));
+    let file = repository.object("blob", FILE.as_bytes());
+    let mut tree = repository.tree(&[("100644", "Dockerfile", &file)]);
+    for _ in 0..600 {
+        tree = repository.tree(&[("40000", "deeper", &tree)]);
+    }
+    repository.branch("deep", &tree);
+    let daemon = Daemon::start(&repository.dir);
+    fails(build(&root, &format!("{}#deep", daemon.url())), ErrorKind::Invalid, "a path of more than 4096 bytes");
+    nothing_left(&root);
+}
+
+/// A server of a test's own: it greets, and answers each question with bytes.
+fn scripted(answers: Vec<Vec<u8>>) -> crate::support::registry::Scripted {
+    let answers = std::sync::Mutex::new(answers.into_iter());
+    crate::support::registry::Scripted::start(move |_| {
+        Answered::new(200, answers.lock().expect("the answers").next().unwrap_or_default())
+    })
+}
+
+fn line(text: &[u8]) -> Vec<u8> {
+    [format!("{:04x}", text.len() + 4).as_bytes(), text].concat()
+}
+
+const GREETING: &[u8] = b"000eversion 2\n0012fetch=shallow\n0000";
+
+/// An answer to a fetch with this pack.
+fn packed(pack: &[u8]) -> Vec<u8> {
+    let mut answer = line(b"packfile\n");
+    for piece in pack.chunks(60_000) {
+        answer.extend(line(&[&[1][..], piece].concat()));
+    }
+    answer.extend(b"0000");
+    answer
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(content).expect("compress");
+    packed.finish().expect("compress")
+}
+
+/// An object of a pack: its kind and size, what stands before its content, its content.
+fn object(kind: u8, size: u64, before: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut head = vec![kind << 4 | (size & 15) as u8];
+    let mut rest = size >> 4;
+    while rest > 0 {
+        *head.last_mut().expect("a byte") |= 0x80;
+        head.push((rest & 0x7f) as u8);
+        rest >>= 7;
+    }
+    [&head, before, &zlib(content)].concat()
+}
+
+fn pack(objects: &[Vec<u8>]) -> Vec<u8> {
+    [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes(), &objects.concat(), &[0; 20]].concat()
+}
+
+/// Servers that answer with something else than a pack, and packs that claim what is not so.
+#[test]
+fn hostile_servers_and_packs_are_errors() {
+    let root = Root::new();
+    let blob = object(3, 3, b"", b"abc");
+    // A difference: from 3 bytes, to as many as it says, of these steps.
+    let delta = |to: &[u8], steps: &[u8]| [&[3], to, steps].concat();
+    let differs = |text: Vec<u8>| vec![blob.clone(), object(6, text.len() as u64, &[blob.len() as u8], &text)];
+    let greeted = |answer: Vec<u8>| vec![GREETING.to_vec(), answer];
+    let claims = |count: u32| [&b"PACK\0\0\0\x02"[..], &count.to_be_bytes()].concat();
+    for (name, answers, why) in [
+        ("a page", vec![b"<html>".to_vec()], "git's protocol"),
+        (
+            "an old server",
+            vec![[&line(b"# service=git-upload-pack\n")[..], b"0000", &line(b"0000 HEAD")].concat()],
+            "version 2",
+        ),
+        ("nothing", vec![vec![]], "early"),
+        ("an error", greeted(line(b"ERR go \x1b[31maway")), "the server says: go  [31maway"),
+        ("no pack", greeted(b"0000".to_vec()), "has no pack"),
+        ("an error late", greeted([line(b"packfile\n"), line(b"\x03broken")].concat()), "the server says: broken"),
+        ("half a pack", greeted([line(b"packfile\n"), line(b"\x01PACK")].concat()), "early"),
+        ("no head", greeted(packed(b"PACK")), "it has no head"),
+        ("version 3", greeted(packed(b"PACK\0\0\0\x03\0\0\0\0")), "version 2"),
+        ("too many", greeted(packed(&claims(u32::MAX))), "4294967295 objects: more than 500000"),
+        ("fewer", greeted(packed(&claims(5))), "damaged"),
+        ("none", greeted(packed(&pack(&[]))), "did not send the object"),
+        ("longer", greeted(packed(&pack(&[object(3, 2, b"", b"abc")]))), "another size"),
+        ("shorter", greeted(packed(&pack(&[object(3, 1 << 50, b"", b"abc")]))), "another size"),
+        ("kind", greeted(packed(&pack(&[object(5, 3, b"", b"abc")]))), "no known kind"),
+        ("base before", greeted(packed(&pack(&[object(6, 3, &[100], b"abc")]))), "a base is"),
+        ("base itself", greeted(packed(&pack(&[object(6, 3, &[0], b"abc")]))), "a base is"),
+        ("base unknown", greeted(packed(&pack(&[object(7, 3, &[9; 20], b"abc")]))), "is not in it"),
+        ("step 0", greeted(packed(&pack(&differs(delta(&[3], &[0]))))), "damaged delta"),
+        ("beyond", greeted(packed(&pack(&differs(delta(&[9], &[0x91, 1, 9]))))), "damaged delta"),
+        ("cut", greeted(packed(&pack(&differs(delta(&[9], &[5, 1]))))), "damaged delta"),
+        ("little", greeted(packed(&pack(&differs(delta(&[9], &[0x90, 3]))))), "shorter than it says"),
+        ("much", greeted(packed(&pack(&differs(delta(&[2], &[0x90, 3]))))), "longer than it says"),
+        ("other base", greeted(packed(&pack(&differs(vec![4, 3, 0x90, 3])))), "damaged delta"),
+    ] {
+        let server = scripted(answers);
+        let failed = build(&root, &format!("http://{}/x.git#{}", server.host(), "a".repeat(40)));
+        let shown = failed.map_or_else(|e| e.message().to_owned(), |_| "built".into());
+        assert!(shown.starts_with("remote: http://127.") && shown.contains(why), "{name}: {shown}");
+    }
+    nothing_left(&root);
+}
+
+/// Servers that take a connection and say nothing: the caller's operation ends the build.
+#[test]
+fn silent_servers_do_not_keep_a_build() {
+    let root = Root::new();
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address");
+    for remote in [format!("git://{address}/x"), format!("http://{address}/x.git")] {
+        let op = Op::new().expect("an operation");
+        let how = BuildImage { remote, ..BuildImage::default() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut asked, _) = server.accept().expect("a connection");
+                let mut some = [0; 10];
+                asked.read_exact(&mut some).expect("a question");
+                op.cancel();
+                let _ = asked.read_to_end(&mut Vec::new());
+            });
+            let built = root.engine.image_build(&how, Context::None, &mut |_| Ok(()), Some(&op));
+            fails(built, ErrorKind::Cancelled, "");
+        });
+    }
+    nothing_left(&root);
+}
