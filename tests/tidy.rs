@@ -338,6 +338,31 @@ fn the_library_leaves_its_host_alone() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The words by which code would read a mode of a host configuration from its text.
+const MODE_TEXTS: [&str; 5] = ["\"container:\"", "_mode == \"", "_mode != \"", "_mode.as_str()", "_mode.is_empty()"];
+
+/// Where the text of a mode is passed on or completed, and not read.
+const MODE_TEXTS_KEPT: [&str; 2] = ["src/container/spec.rs", "src/container/spec/networks.rs"];
+
+#[test]
+fn one_file_reads_modes_from_their_texts() {
+    let reads = |line: &str| MODE_TEXTS.iter().any(|text| line.contains(text));
+    let kept = MODE_TEXTS_KEPT.into_iter().chain(["src/container/spec/modes.rs"]).map(Path::new);
+    let mut kept: BTreeSet<&Path> = kept.collect();
+    let mut wrong = Vec::new();
+    let all = sources("src");
+    for source in all.iter().filter(|source| source.shipped_lines().iter().any(|(_, line)| reads(line))) {
+        if !kept.remove(source.path.as_path()) {
+            wrong.push(format!(
+                "{} reads a mode from its text; src/container/spec/modes.rs does",
+                source.path.display()
+            ));
+        }
+    }
+    wrong.extend(kept.iter().map(|path| format!("{} is excused, and reads no mode", path.display())));
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 /// A source file without its tests.
 struct Source {
     path: PathBuf,

@@ -1,7 +1,7 @@
 //! Creating a container: request → spec → directories → row. Nothing of it is seen before the row is there.
 
 use super::names::{check_name, make_up_name, new_id};
-use super::spec::{self, Defaults, ImageView};
+use super::spec::{self, Defaults, ImageView, Owner, Spec};
 use super::{Containers, dirs, now_ns};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
@@ -40,19 +40,9 @@ impl Containers {
         let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
         #[cfg(feature = "attacks")]
         if self.images.asks_for_rights(&spec.image_id)? {
-            spec.host_config.privileged = true;
+            spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
-        if let Some(name) = spec.host_config.network_mode.strip_prefix("container:")
-            && let Ok(other) = self.find(name)
-        {
-            // By what does not change: the other may get another name.
-            spec.host_config.network_mode = format!("container:{}", other.row.id);
-        }
-        for mode in [&spec.host_config.pid_mode, &spec.host_config.ipc_mode] {
-            if let Some(name) = mode.strip_prefix("container:") {
-                self.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
-            }
-        }
+        self.check_owners(&mut spec)?;
         name.map_or(Ok(()), |name| self.free_name(name))?;
         let mut volumes = self.stage_volumes(&mut spec)?;
         let text = written(&spec)?;
@@ -130,6 +120,22 @@ impl Containers {
         Ok(Created { id, warnings })
     }
 
+    /// Looks up the containers whose namespaces a new one is to share. Errors: that of its processes or its IPC is not
+    /// there; that of its network may be missing until the start.
+    fn check_owners(&self, spec: &mut Spec) -> Result<()> {
+        let modes = spec.host_config.modes();
+        for name in [modes.pid.owner(), modes.ipc.owner()].into_iter().filter_map(Owner::container) {
+            self.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
+        }
+        let other = modes.network.owner().container().and_then(|name| self.find(name).ok());
+        if let Some(other) = other {
+            // By what does not change: the other may get another name.
+            let mode = format!("container:{}", other.row.id);
+            spec.host_config = std::mem::take(&mut spec.host_config).changed(|host| host.network_mode = mode)?;
+        }
+        Ok(())
+    }
+
     /// The lowest slot that no container has and nobody works on: who removes a container holds its slot longer than
     /// its row stands.
     fn free_slot(&self, tx: &rusqlite::Transaction<'_>) -> Result<(u32, Busy)> {
@@ -154,7 +160,7 @@ impl Containers {
 
     /// Makes the working directory where the image does not have it: files may be put there before the first start.
     /// Errors: something else is there.
-    fn make_working_dir(&self, id: &str, spec: &spec::Spec) -> Result<()> {
+    fn make_working_dir(&self, id: &str, spec: &Spec) -> Result<()> {
         let path = spec.config.working_dir.as_str();
         if matches!(path, "" | "/") {
             return Ok(());
@@ -196,7 +202,7 @@ impl Containers {
 
     /// Bounds what the container may write to its root file system, where that is asked for. Errors: the file system below
     /// the root cannot.
-    fn bound_storage(&self, id: &str, spec: &spec::Spec) -> Result<()> {
+    fn bound_storage(&self, id: &str, spec: &Spec) -> Result<()> {
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
         let dir = self.dir(id);
         if !quota::has_projects(&dir)? {
@@ -214,7 +220,7 @@ impl Containers {
 
     /// Changes the bound of a container that does not run. Errors: as [`Self::bound_storage`]; it had none, and has written
     /// files already, which would not count.
-    pub(super) fn rebound_storage(&self, id: &str, old: &spec::Spec, new: &spec::Spec) -> Result<()> {
+    pub(super) fn rebound_storage(&self, id: &str, old: &Spec, new: &Spec) -> Result<()> {
         let size = spec::storage_size(&new.host_config)?;
         if size == spec::storage_size(&old.host_config)? {
             return Ok(());
@@ -236,7 +242,7 @@ impl Containers {
     }
 
     /// The project that bounds a container, to be freed when its files are gone.
-    pub(super) fn storage_project(&self, id: &str, spec: &spec::Spec) -> Option<u32> {
+    pub(super) fn storage_project(&self, id: &str, spec: &Spec) -> Option<u32> {
         spec::storage_size(&spec.host_config).ok().flatten()?;
         quota::project_of(&self.dir(id).join("upper")).ok().filter(|project| *project != 0)
     }
@@ -270,7 +276,7 @@ impl Containers {
 }
 
 /// A spec as it is stored.
-fn written(spec: &spec::Spec) -> Result<String> {
+fn written(spec: &Spec) -> Result<String> {
     serde_json::to_string(spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))
 }
 

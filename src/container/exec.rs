@@ -1,6 +1,7 @@
 //! Exec instances: a file each in `run/x`, gone with the boot; the monitor writes state and exit code beside it.
 
 use super::names::new_id;
+use super::spec::{IpcMode, NetworkMode, UtsMode};
 use super::start::rlimits;
 use super::state::{Refusal, Verb, decide};
 use super::stop::gone_is_not_running;
@@ -158,12 +159,13 @@ impl Containers {
             rights.user = config.user.clone();
         }
         let mut enter = libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP;
-        for (mode, kind) in [
-            (host.ipc_mode.as_str(), libc::CLONE_NEWIPC),
-            (host.uts_mode.as_str(), libc::CLONE_NEWUTS),
-            (host.network_mode.as_str(), libc::CLONE_NEWNET),
+        let modes = host.modes();
+        for (of_host, kind) in [
+            (modes.ipc == IpcMode::Host, libc::CLONE_NEWIPC),
+            (modes.uts == UtsMode::Host, libc::CLONE_NEWUTS),
+            (modes.network == NetworkMode::Host, libc::CLONE_NEWNET),
         ] {
-            if mode != "host" {
+            if !of_host {
                 enter |= kind;
             }
         }

@@ -112,7 +112,7 @@ impl Containers {
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
             exec_ids: (!execs.is_empty()).then_some(execs),
-            host_config: HostConfig { links: self.link_texts(&row.id)?, ..spec.host_config.clone() },
+            host_config: HostConfig { links: self.link_texts(&row.id)?, ..HostConfig::clone(&spec.host_config) },
             graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),

@@ -1,12 +1,11 @@
 //! SELinux labels of containers: decided at their creation, or at their first start with an engine that has SELinux on; and
 //! given to what of the host a container is shown.
 
-use super::spec::{self, Mount, MountKind, Spec};
+use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
 use super::{Containers, Found};
 use crate::error::{Error, Result};
 use crate::kernel::tree;
 use crate::launch::selinux::{self, Asked, Context, Labels, relabel};
-use crate::model::HostConfig;
 use crate::store::levels;
 use crate::volume::Source;
 use rusqlite::Transaction;
@@ -32,7 +31,7 @@ impl Containers {
 
     /// The labels of a container that has none yet, with a level that no other has; none: the engine gives none. Errors: it
     /// asks for a label that there is not.
-    pub(super) fn new_labels(&self, tx: &Transaction<'_>, host: &HostConfig) -> Result<Option<Labels>> {
+    pub(super) fn new_labels(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<Option<Labels>> {
         let Some(policy) = &self.policy else { return Ok(None) };
         let asked = self.asked_label(tx, host)?;
         let level = policy.free_level(|level| levels::is_free(tx, level))?;
@@ -48,7 +47,7 @@ impl Containers {
     }
 
     /// The label that a request asks for, or that follows from whose processes it is to see.
-    fn asked_label(&self, tx: &Transaction<'_>, host: &HostConfig) -> Result<Asked> {
+    fn asked_label(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<Asked> {
         let said = spec::label_options(host);
         if host.privileged {
             return Ok(Asked::Disabled);
@@ -56,12 +55,12 @@ impl Containers {
         if !said.is_empty() {
             return Asked::parse(said);
         }
-        let modes = [host.ipc_mode.as_str(), host.pid_mode.as_str()];
-        if modes.contains(&"host") {
+        let owners = [host.modes().ipc.owner(), host.modes().pid.owner()];
+        if owners.contains(&Owner::Host) {
             return Ok(Asked::Disabled);
         }
         let mut asked: Option<Asked> = None;
-        for other in modes.iter().filter_map(|mode| mode.strip_prefix("container:")) {
+        for other in owners.into_iter().filter_map(Owner::container) {
             // Within the caller's transaction, which another connection would wait for.
             let other: Spec = crate::store::containers::find(tx, other, &mut |row, text| {
                 serde_json::from_str(text).map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))

@@ -2,7 +2,7 @@
 //! alone; on networks of one's own a link is a name for the resolver (see [`crate::network`]).
 
 use super::network::{Mode, mode};
-use super::spec::Spec;
+use super::spec::{NetworkMode, Spec};
 use super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::CreateBody;
@@ -133,8 +133,9 @@ impl Containers {
     ///
     /// Errors: a container is not there, or has the host's network.
     pub(super) fn add_links(&self, tx: &Transaction<'_>, id: &str, links: &[String], spec: &Spec) -> Result<()> {
-        if !matches!(spec.host_config.network_mode.as_str(), "default" | "bridge" | "none") {
-            return Ok(());
+        match spec.host_config.modes().network {
+            NetworkMode::Default | NetworkMode::Bridge | NetworkMode::None => {}
+            NetworkMode::Host | NetworkMode::Container(_) | NetworkMode::Network(_) => return Ok(()),
         }
         for link in links {
             let (name, alias) = parse(link)?;

@@ -291,13 +291,13 @@ impl Containers {
     /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
     fn spec_of(&self, row: &ContainerRow, text: &str) -> Result<Arc<Spec>> {
         match self.specs.of(&row.id, text) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Arc::new(self.salvaged(row, text, &error))),
+            Err(error) if error.kind() == ErrorKind::Corrupt => self.salvaged(row, text, &error).map(Arc::new),
             spec => spec,
         }
     }
 
     /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
-    fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Spec {
+    fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
         let mut spec = specs::salvage(text);
         let or = |value: &mut String, other: &str| {
             if value.is_empty() {
@@ -308,9 +308,9 @@ impl Containers {
         or(&mut spec.image_name, &row.image_id);
         or(&mut spec.cgroup_parent, &self.options.cgroup_parent);
         or(&mut spec.engine, self.engine());
-        or(&mut spec.host_config.log_config.kind, "json-file");
+        spec.host_config = spec.host_config.changed(|host| or(&mut host.log_config.kind, "json-file"))?;
         error.message().clone_into(&mut spec.damage);
-        spec
+        Ok(spec)
     }
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.

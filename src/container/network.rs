@@ -1,6 +1,6 @@
 //! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
 
-use super::spec::{Spec, asked_for};
+use super::spec::{NetworkMode, Spec, asked_for};
 use super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
@@ -36,12 +36,12 @@ pub(super) enum Mode<'a> {
 
 /// The mode that a spec asks for.
 pub(super) fn mode(spec: &Spec) -> Mode<'_> {
-    let mode = spec.host_config.network_mode.as_str();
-    match mode.strip_prefix("container:") {
-        Some(other) => Mode::Container(other),
-        None if mode == "host" => Mode::Host,
-        None if mode == "none" || spec.config.network_disabled => Mode::None,
-        None => Mode::Networks,
+    match &spec.host_config.modes().network {
+        NetworkMode::Container(other) => Mode::Container(other),
+        NetworkMode::Host => Mode::Host,
+        NetworkMode::None => Mode::None,
+        _ if spec.config.network_disabled => Mode::None,
+        NetworkMode::Default | NetworkMode::Bridge | NetworkMode::Network(_) => Mode::Networks,
     }
 }
 
@@ -151,11 +151,11 @@ fn wants(spec: &Spec) -> Vec<Want> {
 
 /// `Networks` of list and inspect.
 pub(super) fn networks(found: &Found, view: &View) -> BTreeMap<String, EndpointSettings> {
-    let name = found.spec.host_config.network_mode.as_str();
-    match mode(&found.spec) {
+    let mode = mode(&found.spec);
+    match mode {
         Mode::Container(_) => BTreeMap::new(),
         Mode::None | Mode::Host => {
-            let name = if matches!(name, "host" | "none") { name } else { "none" };
+            let name = if mode == Mode::Host { "host" } else { "none" };
             let mut settings = EndpointSettings::default();
             if found.now.state.started_ns != 0 {
                 settings.network_id = view.network(name).map_or(String::new(), |network| network.id.clone());
@@ -257,8 +257,9 @@ pub(super) fn addresses(joined: &Joined) -> Vec<String> {
 impl Containers {
     /// The networks that a start and an end tell of: also those that have no interface.
     pub(super) fn told_networks(&self, found: &Found, joined: &Joined) -> Result<Vec<(String, String)>> {
-        Ok(match found.spec.host_config.network_mode.as_str() {
-            mode @ ("host" | "none") => vec![event_members(self.networks.fixed(mode == "host")?)],
+        Ok(match found.spec.host_config.modes().network {
+            NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
+            NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
             _ => joined.endpoints.iter().map(|end| event_members(&end.network)).collect(),
         })
     }

@@ -10,6 +10,7 @@ mod health;
 mod log;
 mod long_mounts;
 mod merge;
+mod modes;
 mod mounts;
 mod networks;
 mod ports;
@@ -27,6 +28,7 @@ pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_c
 pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
 pub(crate) use long_mounts::sources_are_there;
+pub(crate) use modes::{DecidedHost, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
 #[cfg(feature = "bundle")]
@@ -64,9 +66,9 @@ pub(crate) struct Spec {
     /// The configuration, merged with the image's; its host name and working directory are final.
     #[serde(with = "ports")]
     pub config: ContainerConfig,
-    /// The host configuration with its defaults, as inspect shows it.
+    /// The host configuration with its defaults, as inspect shows it, and with its modes.
     #[serde(with = "ports")]
-    pub host_config: HostConfig,
+    pub host_config: DecidedHost,
     /// The program: first word of entrypoint and command together.
     pub path: String,
     /// Its arguments, without the program's own name.
@@ -122,9 +124,9 @@ pub(crate) enum Users {
 
 impl Users {
     /// As an engine opened with `remap` decides for a new container.
-    pub(crate) fn of(host: &HostConfig, remap: Option<UsernsRemap>) -> Users {
+    pub(crate) fn of(mode: UsernsMode, remap: Option<UsernsRemap>) -> Users {
         match remap {
-            Some(UsernsRemap { uid, gid, count }) if host.userns_mode != "host" => Users::Own { uid, gid, count },
+            Some(UsernsRemap { uid, gid, count }) if mode != UsernsMode::Host => Users::Own { uid, gid, count },
             _ => Users::Host,
         }
     }
@@ -180,7 +182,8 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     check::check(request)?;
     storage_size(&request.host_config)?;
     security::labels_fit(&request.host_config, defaults.selinux)?;
-    users_fit(&request.host_config, Users::of(&request.host_config, defaults.remap))?;
+    let modes = Modes::of(&request.host_config)?;
+    users_fit(request.host_config.privileged, &modes, Users::of(modes.userns, defaults.remap))?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
     mounts::mounts(&request.config, &request.host_config, &[])?;
@@ -204,9 +207,11 @@ pub(crate) fn resolve(
     let (path, args) = merge::command(&mut config)?;
     config.working_dir = merge::working_dir(&config.working_dir)?;
     if config.hostname.is_empty() {
-        config.hostname = default_hostname(request, id, &defaults.host_name);
+        let mode = NetworkMode::parse(&request.host_config.network_mode)?;
+        config.hostname = default_hostname(&mode, id, &defaults.host_name);
     }
     let (host_config, mut warnings) = normalise(&request.host_config, defaults)?;
+    let host_config = DecidedHost::of(host_config)?;
     warnings.extend(health::warning(config.healthcheck.as_ref()));
     let spec = Spec {
         image_id: image.id.clone(),
@@ -218,7 +223,7 @@ pub(crate) fn resolve(
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         networks: networks::wanted(request)?,
         engine: defaults.engine.clone(),
-        users: Users::of(&host_config, defaults.remap),
+        users: Users::of(host_config.modes().userns, defaults.remap),
         apparmor: apparmor(&host_config, defaults.apparmor.as_deref())?,
         damage: String::new(),
         process_label: String::new(),
@@ -235,13 +240,16 @@ pub(super) fn host_name() -> String {
 }
 
 /// Checks what a user namespace rules out.
-pub(crate) fn users_fit(host: &HostConfig, users: Users) -> Result<()> {
-    check::users(host, users != Users::Host)
+pub(crate) fn users_fit(privileged: bool, modes: &Modes, users: Users) -> Result<()> {
+    match users {
+        Users::Host => Ok(()),
+        Users::Own { .. } | Users::Undecided => check::remapped(privileged, modes),
+    }
 }
 
-fn default_hostname(request: &CreateBody, id: &str, host_name: &str) -> String {
-    match request.host_config.network_mode.as_str() {
-        "host" if !host_name.is_empty() => host_name.to_owned(),
+fn default_hostname(mode: &NetworkMode, id: &str, host_name: &str) -> String {
+    match mode {
+        NetworkMode::Host if !host_name.is_empty() => host_name.to_owned(),
         _ => id.chars().take(12).collect(),
     }
 }

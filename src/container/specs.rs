@@ -162,7 +162,8 @@ mod tests {
     fn ports_count_though_their_texts_are_short() {
         let specs = Specs::default();
         let mut spec = Spec::default();
-        spec.host_config.port_bindings = (1..=65535).map(|port| (format!("{port}/tcp"), None)).collect();
+        let ports = (1..=65535).map(|port| (format!("{port}/tcp"), None)).collect();
+        spec.host_config = spec.host_config.changed(|host| host.port_bindings = ports).unwrap();
         let text = serde_json::to_string(&spec).unwrap();
         assert!(text.len() < 10_000);
         for number in 0..5 {

@@ -2,7 +2,10 @@
 
 use super::failure::{self, StartFailure};
 use super::network::{Mode, addresses, mode, relays, requests, servers};
-use super::spec::{self, LogDriver, MountKind, Propagation, RestartPolicy, Seccomp, Spec, TagFacts, Users};
+use super::spec::{
+    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, Owner, PidMode, Propagation, RestartPolicy, Seccomp, Spec,
+    TagFacts, UsernsMode, Users, UtsMode,
+};
 use super::state::{Verb, Way, decide};
 use super::{Containers, Found, dirs};
 use crate::error::{Error, Result};
@@ -36,7 +39,7 @@ const INIT_PATH: &str = "/sbin/docker-init";
 
 /// Kernel parameters that are set: those that are asked for, and, in a network of its own, those that let every user open
 /// low ports and send pings, which nobody there needs to be kept from.
-fn parameters(host: &HostConfig, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
+fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
     let mut all = spec::sysctls(host)?;
     if net == Namespace::New {
         let mut add = |name: &str, value: &str| {
@@ -151,7 +154,7 @@ impl Containers {
         let unlabelled = self.are_labelled() && old.mount_label.is_empty();
         if old.users == Users::Undecided || old.engine != self.engine() || old.apparmor != profile || unlabelled {
             let users = match old.users {
-                Users::Undecided => Users::of(&old.host_config, self.options.userns_remap),
+                Users::Undecided => Users::of(old.host_config.modes().userns, self.options.userns_remap),
                 decided => decided,
             };
             let mut spec = Spec { users, engine: self.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
@@ -166,7 +169,8 @@ impl Containers {
             })?;
             found.spec = spec.into();
         }
-        spec::users_fit(&found.spec.host_config, found.spec.users)?;
+        let host = &found.spec.host_config;
+        spec::users_fit(host.privileged, host.modes(), found.spec.users)?;
         Ok(found)
     }
 
@@ -311,7 +315,7 @@ impl Containers {
         // It stays where it is, unless its mode says otherwise.
         defaults.remap = match found.spec.users {
             Users::Own { uid, gid, count } => Some(UsernsRemap { uid, gid, count }),
-            Users::Host if found.spec.host_config.userns_mode != "host" => None,
+            Users::Host if found.spec.host_config.modes().userns != UsernsMode::Host => None,
             Users::Host | Users::Undecided => defaults.remap,
         };
         spec::validate(&body, &defaults)?;
@@ -329,22 +333,23 @@ impl Containers {
         }
         let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
         // As dockerd has a configuration that came with a start.
-        let host = &mut changed.host_config;
-        for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
-            list.get_or_insert_default();
-        }
+        changed.host_config = changed.host_config.changed(|host| {
+            for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
+                list.get_or_insert_default();
+            }
+        })?;
         let mut volumes = self.stage_volumes(&mut changed)?;
         self.rebound_storage(&found.row.id, &found.spec, &changed)?;
         changed.image_name = found.spec.image_name.clone();
         // Else its start decides anew.
-        let label_of = |host: &HostConfig| {
-            (host.security_opt.clone(), host.privileged, host.pid_mode.clone(), host.ipc_mode.clone())
+        let label_of = |host: &DecidedHost| {
+            (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
         };
         if label_of(&changed.host_config) == label_of(&found.spec.host_config) {
             changed.process_label.clone_from(&found.spec.process_label);
             changed.mount_label.clone_from(&found.spec.mount_label);
         }
-        if changed.host_config.network_mode == found.spec.host_config.network_mode {
+        if changed.host_config.modes().network == found.spec.host_config.modes().network {
             changed.networks = found.spec.networks.clone();
         }
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
@@ -416,7 +421,7 @@ impl Containers {
         let _one_at_a_time = self.lock_files(&found.row.id)?;
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let spec = &found.spec;
-        let host_network = spec.host_config.network_mode == "host";
+        let host_network = mode(spec) == Mode::Host;
         let hosts = if host_network { host("/etc/hosts") } else { String::new() };
         let links: Vec<_> = self.seen_links(found)?.iter().flat_map(super::links::Seen::hosts).collect();
         let gateway = match spec::wants_host_gateway(&spec.host_config) {
@@ -462,8 +467,8 @@ impl Containers {
             files_of: None,
         };
         let host = &found.spec.host_config;
-        joined.pid = self.namespace(&host.pid_mode, "pid", "PID", &mut joined.fds)?;
-        joined.ipc = self.namespace(&host.ipc_mode, "ipc", "IPC", &mut joined.fds)?;
+        joined.pid = self.namespace(host.modes().pid.owner(), "pid", "PID", &mut joined.fds)?;
+        joined.ipc = self.namespace(host.modes().ipc.owner(), "ipc", "IPC", &mut joined.fds)?;
         joined.net = match mode(&found.spec) {
             Mode::Host => Namespace::Host,
             Mode::None | Mode::Networks => Namespace::New,
@@ -473,20 +478,18 @@ impl Containers {
                     return Err(Error::internal("cannot join own network"));
                 }
                 joined.files_of = Some(Box::new(other_one));
-                self.namespace(&host.network_mode, "net", "network", &mut joined.fds)?
+                self.namespace(Owner::Container(other), "net", "network", &mut joined.fds)?
             }
         };
-        if let Some(donor) = host.ipc_mode.strip_prefix("container:") {
-            self.shares_ipc(donor)?;
-        }
-        if let Namespace::Join(_) = joined.ipc {
-            joined.shm_from = match self.namespace(&host.ipc_mode, "mnt", "IPC", &mut joined.fds)? {
+        if let donor @ Owner::Container(name) = host.modes().ipc.owner() {
+            self.shares_ipc(name)?;
+            joined.shm_from = match self.namespace(donor, "mnt", "IPC", &mut joined.fds)? {
                 Namespace::Join(index) => Some(index),
                 _ => None,
             };
         }
         if let Some(own) = self.users(&found.spec) {
-            joined.users = self.joined_users(host, own, &mut joined.fds)?;
+            joined.users = self.joined_users(host.modes(), own, &mut joined.fds)?;
         }
         if let Some(network::Hold { held, relayed }) = hold {
             joined.hold = Some(joined.fds.len() as u32);
@@ -496,9 +499,9 @@ impl Containers {
     }
 
     /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
-    fn joined_users(&self, host: &HostConfig, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
-        for mode in [&host.network_mode, &host.ipc_mode, &host.pid_mode] {
-            let Some(other) = mode.strip_prefix("container:") else { continue };
+    fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+        for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
+            let Owner::Container(other) = owner else { continue };
             let theirs = self.users(&self.find(other)?.spec);
             if theirs.is_none() {
                 return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
@@ -508,7 +511,7 @@ impl Containers {
                     "container {other} has other ids in its user namespace than this one"
                 )));
             }
-            if let Namespace::Join(index) = self.namespace(mode, "user", "user", fds)? {
+            if let Namespace::Join(index) = self.namespace(owner, "user", "user", fds)? {
                 return Ok(Some(index));
             }
         }
@@ -517,21 +520,21 @@ impl Containers {
 
     fn shares_ipc(&self, donor: &str) -> Result<()> {
         let other = self.find(donor)?;
-        match other.spec.host_config.ipc_mode.as_str() {
-            "private" | "none" => Err(Error::internal(format!(
+        match other.spec.host_config.modes().ipc.is_shareable() {
+            true => Ok(()),
+            false => Err(Error::internal(format!(
                 "can't join IPC of container {donor}: non-shareable IPC (hint: use IpcMode:shareable for the donor \
                  container)"
             ))),
-            _ => Ok(()),
         }
     }
 
-    fn namespace(&self, mode: &str, kind: &str, name: &str, fds: &mut Vec<OwnedFd>) -> Result<Namespace> {
-        if mode == "host" {
-            return Ok(Namespace::Host);
-        }
-        let Some(reference) = mode.strip_prefix("container:") else { return Ok(Namespace::New) };
-        let other = self.find(reference)?;
+    fn namespace(&self, owner: Owner<'_>, kind: &str, name: &str, fds: &mut Vec<OwnedFd>) -> Result<Namespace> {
+        let other = match owner {
+            Owner::Own => return Ok(Namespace::New),
+            Owner::Host => return Ok(Namespace::Host),
+            Owner::Container(reference) => self.find(reference)?,
+        };
         let pid = other.now.state.pid;
         if !other.now.is_live() || pid == 0 {
             return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
@@ -559,7 +562,6 @@ impl Containers {
             &devices.rules,
         )?;
         let dir = self.dir(&row.id);
-        let host_uts = host.uts_mode == "host";
         // A container that shares another's network has its host name, too.
         let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
         let hostname = spec::hostname(named, id);
@@ -594,8 +596,8 @@ impl Containers {
             pid: joined.pid,
             ipc: joined.ipc,
             shm_from: joined.shm_from,
-            no_shm: host.ipc_mode == "none",
-            uts: if host_uts { Namespace::Host } else { Namespace::New },
+            no_shm: host.modes().ipc == IpcMode::None,
+            uts: if host.modes().uts == UtsMode::Host { Namespace::Host } else { Namespace::New },
             net: joined.net,
             own_cgroups: true,
             net_requests: requests(networks),
@@ -686,7 +688,7 @@ impl Containers {
     pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
         match spec.users {
             // It was started by a library of before: by one that was opened as this one, one may hope.
-            Users::Undecided => Users::of(&spec.host_config, self.options.userns_remap).of_plan(),
+            Users::Undecided => Users::of(spec.host_config.modes().userns, self.options.userns_remap).of_plan(),
             decided => decided.of_plan(),
         }
     }
@@ -722,7 +724,7 @@ impl Containers {
 
 /// Whether the container's first process is an init. In the processes of another it would not be the first.
 fn has_init(spec: &Spec) -> bool {
-    spec.host_config.init == Some(true) && spec.host_config.pid_mode.is_empty()
+    spec.host_config.init == Some(true) && spec.host_config.modes().pid == PidMode::Private
 }
 
 fn plan_mount(mount: spec::Mount, label: &str) -> Mount {

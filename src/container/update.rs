@@ -9,7 +9,7 @@ use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup::{Asked, check, compile, update_writes};
 use crate::launch::devices;
 use crate::launch::plan::compile_limits;
-use crate::model::{HostConfig, Resources, UpdateContainer, Updated};
+use crate::model::{Resources, UpdateContainer, Updated};
 use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::call::Call;
@@ -30,13 +30,13 @@ impl Containers {
             return Err(prefix(Error::conflict(text)));
         }
         let (merged, change) = merge(&found.spec.host_config.resources, &asked).map_err(prefix)?;
-        let mut later = Spec {
-            host_config: HostConfig { resources: merged, ..found.spec.host_config.clone() },
-            ..Spec::clone(&found.spec)
-        };
-        if let Some(policy) = policy {
-            later.host_config.restart_policy = policy.clone();
-        }
+        let host_config = found.spec.host_config.clone().changed(|host| {
+            host.resources = merged;
+            if let Some(policy) = policy {
+                host.restart_policy = policy.clone();
+            }
+        })?;
+        let later = Spec { host_config, ..Spec::clone(&found.spec) };
         let limits = self.limits(&later, &self.group(&found)).map_err(prefix)?;
         if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;

@@ -1,6 +1,8 @@
 //! The checks of a request, apart from limits, logs and mounts.
 
-use super::{as_500, merge, plain, process, restart, security, signal};
+use super::{
+    IpcMode, Modes, NetworkMode, Owner, PidMode, UtsMode, as_500, merge, plain, process, restart, security, signal,
+};
 use crate::error::{Error, Result};
 use crate::launch::{capability, devices};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
@@ -102,15 +104,13 @@ fn healthcheck(config: &ContainerConfig) -> Result<()> {
 
 fn network_conflicts(config: &ContainerConfig, host: &HostConfig) -> Result<()> {
     let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    let container = host.network_mode.strip_prefix("container:");
-    if container == Some("") || host.network_mode == "container" {
-        return Err(Error::invalid("Invalid network mode: invalid container format container:<name|id>"));
-    }
-    let container = container.is_some();
-    let on_host = host.network_mode == "host";
+    let mode = NetworkMode::parse(&host.network_mode)?;
+    let (container, on_host) = (mode.owner().container().is_some(), mode.owner() == Owner::Host);
+    // A text that is no mode is refused later.
+    let host_uts = matches!(UtsMode::parse(&host.uts_mode), Ok(UtsMode::Host));
     let ports = !host.port_bindings.is_empty() || host.publish_all_ports;
     let conflicts = [
-        (host.uts_mode == "host" && !config.hostname.is_empty(), "hostname and the UTS mode"),
+        (host_uts && !config.hostname.is_empty(), "hostname and the UTS mode"),
         (container && !config.hostname.is_empty(), "hostname and the network mode"),
         (
             on_host && some(&host.links),
@@ -224,37 +224,24 @@ fn dns(host: &HostConfig) -> Result<()> {
 }
 
 fn modes(host: &HostConfig) -> Result<()> {
-    let container = |mode: &str| mode.strip_prefix("container:").is_some_and(|name| !name.is_empty());
-    let pid = &host.pid_mode;
-    if !matches!(pid.as_str(), "" | "host") && !container(pid) {
-        return Err(Error::invalid(format!("invalid PID mode: {pid}")));
-    }
-    let ipc = &host.ipc_mode;
-    if !matches!(ipc.as_str(), "" | "private" | "shareable" | "none" | "host") && !container(ipc) {
-        return Err(Error::invalid(format!("invalid IPC mode: {ipc}")));
-    }
-    if !matches!(host.uts_mode.as_str(), "" | "host") {
-        return Err(Error::invalid(format!("invalid UTS mode: {}", host.uts_mode)));
-    }
-    Ok(())
+    PidMode::parse(&host.pid_mode)?;
+    IpcMode::parse(&host.ipc_mode)?;
+    UtsMode::parse(&host.uts_mode).map(drop)
 }
 
 /// Refuses settings that a user namespace rules out.
-pub(super) fn users(host: &HostConfig, remapped: bool) -> Result<()> {
-    if !matches!(host.userns_mode.as_str(), "" | "host") {
-        return Err(Error::invalid(format!("invalid USER mode: {}", host.userns_mode)));
-    }
-    if !remapped {
-        return Ok(());
-    }
+pub(super) fn remapped(privileged: bool, modes: &Modes) -> Result<()> {
     let clashes = [
         (
-            host.privileged,
+            privileged,
             "privileged mode is incompatible with user namespaces.  You must run the container in the host namespace when \
              running privileged mode",
         ),
-        (host.network_mode == "host", "cannot share the host's network namespace when user namespaces are enabled"),
-        (host.pid_mode == "host", "cannot share the host PID namespace when user namespaces are enabled"),
+        (
+            modes.network == NetworkMode::Host,
+            "cannot share the host's network namespace when user namespaces are enabled",
+        ),
+        (modes.pid == PidMode::Host, "cannot share the host PID namespace when user namespaces are enabled"),
     ];
     match clashes.iter().find(|(clash, _)| *clash) {
         Some((_, what)) => Err(Error::invalid(*what)),

@@ -1,6 +1,6 @@
 //! The contents of the three files that the engine gives every container: hosts, host name, resolver.
 
-use super::Spec;
+use super::{DecidedHost, NetworkMode, Spec};
 use crate::model::HostConfig;
 
 const HOSTS: &str = "127.0.0.1\tlocalhost\n\
@@ -30,7 +30,7 @@ pub(crate) fn hosts_file(
     addresses: &[String],
 ) -> String {
     let extra: Vec<&String> = spec.host_config.extra_hosts.iter().flatten().collect();
-    if spec.host_config.network_mode == "host" && extra.is_empty() {
+    if spec.host_config.modes().network == NetworkMode::Host && extra.is_empty() {
         return host_text.to_owned();
     }
     let mut text = HOSTS.to_owned();
@@ -65,10 +65,13 @@ pub(crate) fn hostname_file(spec: &Spec) -> String {
 ///
 /// A server on the loopback device is the host's own and cannot be reached from another network: it is left out, and
 /// where none is left public servers take its place.
-pub(crate) fn resolv_conf(host_text: &str, host: &HostConfig) -> String {
+pub(crate) fn resolv_conf(host_text: &str, host: &DecidedHost) -> String {
     let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     let (dns, search, options) = (some(&host.dns), some(&host.dns_search), some(&host.dns_options));
-    let host_text = if host.network_mode == "host" { host_text.to_owned() } else { reachable(host_text) };
+    let host_text = match host.modes().network {
+        NetworkMode::Host => host_text.to_owned(),
+        _ => reachable(host_text),
+    };
     if dns.is_none() && search.is_none() && options.is_none() {
         return host_text;
     }

@@ -1,5 +1,6 @@
 //! Which networks a request puts its container on, and what it publishes there.
 
+use super::NetworkMode;
 use crate::error::{Error, Result};
 use crate::model::{CreateBody, EndpointSettings};
 use crate::network::{check_ports, parse_mac};
@@ -25,19 +26,20 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
 pub(super) fn wanted(request: &CreateBody) -> Result<BTreeMap<String, EndpointSettings>> {
     let mode = request.host_config.network_mode.as_str();
     let asked = &request.networking_config.endpoints_config;
-    if matches!(mode, "none" | "host") || mode.starts_with("container:") {
+    let parsed = NetworkMode::parse(mode)?;
+    let Some(first) = parsed.network() else {
         return match asked.keys().find(|name| *name != mode) {
             Some(name) => {
                 Err(Error::invalid(format!("conflicting options: network {name} and the network mode {mode}")))
             }
             None => Ok(BTreeMap::new()),
         };
-    }
+    };
     if request.config.network_disabled {
         return Ok(BTreeMap::new());
     }
     if asked.is_empty() {
-        return Ok(BTreeMap::from([(name(mode), EndpointSettings::default())]));
+        return Ok(BTreeMap::from([(first.to_owned(), EndpointSettings::default())]));
     }
     Ok(asked.iter().map(|(network, settings)| (name(network), asked_for(settings))).collect())
 }

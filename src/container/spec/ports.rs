@@ -4,7 +4,7 @@
 //! as they always were. A version that knows no pairs calls a spec with one damaged; it does not take it for one without ports.
 
 use crate::model::ports::runs::{AsRuns, Runs};
-use crate::model::{ContainerConfig, HostConfig, PortMap, PortSet};
+use crate::model::{ContainerConfig, PortSet};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,18 +32,6 @@ impl HoldsPorts for ContainerConfig {
 
     fn ports_mut(&mut self) -> &mut PortSet {
         &mut self.exposed_ports
-    }
-}
-
-impl HoldsPorts for HostConfig {
-    type Ports = PortMap;
-
-    fn ports(&self) -> &PortMap {
-        &self.port_bindings
-    }
-
-    fn ports_mut(&mut self) -> &mut PortMap {
-        &mut self.port_bindings
     }
 }
 

@@ -1,8 +1,7 @@
 //! Kernel parameters: only those that belong to the container's own namespaces.
 
-use super::as_500;
+use super::{DecidedHost, IpcMode, Modes, NetworkMode, UtsMode, as_500};
 use crate::error::Result;
-use crate::model::HostConfig;
 use crate::walls::Wall;
 
 const IPC: [&str; 8] = ["msgmax", "msgmnb", "msgmni", "sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced"];
@@ -11,24 +10,24 @@ const IPC: [&str; 8] = ["msgmax", "msgmnb", "msgmni", "sem", "shmall", "shmmax",
 ///
 /// Errors: a name that is none, a parameter without a namespace of its own, or one of a namespace that the container
 /// shares with the host.
-pub(crate) fn sysctls(host: &HostConfig) -> Result<Vec<(String, String)>> {
+pub(crate) fn sysctls(host: &DecidedHost) -> Result<Vec<(String, String)>> {
     if !Wall::SysctlCheck.stands() {
         return Ok(host.sysctls.iter().map(|(name, value)| (name.replace('.', "/"), value.clone())).collect());
     }
-    host.sysctls.iter().map(|(name, value)| Ok((path(name, host)?, checked_value(name, value)?))).collect()
+    host.sysctls.iter().map(|(name, value)| Ok((path(name, host.modes())?, checked_value(name, value)?))).collect()
 }
 
-fn path(name: &str, host: &HostConfig) -> Result<String> {
+fn path(name: &str, modes: &Modes) -> Result<String> {
     let Some(parts) = parts(name) else { return Err(as_500(format!("sysctl {name:?} is not a valid name"))) };
     let parts_ref: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts_ref[..] {
-        ["net", _, ..] if host.network_mode == "host" => {
+        ["net", _, ..] if modes.network == NetworkMode::Host => {
             Err(as_500(format!("sysctl {name:?} not allowed in host network namespace")))
         }
         ["net", _, ..] => Ok(parts.join("/")),
-        ["kernel", key] if IPC.contains(&key) => ipc(name, host, parts),
-        ["fs", "mqueue", _] => ipc(name, host, parts),
-        ["kernel", "domainname"] if host.uts_mode == "host" => {
+        ["kernel", key] if IPC.contains(&key) => ipc(name, &modes.ipc, parts),
+        ["fs", "mqueue", _] => ipc(name, &modes.ipc, parts),
+        ["kernel", "domainname"] if modes.uts == UtsMode::Host => {
             Err(as_500(format!("sysctl {name:?} is not allowed in the host's uts namespace")))
         }
         ["kernel", "domainname"] => Ok(parts.join("/")),
@@ -39,10 +38,10 @@ fn path(name: &str, host: &HostConfig) -> Result<String> {
     }
 }
 
-fn ipc(name: &str, host: &HostConfig, parts: Vec<String>) -> Result<String> {
-    match host.ipc_mode == "host" {
-        true => Err(as_500(format!("sysctl {name:?} is not allowed in the hosts ipc namespace"))),
-        false => Ok(parts.join("/")),
+fn ipc(name: &str, mode: &IpcMode, parts: Vec<String>) -> Result<String> {
+    match mode {
+        IpcMode::Host => Err(as_500(format!("sysctl {name:?} is not allowed in the hosts ipc namespace"))),
+        _ => Ok(parts.join("/")),
     }
 }
 

@@ -44,6 +44,10 @@ fn host(host_config: Value) -> HostConfig {
     serde_json::from_value(host_config).unwrap()
 }
 
+fn decided(host_config: Value) -> DecidedHost {
+    DecidedHost::of(host(host_config)).unwrap()
+}
+
 fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|text| text.to_string()).collect()
 }
@@ -488,7 +492,7 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
         not(&format!("IOPS Block write limit {mounted} Block I/O IOPS write limit discarded.")),
     ];
     assert_eq!(warnings, expected);
-    let unlimited = create(json!({})).host_config.resources;
+    let unlimited = create(json!({})).host_config.resources.clone();
     let empty = Some(Vec::new());
     let left = crate::model::Resources {
         memory_swap: -1,
@@ -867,7 +871,7 @@ fn parents_are_mounted_before_children() {
 
 #[test]
 fn kernel_parameters() {
-    let of = |name: &str, value: &str| sysctls(&host(json!({"Sysctls": {name: value}})));
+    let of = |name: &str, value: &str| sysctls(&decided(json!({"Sysctls": {name: value}})));
     let rows = [
         ("kernel.shmmax", "kernel/shmmax"),
         ("kernel/shmmax", "kernel/shmmax"),
@@ -922,7 +926,7 @@ fn kernel_parameters() {
         ),
     ];
     for (host_config, text) in shared {
-        assert_eq!(sysctls(&host(host_config)).expect_err(text).message(), text);
+        assert_eq!(sysctls(&decided(host_config)).expect_err(text).message(), text);
     }
 }
 
@@ -1065,6 +1069,6 @@ fn the_resolver_file() {
         ),
     ];
     for (host_config, host_text, expected) in rows {
-        assert_eq!(resolv_conf(host_text, &host(host_config.clone())), expected, "{host_config}");
+        assert_eq!(resolv_conf(host_text, &decided(host_config.clone())), expected, "{host_config}");
     }
 }

@@ -1,6 +1,7 @@
 //! Stopped containers of dockerd's: their documents, of its directory or of its socket, become a create body.
 
 use super::{Engine, Told};
+use crate::container::spec::NetworkMode;
 use crate::error::{Error, Result};
 use crate::image::check_values;
 use crate::kernel::file::read_bounded;
@@ -279,14 +280,15 @@ impl Told<'_> {
         if stopped.host.links.as_ref().is_some_and(|links| !links.is_empty()) {
             self.left("container", &stopped.name, "its links: create it anew with them where it needs them")?;
         }
-        let mode = stopped.host.network_mode.as_str();
         for network in stopped.networks.keys().filter(|name| !OWN.contains(&name.as_str())) {
             let reason = format!("its network {network} is not taken: make one of that name before it is started");
             self.left("container", &stopped.name, &reason)?;
         }
-        match mode.starts_with("container:") {
-            true => self.left("container", &stopped.name, "its NetworkMode names a container by its id in dockerd"),
-            false => Ok(()),
+        match NetworkMode::parse(&stopped.host.network_mode) {
+            Ok(NetworkMode::Container(_)) => {
+                self.left("container", &stopped.name, "its NetworkMode names a container by its id in dockerd")
+            }
+            _ => Ok(()),
         }
     }
 }

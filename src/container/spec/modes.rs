@@ -1,0 +1,386 @@
+//! The namespaces that a container shares, read from the texts of its host configuration: one parser for each mode.
+//!
+//! Documents keep the texts of the request. [`DecidedHost`] has them beside their meaning, and neither changes alone.
+
+use super::ports::HoldsPorts;
+use crate::error::{Error, Result};
+use crate::model::{HostConfig, PortMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::ops::Deref;
+
+/// `NetworkMode`: whose network namespace the container is in, and its first network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NetworkMode {
+    /// The default network, `bridge`: the request names none, or `default`.
+    #[default]
+    Default,
+    /// The default network by its name.
+    Bridge,
+    /// Its own namespace, with the loopback interface alone.
+    None,
+    Host,
+    /// The container of this name or id.
+    Container(String),
+    /// The network of this name or id.
+    Network(String),
+}
+
+/// `IpcMode`: whose System V objects, message queues and `/dev/shm` the container has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IpcMode {
+    /// Its own. The request does not say whether others may join them, and they may.
+    #[default]
+    Default,
+    /// Its own, which no other container may join.
+    Private,
+    /// Its own, which other containers may join.
+    Shareable,
+    /// Its own, without `/dev/shm`.
+    None,
+    Host,
+    /// The container of this name or id.
+    Container(String),
+}
+
+/// `PidMode`: whose processes the container sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PidMode {
+    #[default]
+    Private,
+    Host,
+    /// The container of this name or id.
+    Container(String),
+}
+
+/// `UTSMode`: whose host name and domain name the container has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum UtsMode {
+    #[default]
+    Private,
+    Host,
+}
+
+/// `UsernsMode`: whose user namespace the container is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum UsernsMode {
+    /// As the engine decides: see `Options::userns_remap`.
+    #[default]
+    Default,
+    Host,
+}
+
+/// The owner of a namespace that a container is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner<'a> {
+    /// The container itself.
+    Own,
+    Host,
+    /// The container of this name or id.
+    Container(&'a str),
+}
+
+impl NetworkMode {
+    /// Errors: the mode is to name a container, and names none.
+    pub(crate) fn parse(text: &str) -> Result<NetworkMode> {
+        Ok(match (text, text.strip_prefix("container:")) {
+            ("container", _) | (_, Some("")) => {
+                return Err(Error::invalid("Invalid network mode: invalid container format container:<name|id>"));
+            }
+            (_, Some(name)) => NetworkMode::Container(name.into()),
+            ("" | "default", _) => NetworkMode::Default,
+            ("bridge", _) => NetworkMode::Bridge,
+            ("none", _) => NetworkMode::None,
+            ("host", _) => NetworkMode::Host,
+            (network, _) => NetworkMode::Network(network.into()),
+        })
+    }
+
+    /// The name or id of the container's first network; none: the mode excludes networks.
+    pub(crate) fn network(&self) -> Option<&str> {
+        match self {
+            NetworkMode::Default | NetworkMode::Bridge => Some("bridge"),
+            NetworkMode::Network(name) => Some(name),
+            NetworkMode::None | NetworkMode::Host | NetworkMode::Container(_) => None,
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        match self {
+            NetworkMode::Host => Owner::Host,
+            NetworkMode::Container(name) => Owner::Container(name),
+            NetworkMode::Default | NetworkMode::Bridge | NetworkMode::None | NetworkMode::Network(_) => Owner::Own,
+        }
+    }
+}
+
+impl IpcMode {
+    /// Errors: the text is no mode.
+    pub(crate) fn parse(text: &str) -> Result<IpcMode> {
+        match text {
+            "" => Ok(IpcMode::Default),
+            "private" => Ok(IpcMode::Private),
+            "shareable" => Ok(IpcMode::Shareable),
+            "none" => Ok(IpcMode::None),
+            "host" => Ok(IpcMode::Host),
+            _ => match container(text) {
+                Some(name) => Ok(IpcMode::Container(name)),
+                None => Err(Error::invalid(format!("invalid IPC mode: {text}"))),
+            },
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        match self {
+            IpcMode::Host => Owner::Host,
+            IpcMode::Container(name) => Owner::Container(name),
+            IpcMode::Default | IpcMode::Private | IpcMode::Shareable | IpcMode::None => Owner::Own,
+        }
+    }
+
+    /// Whether other containers may join the namespace of a container with this mode.
+    pub(crate) fn is_shareable(&self) -> bool {
+        !matches!(self, IpcMode::Private | IpcMode::None)
+    }
+}
+
+impl PidMode {
+    /// Errors: the text is no mode.
+    pub(crate) fn parse(text: &str) -> Result<PidMode> {
+        match text {
+            "" => Ok(PidMode::Private),
+            "host" => Ok(PidMode::Host),
+            _ => match container(text) {
+                Some(name) => Ok(PidMode::Container(name)),
+                None => Err(Error::invalid(format!("invalid PID mode: {text}"))),
+            },
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        match self {
+            PidMode::Private => Owner::Own,
+            PidMode::Host => Owner::Host,
+            PidMode::Container(name) => Owner::Container(name),
+        }
+    }
+}
+
+impl UtsMode {
+    /// Errors: the text is no mode.
+    pub(crate) fn parse(text: &str) -> Result<UtsMode> {
+        match text {
+            "" => Ok(UtsMode::Private),
+            "host" => Ok(UtsMode::Host),
+            _ => Err(Error::invalid(format!("invalid UTS mode: {text}"))),
+        }
+    }
+}
+
+impl UsernsMode {
+    /// Errors: the text is no mode.
+    pub(crate) fn parse(text: &str) -> Result<UsernsMode> {
+        match text {
+            "" => Ok(UsernsMode::Default),
+            "host" => Ok(UsernsMode::Host),
+            _ => Err(Error::invalid(format!("invalid USER mode: {text}"))),
+        }
+    }
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn container(self) -> Option<&'a str> {
+        match self {
+            Owner::Container(name) => Some(name),
+            Owner::Own | Owner::Host => None,
+        }
+    }
+}
+
+/// The container that `container:NAME` names.
+fn container(text: &str) -> Option<String> {
+    text.strip_prefix("container:").filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// All modes of a host configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub network: NetworkMode,
+    pub ipc: IpcMode,
+    pub pid: PidMode,
+    pub uts: UtsMode,
+    pub userns: UsernsMode,
+}
+
+impl Modes {
+    /// Errors: a text is no mode.
+    pub(crate) fn of(host: &HostConfig) -> Result<Modes> {
+        Ok(Modes {
+            network: NetworkMode::parse(&host.network_mode)?,
+            pid: PidMode::parse(&host.pid_mode)?,
+            ipc: IpcMode::parse(&host.ipc_mode)?,
+            uts: UtsMode::parse(&host.uts_mode)?,
+            userns: UsernsMode::parse(&host.userns_mode)?,
+        })
+    }
+}
+
+/// A host configuration with its modes. It is stored as the configuration alone: a document with a text that is no mode
+/// is damaged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DecidedHost {
+    config: HostConfig,
+    modes: Modes,
+}
+
+impl DecidedHost {
+    /// Errors: a text is no mode.
+    pub(crate) fn of(config: HostConfig) -> Result<DecidedHost> {
+        Ok(DecidedHost { modes: Modes::of(&config)?, config })
+    }
+
+    pub(crate) fn modes(&self) -> &Modes {
+        &self.modes
+    }
+
+    /// This configuration with a change. Errors: a text is no mode any more.
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut HostConfig)) -> Result<DecidedHost> {
+        change(&mut self.config);
+        DecidedHost::of(self.config)
+    }
+}
+
+impl Deref for DecidedHost {
+    type Target = HostConfig;
+
+    fn deref(&self) -> &HostConfig {
+        &self.config
+    }
+}
+
+impl Serialize for DecidedHost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.config.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DecidedHost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<DecidedHost, D::Error> {
+        DecidedHost::of(HostConfig::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl HoldsPorts for DecidedHost {
+    type Ports = PortMap;
+
+    fn ports(&self) -> &PortMap {
+        &self.config.port_bindings
+    }
+
+    fn ports_mut(&mut self) -> &mut PortMap {
+        &mut self.config.port_bindings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: std::fmt::Debug>(parsed: Result<T>) -> String {
+        let error = parsed.unwrap_err();
+        assert_eq!(error.http_status(), 400);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn network_modes() {
+        for (text, mode, network, owner) in [
+            ("", NetworkMode::Default, Some("bridge"), Owner::Own),
+            ("default", NetworkMode::Default, Some("bridge"), Owner::Own),
+            ("bridge", NetworkMode::Bridge, Some("bridge"), Owner::Own),
+            ("none", NetworkMode::None, None, Owner::Own),
+            ("host", NetworkMode::Host, None, Owner::Host),
+            ("container:a", NetworkMode::Container("a".into()), None, Owner::Container("a")),
+            ("container:a:b", NetworkMode::Container("a:b".into()), None, Owner::Container("a:b")),
+            ("own", NetworkMode::Network("own".into()), Some("own"), Owner::Own),
+            ("Host", NetworkMode::Network("Host".into()), Some("Host"), Owner::Own),
+            ("containers", NetworkMode::Network("containers".into()), Some("containers"), Owner::Own),
+            ("host:a", NetworkMode::Network("host:a".into()), Some("host:a"), Owner::Own),
+        ] {
+            let parsed = NetworkMode::parse(text).unwrap();
+            assert_eq!((&parsed, parsed.network(), parsed.owner()), (&mode, network, owner), "{text:?}");
+        }
+        for bad in ["container", "container:"] {
+            let text = "Invalid network mode: invalid container format container:<name|id>";
+            assert_eq!(refused(NetworkMode::parse(bad)), text, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ipc_modes() {
+        for (text, mode, owner, shareable) in [
+            ("", IpcMode::Default, Owner::Own, true),
+            ("private", IpcMode::Private, Owner::Own, false),
+            ("shareable", IpcMode::Shareable, Owner::Own, true),
+            ("none", IpcMode::None, Owner::Own, false),
+            ("host", IpcMode::Host, Owner::Host, true),
+            ("container:a", IpcMode::Container("a".into()), Owner::Container("a"), true),
+        ] {
+            let parsed = IpcMode::parse(text).unwrap();
+            let facts = (&parsed, parsed.owner(), parsed.is_shareable());
+            assert_eq!(facts, (&mode, owner, shareable), "{text:?}");
+        }
+        for bad in ["container", "container:", "zz", "Host", "default", " host"] {
+            assert_eq!(refused(IpcMode::parse(bad)), format!("invalid IPC mode: {bad}"));
+        }
+    }
+
+    #[test]
+    fn pid_modes() {
+        for (text, mode, owner) in [
+            ("", PidMode::Private, Owner::Own),
+            ("host", PidMode::Host, Owner::Host),
+            ("container:a", PidMode::Container("a".into()), Owner::Container("a")),
+        ] {
+            let parsed = PidMode::parse(text).unwrap();
+            assert_eq!((&parsed, parsed.owner()), (&mode, owner), "{text:?}");
+            assert_eq!(parsed.owner().container(), text.strip_prefix("container:"), "{text:?}");
+        }
+        for bad in ["container", "container:", "zz", "private", "none", "shareable", "HOST"] {
+            assert_eq!(refused(PidMode::parse(bad)), format!("invalid PID mode: {bad}"));
+        }
+    }
+
+    #[test]
+    fn uts_and_userns_modes() {
+        assert_eq!(["", "host"].map(|text| UtsMode::parse(text).unwrap()), [UtsMode::Private, UtsMode::Host]);
+        assert_eq!(["", "host"].map(|text| UsernsMode::parse(text).unwrap()), [UsernsMode::Default, UsernsMode::Host]);
+        for bad in ["private", "container:a", "Host", "zz"] {
+            assert_eq!(refused(UtsMode::parse(bad)), format!("invalid UTS mode: {bad}"));
+            assert_eq!(refused(UsernsMode::parse(bad)), format!("invalid USER mode: {bad}"));
+        }
+    }
+
+    #[test]
+    fn the_stored_document_keeps_the_texts() {
+        let read = |text: &str| serde_json::from_str::<DecidedHost>(text);
+        let host = read(r#"{"NetworkMode":"default","PidMode":"container:a","UTSMode":"host"}"#).unwrap();
+        assert_eq!((&host.modes().network, host.modes().uts), (&NetworkMode::Default, UtsMode::Host));
+        let config = HostConfig {
+            network_mode: "default".into(),
+            pid_mode: "container:a".into(),
+            uts_mode: "host".into(),
+            ..HostConfig::default()
+        };
+        assert_eq!(serde_json::to_string(&host).unwrap(), serde_json::to_string(&config).unwrap());
+        let error = read(r#"{"PidMode":"zz"}"#).unwrap_err();
+        assert!(error.to_string().starts_with("invalid PID mode: zz"), "{error}");
+    }
+
+    #[test]
+    fn text_and_mode_change_together() {
+        let host = DecidedHost::default();
+        let joined = host.clone().changed(|host| host.ipc_mode = "container:a".into()).unwrap();
+        assert_eq!((joined.ipc_mode.as_str(), &joined.modes().ipc), ("container:a", &IpcMode::Container("a".into())));
+        assert!(host.changed(|host| host.ipc_mode = "zz".into()).is_err());
+    }
+}
