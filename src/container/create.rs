@@ -11,10 +11,32 @@ use crate::model::{CreateBody, Created};
 use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, id_head};
+use crate::volume::Staged;
 use coracle_monitor::wire::State;
+use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+
+/// A container that is decided, and that nobody else sees yet.
+struct New<'a> {
+    id: &'a str,
+    /// As the request has it; none: one is made up.
+    name: Option<&'a str>,
+    spec: &'a Spec,
+    links: &'a [String],
+    /// The directory of its build, if it is a build's.
+    builder: Option<&'a str>,
+}
+
+/// A container that is stored.
+struct Inserted {
+    row: ContainerRow,
+    /// The names of its volumes that were not there before.
+    volumes: Vec<String>,
+    /// Held until the event is told: nobody else's work on the container can be told before its creation.
+    _busy: Busy,
+}
 
 impl Containers {
     /// Creates a container; `name` absent: one is made up.
@@ -22,9 +44,28 @@ impl Containers {
         self.create_for(name, body, None)
     }
 
-    /// Creates a container, for a build where `builder` names its directory: such a container goes with the build and is not flushed.
+    /// Creates a container, for a build where `builder` names its directory: such a container goes with the build and is
+    /// not flushed.
     pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
+        let id = new_id()?;
+        let (mut spec, warnings) = self.resolve_new(&id, body)?;
+        name.map_or(Ok(()), |name| self.free_name(name))?;
+        let mut volumes = self.stage_volumes(&mut spec)?;
+        let links = body.host_config.links.as_deref().unwrap_or_default();
+        let new = New { id: &id, name, spec: &spec, links, builder };
+        let making = self.states.making(&id)?;
+        let made = self.make_files(&new).and_then(|()| self.store_new(&new, &mut volumes));
+        drop(making);
+        let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.take_back(&new))?;
+        let found = self.found((Arc::new(row), Arc::new(spec)))?;
+        self.tell_of_volumes(&new_volumes)?;
+        self.event(&found, "create", &[])?;
+        Ok(Created { id, warnings })
+    }
+
+    /// The spec of the container `id` by a request, and warnings for the client. Nothing is made yet.
+    fn resolve_new(&self, id: &str, body: &CreateBody) -> Result<(Spec, Vec<String>)> {
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
         super::links::check(body)?;
@@ -34,90 +75,84 @@ impl Containers {
             "" => Default::default(),
             image => self.images.config(image)?,
         };
-        let id = new_id()?;
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.inherited(&body.host_config)?;
-        let (mut spec, warnings) = spec::resolve(body, &image, &id, &inherited, &defaults)?;
+        let (mut spec, warnings) = spec::resolve(body, &image, id, &inherited, &defaults)?;
         #[cfg(feature = "attacks")]
         if self.images.asks_for_rights(&spec.image_id)? {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
         self.check_owners(&mut spec)?;
-        name.map_or(Ok(()), |name| self.free_name(name))?;
-        let mut volumes = self.stage_volumes(&mut spec)?;
-        let text = written(&spec)?;
-        let making = self.states.making(&id)?;
-        let made = self.make_dirs(&id).and_then(|()| self.bound_storage(&id, &spec));
+        Ok((spec, warnings))
+    }
+
+    /// Makes the directories of a new container, and bounds them.
+    fn make_files(&self, new: &New<'_>) -> Result<()> {
+        self.make_dirs(new.id)?;
+        self.bound_storage(new.id, new.spec)?;
         // The steps of a build have theirs from WORKDIR.
-        let made = made.and_then(|()| if builder.is_none() { self.make_working_dir(&id, &spec) } else { Ok(()) });
-        let mut new_volumes = Vec::new();
+        if new.builder.is_none() { self.make_working_dir(new.id, new.spec) } else { Ok(()) }
+    }
+
+    /// Removes the directories of a container that was not created.
+    fn take_back(&self, new: &New<'_>) {
+        let project = self.storage_project(new.id, new.spec);
+        // Best effort: the next open sweeps what stays.
+        let _ = self.remove_dirs(new.id);
+        self.free_storage(project);
+    }
+
+    /// Stores a new container: it is on disk as durably as `builder` and the engine's options say.
+    fn store_new(&self, new: &New<'_>, volumes: &mut [Staged<'_>]) -> Result<Inserted> {
+        let text = written(new.spec)?;
         // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
         // database's lock, with others who create.
         let alone = volumes.is_empty();
-        let inserted = made.and_then(|()| {
-            let flush = if alone || builder.is_some() { Flush::Lazy } else { Flush::Durable };
-            self.db.write(flush, |tx| {
-                let name = match name {
-                    Some(name) => name.to_owned(),
-                    None => make_up_name(&id, |name| table::has_name(tx, name).map(|taken| !taken))?,
-                };
-                let labels = self.new_labels(tx, &spec.host_config)?;
-                let text = match &labels {
-                    None => text,
-                    Some(labels) => written(&spec.clone().with_labels(labels))?,
-                };
-                let row = ContainerRow {
-                    id: id.clone(),
-                    slot: 0,
-                    name,
-                    created_ns: now_ns(),
-                    image_id: spec.image_id.clone(),
-                    error: String::new(),
-                };
-                // Looked at again under the transaction: from here on the container holds its image.
-                if !row.image_id.is_empty() && !self.images.is_there(tx, &row.image_id)? {
-                    return Err(crate::Error::not_found(format!("No such image: {}", body.config.image)));
-                }
-                // Held until the event is told: nobody else's work on the container can be told before its creation.
-                let (slot, busy) = self.free_slot(tx)?;
-                let row = ContainerRow { slot, ..row };
-                table::insert(tx, &row, text)?;
-                labels.map_or(Ok(()), |labels| self.keep_level(tx, &id, &labels))?;
-                self.add_links(tx, &id, body.host_config.links.as_deref().unwrap_or_default(), &spec)?;
-                if let Some(builder) = builder {
-                    table::set_builder(tx, &id, builder)?;
-                }
-                new_volumes = self.take_volumes(tx, &id, &mut volumes)?;
-                // Under the transaction, so that no start can see the record of the slot's last owner.
-                self.states.clear(slot)?;
-                self.states.write(slot, State { id: id_head(&id), ..State::EMPTY })?;
-                Ok((row, busy))
-            })
-        });
-        let inserted = inserted.and_then(|made| {
-            if alone && builder.is_none() {
-                self.db.settle().inspect_err(|_| {
-                    // Nobody was told of it.
-                    let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, &id));
-                })?;
-            }
-            Ok(made)
-        });
-        drop(making);
-        let (row, _busy) = match inserted {
-            Ok(made) => made,
-            Err(error) => {
-                // Best effort: the next open sweeps what stays.
-                let project = self.storage_project(&id, &spec);
-                let _ = self.remove_dirs(&id);
-                self.free_storage(project);
-                return Err(error);
-            }
+        let flush = if alone || new.builder.is_some() { Flush::Lazy } else { Flush::Durable };
+        let inserted = self.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
+        if alone && new.builder.is_none() {
+            self.db.settle().inspect_err(|_| {
+                // Nobody was told of it.
+                let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
+            })?;
+        }
+        Ok(inserted)
+    }
+
+    /// Everything that the database has of a new container, and its first state. `text` is its spec, without labels.
+    fn insert(
+        &self,
+        tx: &Transaction<'_>,
+        new: &New<'_>,
+        text: String,
+        volumes: &mut [Staged<'_>],
+    ) -> Result<Inserted> {
+        let New { id, spec, .. } = *new;
+        let name = match new.name {
+            Some(name) => name.to_owned(),
+            None => make_up_name(id, |name| table::has_name(tx, name).map(|taken| !taken))?,
         };
-        let found = self.found((Arc::new(row), Arc::new(spec)))?;
-        self.tell_of_volumes(&new_volumes)?;
-        self.event(&found, "create", &[])?;
-        Ok(Created { id, warnings })
+        let labels = self.new_labels(tx, &spec.host_config)?;
+        let text = match &labels {
+            None => text,
+            Some(labels) => written(&spec.clone().with_labels(labels))?,
+        };
+        // Looked at again under the transaction: from here on the container holds its image.
+        if !spec.image_id.is_empty() && !self.images.is_there(tx, &spec.image_id)? {
+            return Err(crate::Error::not_found(format!("No such image: {}", spec.image_name)));
+        }
+        let (slot, busy) = self.free_slot(tx)?;
+        let (image_id, error) = (spec.image_id.clone(), String::new());
+        let row = ContainerRow { id: id.to_owned(), slot, name, created_ns: now_ns(), image_id, error };
+        table::insert(tx, &row, text)?;
+        labels.map_or(Ok(()), |labels| self.keep_level(tx, id, &labels))?;
+        self.add_links(tx, id, new.links, spec)?;
+        new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
+        let volumes = self.take_volumes(tx, id, volumes)?;
+        // Under the transaction, so that no start can see the record of the slot's last owner.
+        self.states.clear(slot)?;
+        self.states.write(slot, State { id: id_head(id), ..State::EMPTY })?;
+        Ok(Inserted { row, volumes, _busy: busy })
     }
 
     /// Looks up the containers whose namespaces a new one is to share. Errors: that of its processes or its IPC is not
@@ -138,7 +173,7 @@ impl Containers {
 
     /// The lowest slot that no container has and nobody works on: who removes a container holds its slot longer than
     /// its row stands.
-    fn free_slot(&self, tx: &rusqlite::Transaction<'_>) -> Result<(u32, Busy)> {
+    fn free_slot(&self, tx: &Transaction<'_>) -> Result<(u32, Busy)> {
         let mut slot = 0;
         loop {
             slot = table::free_slot(tx, slot)?;

@@ -34,59 +34,11 @@ impl From<Error> for StartFailure {
 
 /// The failure of a step of the monitor: `sentence` says which.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> StartFailure {
-    let invalid = |text: String| StartFailure::from(Error::invalid(text));
-    let internal = |text: String| StartFailure::from(Error::internal(text));
-    let is_exec = sentence.starts_with("exec: ");
+    if let Some(failure) = by_detail(failure, sentence, program, user, groups) {
+        return failure;
+    }
     let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-    let (user_name, group_name) = user.split_once(':').unwrap_or((user, ""));
-    match failure.detail {
-        DETAIL_NOT_IN_PATH => {
-            let text = format!("exec: {program:?}: executable file not found in $PATH");
-            return StartFailure::with_code(Error::invalid(text), NOT_FOUND);
-        }
-        DETAIL_NO_USER => {
-            return invalid(format!("unable to find user {user_name}: no matching entries in passwd file"));
-        }
-        DETAIL_NO_GROUP => {
-            let group = if failure.extra == 0 {
-                Some(group_name)
-            } else {
-                groups.get(failure.extra as usize - 1).map(String::as_str)
-            };
-            let group = group.unwrap_or_default();
-            return invalid(format!("unable to find group {group}: no matching entries in group file"));
-        }
-        DETAIL_BAD_ID => return invalid("uids and gids must be in range 0-2147483647".into()),
-        DETAIL_BAD_USER_FILE => {
-            let text = "the image's /etc/passwd and /etc/group must be regular files of at most 10 MiB";
-            return invalid(format!("user {user:?}: {text}"));
-        }
-        DETAIL_IN_PROCFS => {
-            let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
-            return internal(text);
-        }
-        DETAIL_FILTER => {
-            let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
-                        where others could trace it: allow them, or take SYS_PTRACE from the container";
-            let error = Error::internal(format!("{sentence}: {text}"));
-            return StartFailure::with_code(error, NOT_EXECUTABLE);
-        }
-        DETAIL_OPERATION => {
-            let name = u16::try_from(failure.extra).ok().and_then(coracle_monitor::ops::name);
-            let text = match name {
-                _ if failure.step == STEP_PLAN => "the monitor cannot read the plan".to_owned(),
-                Some(name) => format!("{sentence}: the monitor cannot read the operation {name} of the plan"),
-                None => format!("{sentence}: the monitor does not know the operation {} of the plan", failure.extra),
-            };
-            return Error::internal(text).in_area("launch").into();
-        }
-        DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
-            let path = sentence.trim_start_matches("change to directory ");
-            return internal(format!("Cannot mkdir: {path} is not a directory"));
-        }
-        _ => {}
-    }
     if let Some(name) = sentence.strip_prefix(PROFILE) {
         let missing = if failure.errno == libc::ENOENT { format!(": {name} is not loaded") } else { String::new() };
         let text =
@@ -97,6 +49,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         let text = format!("unable to apply the SELinux label {label}: write /proc/self/attr/exec: {reason}");
         return Error::internal(text).in_area("launch").into();
     }
+    let is_exec = sentence.starts_with("exec: ");
     match (is_exec, failure.errno) {
         (true, libc::ENOENT) => {
             let text = format!("exec: {program:?}: stat {program}: no such file or directory");
@@ -105,10 +58,62 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         (true, libc::EACCES | libc::EPERM) => {
             StartFailure::with_code(Error::invalid(format!("exec: {program:?}: permission denied")), NOT_EXECUTABLE)
         }
-        (true, _) => internal(format!("exec: {program:?}: {reason}")),
-        _ if failure.errno == 0 => internal(sentence.to_owned()),
+        (true, _) => Error::internal(format!("exec: {program:?}: {reason}")).into(),
+        _ if failure.errno == 0 => Error::internal(sentence.to_owned()).into(),
         _ => Error::os(sentence, failure.errno).with_kind(ErrorKind::Internal).in_area("launch").into(),
     }
+}
+
+/// The failure of a step that the monitor tells more of than an error number; none: it does not.
+fn by_detail(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> Option<StartFailure> {
+    let invalid = |text: String| StartFailure::from(Error::invalid(text));
+    let internal = |text: String| StartFailure::from(Error::internal(text));
+    let (user_name, group_name) = user.split_once(':').unwrap_or((user, ""));
+    Some(match failure.detail {
+        DETAIL_NOT_IN_PATH => {
+            let text = format!("exec: {program:?}: executable file not found in $PATH");
+            StartFailure::with_code(Error::invalid(text), NOT_FOUND)
+        }
+        DETAIL_NO_USER => invalid(format!("unable to find user {user_name}: no matching entries in passwd file")),
+        DETAIL_NO_GROUP => {
+            let group = if failure.extra == 0 {
+                Some(group_name)
+            } else {
+                groups.get(failure.extra as usize - 1).map(String::as_str)
+            };
+            let group = group.unwrap_or_default();
+            invalid(format!("unable to find group {group}: no matching entries in group file"))
+        }
+        DETAIL_BAD_ID => invalid("uids and gids must be in range 0-2147483647".into()),
+        DETAIL_BAD_USER_FILE => {
+            let text = "the image's /etc/passwd and /etc/group must be regular files of at most 10 MiB";
+            invalid(format!("user {user:?}: {text}"))
+        }
+        DETAIL_IN_PROCFS => {
+            let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
+            internal(text)
+        }
+        DETAIL_FILTER => {
+            let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
+                        where others could trace it: allow them, or take SYS_PTRACE from the container";
+            let error = Error::internal(format!("{sentence}: {text}"));
+            StartFailure::with_code(error, NOT_EXECUTABLE)
+        }
+        DETAIL_OPERATION => {
+            let name = u16::try_from(failure.extra).ok().and_then(coracle_monitor::ops::name);
+            let text = match name {
+                _ if failure.step == STEP_PLAN => "the monitor cannot read the plan".to_owned(),
+                Some(name) => format!("{sentence}: the monitor cannot read the operation {name} of the plan"),
+                None => format!("{sentence}: the monitor does not know the operation {} of the plan", failure.extra),
+            };
+            Error::internal(text).in_area("launch").into()
+        }
+        DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
+            let path = sentence.trim_start_matches("change to directory ");
+            internal(format!("Cannot mkdir: {path} is not a directory"))
+        }
+        _ => return None,
+    })
 }
 
 /// [`explain`] for a container's own process.

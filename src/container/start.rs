@@ -304,6 +304,25 @@ impl Containers {
         if found.now.is_live() {
             return Ok(());
         }
+        let mut changed = self.resolve_changed(&found, host_config)?;
+        let mut volumes = self.stage_volumes(&mut changed)?;
+        self.rebound_storage(&found.row.id, &found.spec, &changed)?;
+        keep_decided(&mut changed, &found.spec);
+        let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        let new = self.db.write(Flush::Durable, |tx| {
+            table::set_spec(tx, &found.row.id, &text)?;
+            crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            if host_config.links.is_some() {
+                crate::store::links::clear(tx, &found.row.id)?;
+            }
+            self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
+            self.take_volumes(tx, &found.row.id, &mut volumes)
+        })?;
+        self.tell_of_volumes(&new)
+    }
+
+    /// The spec of a container with another host configuration. Errors: as for a new container.
+    fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
         let body = CreateBody {
             config: found.spec.config.clone(),
             host_config: host_config.clone(),
@@ -331,38 +350,14 @@ impl Containers {
             inherited.retain(|other| other.target != mount.target);
             inherited.push(mount);
         }
-        let (mut changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
+        let (changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
         // As dockerd has a configuration that came with a start.
-        changed.host_config = changed.host_config.changed(|host| {
+        let host_config = changed.host_config.changed(|host| {
             for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
                 list.get_or_insert_default();
             }
         })?;
-        let mut volumes = self.stage_volumes(&mut changed)?;
-        self.rebound_storage(&found.row.id, &found.spec, &changed)?;
-        changed.image_name = found.spec.image_name.clone();
-        // Else its start decides anew.
-        let label_of = |host: &DecidedHost| {
-            (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
-        };
-        if label_of(&changed.host_config) == label_of(&found.spec.host_config) {
-            changed.process_label.clone_from(&found.spec.process_label);
-            changed.mount_label.clone_from(&found.spec.mount_label);
-        }
-        if changed.host_config.modes().network == found.spec.host_config.modes().network {
-            changed.networks = found.spec.networks.clone();
-        }
-        let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        let new = self.db.write(Flush::Durable, |tx| {
-            table::set_spec(tx, &found.row.id, &text)?;
-            crate::store::volumes::clear_uses(tx, &found.row.id)?;
-            if host_config.links.is_some() {
-                crate::store::links::clear(tx, &found.row.id)?;
-            }
-            self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
-            self.take_volumes(tx, &found.row.id, &mut volumes)
-        })?;
-        self.tell_of_volumes(&new)
+        Ok(Spec { host_config, ..changed })
     }
 
     /// A pidfd of the first process. Errors: it does not run.
@@ -719,6 +714,22 @@ impl Containers {
             mount_label: self.mount_label(spec).to_owned(),
             seccomp,
         })
+    }
+}
+
+/// Gives a spec that a request changed the decisions of the old one that still hold.
+fn keep_decided(changed: &mut Spec, old: &Spec) {
+    changed.image_name = old.image_name.clone();
+    // Else its start decides anew.
+    let label_of = |host: &DecidedHost| {
+        (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
+    };
+    if label_of(&changed.host_config) == label_of(&old.host_config) {
+        changed.process_label.clone_from(&old.process_label);
+        changed.mount_label.clone_from(&old.mount_label);
+    }
+    if changed.host_config.modes().network == old.host_config.modes().network {
+        changed.networks = old.networks.clone();
     }
 }
 

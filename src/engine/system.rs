@@ -76,15 +76,9 @@ impl Engine {
         Ok(Counts { running, paused, stopped, images })
     }
 
-    fn info_with(&self, counts: Counts) -> Result<Info> {
-        let options = &self.0.options;
-        let root = dirs::root(options)?;
-        // A host without any cgroup is told by its warnings.
-        let limits = Hierarchies::detect().map(|host| HostFacts::probe(&host)).unwrap_or_default();
-        let names = facts::Names::read();
-        let system = facts::OsRelease::read();
-        let root_text = root.to_string_lossy();
-        let mut warnings = limit_warnings(&limits);
+    /// `Warnings` of info.
+    fn warnings(&self, limits: &HostFacts) -> Result<Vec<String>> {
+        let (mut warnings, options) = (limit_warnings(limits), &self.0.options);
         if options.log_driver == "json-file" && !options.log_options.contains_key("max-size") {
             warnings.push("WARNING: Container logs grow without a limit unless a container sets max-size".into());
         }
@@ -99,6 +93,18 @@ impl Engine {
         warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.0.containers.damaged()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.leftover_lines().into_iter().map(|line| format!("WARNING: {line}")));
+        Ok(warnings)
+    }
+
+    fn info_with(&self, counts: Counts) -> Result<Info> {
+        let options = &self.0.options;
+        let root = dirs::root(options)?;
+        // A host without any cgroup is told by its warnings.
+        let limits = Hierarchies::detect().map(|host| HostFacts::probe(&host)).unwrap_or_default();
+        let names = facts::Names::read();
+        let system = facts::OsRelease::read();
+        let root_text = root.to_string_lossy();
+        let warnings = self.warnings(&limits)?;
         let document = [
             objects(counts),
             json!({

@@ -1,6 +1,6 @@
 //! The proofs that a registry wants of its caller: basic credentials, or tokens of a token server.
 
-use super::transport::{Ask, Payload, Transport};
+use super::transport::{Answer, Ask, Payload, Transport};
 use super::url::{Url, escape};
 use super::{MAX_DOCUMENT, refused};
 use crate::error::{Error, ErrorKind, Result};
@@ -150,11 +150,31 @@ impl Access {
         if registry.https && !realm.https {
             return Err(Error::internal(format!("{}: a token server without TLS is refused", realm.shown())));
         }
-        let led = realm.is_led_by(registry);
+        let answer = self.ask_for_token(transport, realm.is_led_by(registry), realm, service, scope)?;
+        if answer.status != 200 {
+            let status = answer.status;
+            let error = refused(answer, "get a token");
+            return Err(match status {
+                400 | 401 | 403 => error.with_kind(ErrorKind::Unauthorized),
+                _ => error,
+            });
+        }
+        read_token(answer)
+    }
+
+    /// A token server's answer. `led`: the registry may lead to it.
+    fn ask_for_token(
+        &self,
+        transport: &Transport,
+        led: bool,
+        realm: Url,
+        service: &str,
+        scope: &str,
+    ) -> Result<Answer> {
         let ask = |method, url, headers, authorization, body| {
             transport.send(Ask { method, url, led, headers, authorization, body })
         };
-        let answer = if self.auth.identitytoken.is_empty() {
+        if self.auth.identitytoken.is_empty() {
             let mut url = realm;
             if !service.is_empty() {
                 url = url.with("service", service);
@@ -169,7 +189,7 @@ impl Access {
             if scope.is_empty() && login.is_some() {
                 url = url.with("offline_token", "true");
             }
-            ask("GET", url, vec![], login.map(|(name, password)| basic(&name, &password)), Payload::None)?
+            ask("GET", url, vec![], login.map(|(name, password)| basic(&name, &password)), Payload::None)
         } else {
             let form = [
                 ("grant_type", "refresh_token"),
@@ -180,27 +200,23 @@ impl Access {
             ];
             let form: Vec<String> = form.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect();
             let headers = vec![("content-type", "application/x-www-form-urlencoded".to_owned())];
-            ask("POST", realm, headers, None, Payload::Bytes(form.join("&").as_bytes()))?
-        };
-        if answer.status != 200 {
-            let status = answer.status;
-            let error = refused(answer, "get a token");
-            return Err(match status {
-                400 | 401 | 403 => error.with_kind(ErrorKind::Unauthorized),
-                _ => error,
-            });
+            ask("POST", realm, headers, None, Payload::Bytes(form.join("&").as_bytes()))
         }
-        let shown = answer.url.shown();
-        let bytes = answer.bytes(MAX_DOCUMENT)?;
-        // The parser's error may show what it read: a token.
-        let answer: TokenAnswer =
-            serde_json::from_slice(&bytes).map_err(|_| Error::internal(format!("{shown}: the answer is no token")))?;
-        let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
-        if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Error::internal(format!("{shown}: the answer has no token")));
-        }
-        Ok(((token, answer.expires_in), answer.refresh_token))
     }
+}
+
+/// A token in a server's answer.
+fn read_token(answer: Answer) -> Result<((String, u64), String)> {
+    let shown = answer.url.shown();
+    let bytes = answer.bytes(MAX_DOCUMENT)?;
+    // The parser's error may show what it read: a token.
+    let answer: TokenAnswer =
+        serde_json::from_slice(&bytes).map_err(|_| Error::internal(format!("{shown}: the answer is no token")))?;
+    let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Error::internal(format!("{shown}: the answer has no token")));
+    }
+    Ok(((token, answer.expires_in), answer.refresh_token))
 }
 
 /// How long a token is used that is said to be good for so many seconds: whatever the server says.

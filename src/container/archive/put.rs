@@ -230,12 +230,7 @@ impl Put<'_> {
             }
             Kind::Symlink(target) => {
                 tree::symlink_at(target, parent.as_fd(), name)?;
-                tree::chown_at(
-                    parent.as_fd(),
-                    name,
-                    self.first.0.saturating_add(entry.uid),
-                    self.first.1.saturating_add(entry.gid),
-                )?;
+                self.own(parent.as_fd(), name, entry)?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
             Kind::Link(target) => {
@@ -250,16 +245,17 @@ impl Put<'_> {
                     _ => (libc::S_IFIFO, (0, 0)),
                 };
                 tree::mknod_at(parent.as_fd(), name, kind | 0o600, device)?;
-                tree::chown_at(
-                    parent.as_fd(),
-                    name,
-                    self.first.0.saturating_add(entry.uid),
-                    self.first.1.saturating_add(entry.gid),
-                )?;
+                self.own(parent.as_fd(), name, entry)?;
                 tree::chmod_at(parent.as_fd(), name, entry.mode)?;
                 tree::utime_at(parent.as_fd(), name, entry.mtime)
             }
         }
+    }
+
+    /// Gives what cannot be opened its owner.
+    fn own(&self, parent: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<()> {
+        let (uid, gid) = self.first;
+        tree::chown_at(parent, name, uid.saturating_add(entry.uid), gid.saturating_add(entry.gid))
     }
 
     /// Removes what stands where an entry is to be. A directory stays for a directory.

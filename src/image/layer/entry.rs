@@ -256,20 +256,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             _ => header.size().map_err(|e| e.context(show(&raw_name)))?,
         };
         let raw_link = extra.link().unwrap_or_else(|| header.link());
-        let kind = match header.kind() {
-            b'0' | 0 | b'7' if raw_name.ends_with(b"/") => Kind::Dir,
-            b'0' | 0 | b'7' | b'S' => Kind::File,
-            b'1' => Kind::Link(clean(&raw_link).map_err(|e| e.context(show(&raw_name)))?),
-            b'2' if raw_link.is_empty() || raw_link.contains(&0) || raw_link.len() > MAX_PATH => {
-                return Err(wrong("not a target that a symbolic link can have"));
-            }
-            b'2' => Kind::Symlink(raw_link),
-            b'3' => header.device().map(|(major, minor)| Kind::Char(major, minor))?,
-            b'4' => header.device().map(|(major, minor)| Kind::Block(major, minor))?,
-            b'5' => Kind::Dir,
-            b'6' => Kind::Fifo,
-            other => return Err(wrong(&format!("unknown entry type {:?}", char::from(other)))),
-        };
+        let kind = kind_of(header, &raw_name, raw_link)?;
         if path.is_empty() && kind != Kind::Dir && Wall::ArchiveRoot.stands() {
             return Err(wrong("the root of the archive can only be a directory"));
         }
@@ -430,6 +417,25 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         }
         self.recorder.literal(out)
     }
+}
+
+/// The kind of an entry, by its names in the archive: an old archiver marks a directory by the slash at its end alone.
+fn kind_of(header: &Header, raw_name: &[u8], raw_link: Vec<u8>) -> Result<Kind> {
+    let wrong = |what: &str| Error::invalid(format!("tar: {}: {what}", show(raw_name)));
+    Ok(match header.kind() {
+        b'0' | 0 | b'7' if raw_name.ends_with(b"/") => Kind::Dir,
+        b'0' | 0 | b'7' | b'S' => Kind::File,
+        b'1' => Kind::Link(clean(&raw_link).map_err(|e| e.context(show(raw_name)))?),
+        b'2' if raw_link.is_empty() || raw_link.contains(&0) || raw_link.len() > MAX_PATH => {
+            return Err(wrong("not a target that a symbolic link can have"));
+        }
+        b'2' => Kind::Symlink(raw_link),
+        b'3' => header.device().map(|(major, minor)| Kind::Char(major, minor))?,
+        b'4' => header.device().map(|(major, minor)| Kind::Block(major, minor))?,
+        b'5' => Kind::Dir,
+        b'6' => Kind::Fifo,
+        other => return Err(wrong(&format!("unknown entry type {:?}", char::from(other)))),
+    })
 }
 
 /// The error of a stream that ends too early.
