@@ -338,6 +338,97 @@ fn the_library_leaves_its_host_alone() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Functions of the library that have more lines than [`LINES`], each with the reason; to become shorter, not longer.
+const LONG: &[(&str, &str, &str)] = &[
+    ("src/buildfile/apply.rs", "apply", "an arm for each instruction"),
+    ("src/buildfile/instruction.rs", "instruction", "an arm for each instruction"),
+    ("src/container/start.rs", "container", "a line for each field of the plan"),
+];
+const LINES: usize = 60;
+
+/// Functions of the library that have more parameters than [`PARAMETERS`], each with the reason; to become shorter, too.
+const WIDE: &[(&str, &str, &str)] =
+    &[("src/image/remote/told.rs", "import_url", "the parameters of every request of images, and its address")];
+const PARAMETERS: usize = 6;
+
+#[test]
+fn functions_are_short_and_take_few_parameters() {
+    let mut excuses: BTreeSet<(&str, &str, &str)> = LONG.iter().chain(WIDE).copied().collect();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for source in sources("src") {
+        for function in functions(&source) {
+            seen += 1;
+            let path = source.path.display();
+            let mut check =
+                |bound: usize, is: usize, what: &str, list: &[(&'static str, &'static str, &'static str)]| {
+                    let excuse =
+                        list.iter().find(|(file, name, _)| source.path == Path::new(file) && *name == function.name);
+                    match (is > bound, excuse) {
+                        (true, Some(excuse)) => drop(excuses.remove(excuse)),
+                        (true, None) => wrong.push(format!("{path}: {} has {is} {what}", function.name)),
+                        (false, _) => {}
+                    }
+                };
+            check(LINES, function.lines, "lines", LONG);
+            check(PARAMETERS, function.parameters, "parameters", WIDE);
+        }
+    }
+    wrong.extend(excuses.iter().map(|(path, name, _)| format!("{path}: {name} needs no excuse")));
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(seen > 2000, "only {seen} functions were found");
+}
+
+/// A function as it stands in a file that rustfmt has formatted.
+struct Function {
+    name: String,
+    /// Between its first line and its last one.
+    lines: usize,
+    /// With `self`.
+    parameters: usize,
+}
+
+fn functions(source: &Source) -> Vec<Function> {
+    let lines: Vec<&str> = source.lines().map(|(_, line)| line).collect();
+    let of = |at: usize| {
+        let line = lines[at];
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let words = ["pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""];
+        let mut rest = line.trim_start();
+        while let Some(word) = words.iter().find(|word| rest.split(' ').next() == Some(word)) {
+            rest = &rest[word.len() + 1..];
+        }
+        let name = rest.strip_prefix("fn ")?.split(['(', '<']).next()?.to_owned();
+        let end = format!("{indent}}}");
+        let last = (at..lines.len()).find(|line| lines[*line] == end || lines[at].ends_with(['}', ';']))?;
+        // A list that does not fit its line has a parameter a line.
+        let parameters = match line.ends_with('(') {
+            true => lines[at + 1..].iter().take_while(|line| !line.starts_with(&format!("{indent})"))).count(),
+            false => commas(line),
+        };
+        Some(Function { name, lines: (last - at).saturating_sub(1), parameters })
+    };
+    (0..lines.len()).filter_map(of).collect()
+}
+
+/// The parameters of a function whose list is in one line.
+fn commas(line: &str) -> usize {
+    let list = line.split_once("fn ").and_then(|(_, rest)| rest.split_once('(')).map_or("", |(_, list)| list);
+    let (mut depth, mut count, mut last) = (0, 0, ' ');
+    for c in list.chars() {
+        match c {
+            ')' if depth == 0 => break,
+            '(' | '[' | '<' | '{' => depth += 1,
+            '>' if last == '-' => {}
+            ')' | ']' | '>' | '}' => depth -= 1,
+            ',' if depth == 0 => count += 1,
+            _ => {}
+        }
+        last = c;
+    }
+    if list.starts_with(')') { 0 } else { count + 1 }
+}
+
 /// The words by which code would read a mode of a host configuration from its text.
 const MODE_TEXTS: [&str; 5] = ["\"container:\"", "_mode == \"", "_mode != \"", "_mode.as_str()", "_mode.is_empty()"];
 

@@ -48,41 +48,32 @@ impl Containers {
         }
         let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
         let chosen = select(&views, query, &ancestors)?;
-        let now = now_ns();
-        let mut images = ImageNames::new(&self.images);
+        let mut listing = Listing { networks, images: ImageNames::new(&self.images), size: query.size, now: now_ns() };
         for view in chosen {
-            visit(self.summary(&found[view.place], view, networks, &mut images, query, now)?)?;
+            visit(self.summary(&found[view.place], view, &mut listing)?)?;
         }
         Ok(())
     }
 
-    fn summary(
-        &self,
-        found: &Found,
-        view: &ContainerView,
-        networks: &network::View,
-        images: &mut ImageNames<'_>,
-        query: &ListContainers,
-        now: i64,
-    ) -> Result<ContainerSummary> {
+    fn summary(&self, found: &Found, view: &ContainerView, listing: &mut Listing<'_>) -> Result<ContainerSummary> {
         let (row, spec) = (&found.row, &found.spec);
-        let sizes = if query.size { Some(self.sizes(found)?) } else { None };
+        let sizes = if listing.size { Some(self.sizes(found)?) } else { None };
         Ok(ContainerSummary {
             id: row.id.clone(),
             names: std::iter::once(format!("/{}", row.name)).chain(view.links.clone()).collect(),
-            image: images.of(found),
+            image: listing.images.of(found),
             image_id: row.image_id.clone(),
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
-            ports: network::port_map(found, networks).into(),
+            ports: network::port_map(found, listing.networks).into(),
             // A list leaves out sizes of nothing.
             size_rw: sizes.map(|(rw, _)| rw).filter(|size| *size != 0),
             size_root_fs: sizes.map(|(_, all)| all).filter(|size| *size != 0),
             labels: spec.config.labels.clone(),
             state: state_text(&view.state).into(),
-            status: status_text(&view.state, now) + damage_text(spec),
+            status: status_text(&view.state, listing.now) + damage_text(spec),
             host_config: SummaryHostConfig { network_mode: spec.host_config.network_mode.clone() },
-            network_settings: SummaryNetworks { networks: in_list(network::networks(found, networks)) },
+            network_settings: SummaryNetworks { networks: in_list(network::networks(found, listing.networks)) },
             mounts: spec::mount_points(spec),
         })
     }
@@ -189,6 +180,16 @@ fn profile(found: &Found) -> Result<String> {
         return Ok(found.spec.apparmor.clone());
     }
     Ok(spec::security(&found.spec.host_config)?.apparmor.unwrap_or_default())
+}
+
+/// The facts of one list that the summary of each of its containers needs.
+struct Listing<'a> {
+    networks: &'a network::View,
+    images: ImageNames<'a>,
+    /// The request asks for the sizes of containers.
+    size: bool,
+    /// Nanoseconds since 1970.
+    now: i64,
 }
 
 /// The names of images in a list; each is looked up once.

@@ -83,6 +83,14 @@ const ENGINE_LENGTH: usize = 12;
 /// How long a monitor that nobody can reach any more may take until its end is recorded.
 const PARTING: Duration = Duration::from_secs(2);
 
+/// The parts of an open root that containers share with the engine.
+pub(crate) struct Shared {
+    pub db: Arc<Db>,
+    pub images: Arc<Images>,
+    pub journal: Arc<Journal>,
+    pub volumes: Arc<Volumes>,
+}
+
 /// All containers of a root.
 pub(crate) struct Containers {
     root: PathBuf,
@@ -138,23 +146,16 @@ impl Found {
 
 impl Containers {
     /// Opens the containers of a root: makes what is missing, and puts right what a crash or a reboot left.
-    pub(crate) fn open(
-        root: PathBuf,
-        claim: Claim,
-        options: Options,
-        db: Arc<Db>,
-        images: Arc<Images>,
-        journal: Arc<Journal>,
-        volumes: Arc<Volumes>,
-    ) -> Result<Containers> {
+    pub(crate) fn open(root: PathBuf, claim: Claim, options: Options, shared: Shared) -> Result<Containers> {
+        let Shared { db, images, journal, volumes } = shared;
         let run = &claim.run;
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
         }
         let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, run)?);
-        let shared = (db.clone(), states.clone(), journal.clone());
-        let networks = Arc::new(Networks::open(shared, &root, &claim, &options)?);
+        let handles = (db.clone(), states.clone(), journal.clone());
+        let networks = Arc::new(Networks::open(handles, &root, &claim, &options)?);
         let hierarchies = Hierarchies::detect()?;
         let host = cgroup::HostFacts::probe(&hierarchies);
         let policy = options.selinux.then(selinux::Policy::read).transpose()?;

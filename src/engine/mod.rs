@@ -23,7 +23,7 @@ pub use session::{Session, SessionRead};
 pub use system::version;
 pub use wait::ContainerWait;
 
-use crate::container::Containers;
+use crate::container::{Containers, Shared};
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
@@ -104,8 +104,8 @@ impl Engine {
         let images = Arc::new(Images::open(&root, db.clone(), &options)?);
         let damage = images.damage_seen()?;
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
-        let shared = (images.clone(), journal.clone(), volumes.clone());
-        let containers = Containers::open(root, claim, options.clone(), db, shared.0, shared.1, shared.2)?;
+        let shared = Shared { db, images: images.clone(), journal: journal.clone(), volumes: volumes.clone() };
+        let containers = Containers::open(root, claim, options.clone(), shared)?;
         let containers = Arc::new(containers);
         let reaper = reaper::Reaper::new()?;
         for found in containers.reap_all()? {

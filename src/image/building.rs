@@ -60,6 +60,17 @@ pub(crate) struct Step<'a> {
     pub(crate) author: &'a str,
 }
 
+/// The facts of an image that follow from its step and from what the step stands on.
+struct Made {
+    architecture: Option<String>,
+    /// Nanoseconds since 1970.
+    created: i64,
+    history: Vec<History>,
+    layers: Vec<Digest>,
+    /// The build made it; else it is another's, which it found.
+    here: bool,
+}
+
 impl Images {
     /// Begins a build. `sources`: images (by name) that its cache is restricted to; what is not here is passed over.
     pub(crate) fn building(&self, sources: &[String]) -> Result<Building<'_>> {
@@ -167,18 +178,12 @@ impl Building<'_> {
         let (author, container_config, has_layer) = (step.author, step.container_config, layer.is_some());
         let next = Next { author, comment: "", container_config, created, has_layer };
         let history = document::history(&below, &next);
-        self.add(step, below.architecture, created, history, layers, true)
+        let architecture = below.architecture;
+        self.add(step, Made { architecture, created, history, layers, here: true })
     }
 
-    fn add(
-        &mut self,
-        step: &Step<'_>,
-        architecture: Option<String>,
-        created: i64,
-        history: Vec<History>,
-        layers: Vec<Digest>,
-        made_here: bool,
-    ) -> Result<String> {
+    fn add(&mut self, step: &Step<'_>, made: Made) -> Result<String> {
+        let Made { architecture, created, history, layers, here } = made;
         let document = Document {
             architecture,
             author: step.author,
@@ -200,7 +205,7 @@ impl Building<'_> {
         let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
         self.images.pending.lock().insert(id.to_string(), pending);
         let parent = step.parent.map(stored_digest).transpose()?;
-        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new(), made_here });
+        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new(), made_here: here });
         Ok(id.to_string())
     }
 
@@ -334,7 +339,8 @@ impl Building<'_> {
             self.hold(&id)?;
             let step = Step { parent, config, container_config: wanted, container: "", author: &author };
             // Another's content: later builds that do not name its image do not take it.
-            return self.add(&step, architecture, created.unwrap_or_default(), history, layers, false).map(Some);
+            let made = Made { architecture, created: created.unwrap_or_default(), history, layers, here: false };
+            return self.add(&step, made).map(Some);
         }
         Ok(None)
     }

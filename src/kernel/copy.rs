@@ -103,23 +103,17 @@ impl<'a> TreeCopy<'a> {
             return walk.enter(source);
         }
         let (from, to, name) = (walk.dir()?, made.here()?, walk.name());
-        if stat.links > 1 && self.link(from, to, name, &stat, walk.path(), root)? {
+        if stat.links > 1 && self.link(walk, &stat, to, root)? {
             return Ok(());
         }
         self.one(from, to, name, &stat)
     }
 
-    /// Makes another name of a file that was copied under its first one; answers whether it was.
-    fn link(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        name: &[u8],
-        stat: &Stat,
-        path: &[u8],
-        root: BorrowedFd<'_>,
-    ) -> Result<bool> {
-        let born = tree::born_at(from, name)?;
+    /// Makes the walk's file another name in `to`, if the file was copied below `root` under its first one; answers whether
+    /// it was.
+    fn link(&mut self, walk: &Walk<'_>, stat: &Stat, to: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<bool> {
+        let name = walk.name();
+        let born = tree::born_at(walk.dir()?, name)?;
         if let Some(first) = self.linked.get(&(stat.dev, stat.ino)).filter(|first| first.born == born) {
             let (above, old) = match first.path.iter().rposition(|&byte| byte == b'/') {
                 Some(at) => (&first.path[..at], &first.path[at + 1..]),
@@ -133,7 +127,7 @@ impl<'a> TreeCopy<'a> {
                 return Ok(true);
             }
         }
-        self.linked.insert((stat.dev, stat.ino), Linked { path: path.to_vec(), born });
+        self.linked.insert((stat.dev, stat.ino), Linked { path: walk.path().to_vec(), born });
         Ok(false)
     }
 

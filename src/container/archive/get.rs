@@ -92,8 +92,7 @@ impl Containers {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;
         let place = wanted.find(&view.root).map_err(|error| explain(error, path, &found))?;
-        let name = wanted.name().as_bytes().to_vec();
-        self.ready(found, view, &wanted, place, name, "archive-path")
+        self.ready(found, view, &wanted, place, "archive-path")
     }
 
     /// The older form: a link at the end of the path is followed.
@@ -106,8 +105,7 @@ impl Containers {
         let real = Wanted::parse(path)?.target(&view.root).map_err(explained)?;
         let wanted = Wanted::parse(&real)?;
         let place = wanted.find(&view.root).map_err(explained)?;
-        let name = wanted.name().as_bytes().to_vec();
-        self.ready(found, view, &wanted, place, name, "copy")
+        self.ready(found, view, &wanted, place, "copy")
     }
 
     fn ready(
@@ -116,10 +114,9 @@ impl Containers {
         view: View,
         wanted: &Wanted,
         place: Place,
-        name: Vec<u8>,
         action: &str,
     ) -> Result<Archive> {
-        let stat = path_stat(wanted, &place, &view)?;
+        let (name, stat) = (wanted.name().as_bytes().to_vec(), path_stat(wanted, &place, &view)?);
         self.volume_events(&found, "mount")?;
         self.event(&found, action, &[])?;
         Ok(Archive { stat, place, name, end: End { containers: self.clone(), found, _view: view } })

@@ -41,6 +41,20 @@ enum Item {
     TooLarge(u64),
 }
 
+/// A file of the archive as it streams by.
+struct Content<'a> {
+    path: String,
+    /// As its header says.
+    size: u64,
+    bytes: &'a mut dyn Read,
+}
+
+/// The layers that are being unpacked, in their order, and where their threads run.
+struct Running<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    pending: VecDeque<Pending<'scope>>,
+}
+
 /// An archive taken in.
 pub(super) struct Intake<'a> {
     images: &'a Images,
@@ -74,14 +88,14 @@ impl<'a> Intake<'a> {
         let mut unrecorded = Unrecorded;
         let mut tar = TarReader::new(BufReader::with_capacity(64 << 10, stream), &mut unrecorded);
         std::thread::scope(|scope| {
-            let mut pending = VecDeque::new();
+            let mut running = Running { scope, pending: VecDeque::new() };
             while let Some(entry) = tar.next().map_err(|e| e.context("archive"))? {
                 if let Some(op) = op {
                     op.check()?;
                 }
-                intake.entry(scope, &mut pending, &mut tar, &entry, op)?;
+                intake.entry(&mut running, &mut tar, &entry, op)?;
             }
-            while let Some(next) = pending.pop_front() {
+            while let Some(next) = running.pending.pop_front() {
                 intake.settle(next)?;
             }
             Ok::<(), Error>(())
@@ -89,10 +103,9 @@ impl<'a> Intake<'a> {
         Ok(intake)
     }
 
-    fn entry<'scope, R: BufRead>(
+    fn entry<R: BufRead>(
         &mut self,
-        scope: &'scope Scope<'scope, '_>,
-        pending: &mut VecDeque<Pending<'scope>>,
+        running: &mut Running<'_, '_>,
         tar: &mut TarReader<'_, R>,
         entry: &Entry,
         op: Option<&Op>,
@@ -101,7 +114,7 @@ impl<'a> Intake<'a> {
         match &entry.kind {
             Kind::File if entry.sparse => Err(Error::invalid(format!("archive: {path:?} is stored as a sparse file"))),
             Kind::File => tar
-                .stream(entry, |content| self.file(scope, pending, path, entry.size, content, op))
+                .stream(entry, |content| self.file(running, Content { path, size: entry.size, bytes: content }, op))
                 .map_err(|e| if e.message().starts_with("tar: ") { e.context("archive") } else { e }),
             Kind::Link(target) => self.link(path, "", target),
             Kind::Symlink(target) => {
@@ -124,27 +137,20 @@ impl<'a> Intake<'a> {
         self.put(path, Item::Link(target))
     }
 
-    fn file<'scope>(
-        &mut self,
-        scope: &'scope Scope<'scope, '_>,
-        pending: &mut VecDeque<Pending<'scope>>,
-        path: String,
-        size: u64,
-        content: &mut dyn Read,
-        op: Option<&Op>,
-    ) -> Result<()> {
+    fn file(&mut self, running: &mut Running<'_, '_>, file: Content<'_>, op: Option<&Op>) -> Result<()> {
         let mut head = Vec::with_capacity(512);
-        content.take(512).read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        (&mut *file.bytes).take(512).read_to_end(&mut head).map_err(|e| cut(&file.path, &e))?;
         if Compression::of(&head) != Compression::None || entry::is_header(&head) {
-            return self.layer(scope, pending, path, size, head, content, op);
+            return self.layer(running, file, head, op);
         }
+        let Content { path, size, bytes } = file;
         let most = self.room().document();
         let Some(small) = usize::try_from(size).ok().filter(|size| *size <= most) else {
             return self.put(path, Item::TooLarge(size));
         };
         self.remember(small)?;
         head.reserve_exact(small.saturating_sub(head.len()));
-        content.read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
+        bytes.read_to_end(&mut head).map_err(|e| cut(&path, &e))?;
         whole(&path, head.len() as u64, size)?;
         self.put(path, Item::Small(head))
     }
@@ -161,33 +167,31 @@ impl<'a> Intake<'a> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn layer<'scope>(
+    /// Unpacks a layer, of which `head` was read already.
+    fn layer(
         &mut self,
-        scope: &'scope Scope<'scope, '_>,
-        pending: &mut VecDeque<Pending<'scope>>,
-        path: String,
-        size: u64,
+        running: &mut Running<'_, '_>,
+        file: Content<'_>,
         head: Vec<u8>,
-        rest: &mut dyn Read,
         op: Option<&Op>,
     ) -> Result<()> {
-        if let Some(known) = self.known(&path)? {
-            return self.check_known(path, known, size, &head, rest, op);
+        if let Some(known) = self.known(&file.path)? {
+            return self.check_known(known, file, &head, op);
         }
-        while pending.len() >= LAYERS_AT_ONCE.min(self.images.layers.room.at_once) {
-            if let Some(next) = pending.pop_front() {
+        while running.pending.len() >= LAYERS_AT_ONCE.min(self.images.layers.room.at_once) {
+            if let Some(next) = running.pending.pop_front() {
                 self.settle(next)?;
             }
         }
         let (name, stage) = self.staging.layer()?;
-        let (mut feeder, workers) = Workers::start(scope, stage, &head)?;
-        let mut counted = Counted { input: (&head[..]).chain(rest), count: 0 };
+        let (mut feeder, workers) = Workers::start(running.scope, stage, &head)?;
+        let Content { path, size, bytes } = file;
+        let mut counted = Counted { input: (&head[..]).chain(bytes), count: 0 };
         if feeder.feed(&mut counted, op)? {
             whole(&path, counted.count, size)?;
         }
         let raw = feeder.end();
-        pending.push_back(Pending { path, name, workers, raw });
+        running.pending.push_back(Pending { path, name, workers, raw });
         Ok(())
     }
 
@@ -205,15 +209,9 @@ impl<'a> Intake<'a> {
         })
     }
 
-    fn check_known(
-        &mut self,
-        path: String,
-        known: Digest,
-        size: u64,
-        head: &[u8],
-        rest: &mut dyn Read,
-        op: Option<&Op>,
-    ) -> Result<()> {
+    /// Reads a layer that the store has, of which `head` was read already. Errors: its digest is not `known`.
+    fn check_known(&mut self, known: Digest, file: Content<'_>, head: &[u8], op: Option<&Op>) -> Result<()> {
+        let Content { path, size, bytes: rest } = file;
         let (mut hasher, mut buffer, mut read) = (Hasher::new(), vec![0; 256 << 10], head.len() as u64);
         hasher.update(head);
         loop {

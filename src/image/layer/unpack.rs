@@ -140,9 +140,7 @@ impl Unpacker<'_> {
                 self.make(tar.recorder(), &parent, name, &path, || tree::symlink_at(target, parent.fd(), name))?;
                 self.attributes_at(entry, &parent, name)?;
             }
-            Kind::Char(major, minor) => self.node(tar, entry, &parent, name, libc::S_IFCHR, (*major, *minor))?,
-            Kind::Block(major, minor) => self.node(tar, entry, &parent, name, libc::S_IFBLK, (*major, *minor))?,
-            Kind::Fifo => self.node(tar, entry, &parent, name, libc::S_IFIFO, (0, 0))?,
+            Kind::Char(..) | Kind::Block(..) | Kind::Fifo => self.node(tar, entry, &parent, name)?,
         }
         tar.content(entry, None)
     }
@@ -254,15 +252,19 @@ impl Unpacker<'_> {
             .map_err(missing)
     }
 
+    /// Makes a device or a fifo.
     fn node<R: BufRead>(
         &mut self,
         tar: &mut TarReader<'_, R>,
         entry: &Entry,
         parent: &Parent,
         name: &[u8],
-        kind: u32,
-        device: (u32, u32),
     ) -> Result<()> {
+        let (kind, device) = match entry.kind {
+            Kind::Char(major, minor) => (libc::S_IFCHR, (major, minor)),
+            Kind::Block(major, minor) => (libc::S_IFBLK, (major, minor)),
+            _ => (libc::S_IFIFO, (0, 0)),
+        };
         let path = parent.child(name);
         let mode = kind | entry.mode;
         self.make(tar.recorder(), parent, name, &path, || tree::mknod_at(parent.fd(), name, mode, device))?;

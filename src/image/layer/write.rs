@@ -42,6 +42,28 @@ pub(crate) struct TarWriter<'a> {
     linked: HashMap<(u64, u64), Vec<u8>>,
 }
 
+/// The head of an entry.
+#[derive(Clone, Copy)]
+struct Header<'a> {
+    /// The type flag of tar.
+    kind: u8,
+    path: &'a [u8],
+    stat: &'a Stat,
+    /// Bytes of content that follow.
+    size: u64,
+    /// The path that a link names; else empty.
+    link: &'a [u8],
+    /// Extended attributes.
+    attributes: &'a [(String, Vec<u8>)],
+}
+
+impl<'a> Header<'a> {
+    /// Without content, link and attributes.
+    fn of(kind: u8, path: &'a [u8], stat: &'a Stat) -> Header<'a> {
+        Header { kind, path, stat, size: 0, link: b"", attributes: &[] }
+    }
+}
+
 impl<'a> TarWriter<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, op: Option<&'a Op>) -> TarWriter<'a> {
         TarWriter { out: Out::Bytes(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
@@ -109,7 +131,8 @@ impl<'a> TarWriter<'a> {
         if !path.ends_with(b"/") {
             path.push(b'/');
         }
-        self.header(b'5', &path, &stat, 0, b"", &attributes(dir)?)
+        let attributes = attributes(dir)?;
+        self.header(&Header { attributes: &attributes, ..Header::of(b'5', &path, &stat) })
     }
 
     /// Writes what is no directory. Sockets have no place in an archive.
@@ -125,7 +148,7 @@ impl<'a> TarWriter<'a> {
         if stat.links > 1 {
             if let Some(first) = self.linked.get(&(stat.dev, stat.ino)) {
                 let first = first.clone();
-                return self.header(b'1', path, stat, 0, &first, &[]);
+                return self.header(&Header { link: &first, ..Header::of(b'1', path, stat) });
             }
             self.linked.insert((stat.dev, stat.ino), path.to_vec());
         }
@@ -133,10 +156,10 @@ impl<'a> TarWriter<'a> {
             b'0' => self.file(dir, name, path),
             b'2' if !Wall::LinksStay.stands() => self.file(dir, name, path),
             b'2' => match there(tree::read_link_at(dir, name))? {
-                Some(target) => self.header(kind, path, stat, 0, &target, &[]),
+                Some(target) => self.header(&Header { link: &target, ..Header::of(kind, path, stat) }),
                 None => Ok(()),
             },
-            _ => self.header(kind, path, stat, 0, b"", &[]),
+            _ => self.header(&Header::of(kind, path, stat)),
         }
     }
 
@@ -152,7 +175,8 @@ impl<'a> TarWriter<'a> {
         if !stat.is_file() {
             return Ok(());
         }
-        self.header(b'0', path, &stat, stat.size, b"", &attributes(opened.as_fd())?)?;
+        let attributes = attributes(opened.as_fd())?;
+        self.header(&Header { size: stat.size, attributes: &attributes, ..Header::of(b'0', path, &stat) })?;
         let mut file = File::from(opened);
         let mut left = stat.size;
         let told = matches!(self.out, Out::Told(_));
@@ -196,7 +220,7 @@ impl<'a> TarWriter<'a> {
             links: 1,
             mtime: tree::Time::default(),
         };
-        self.header(b'0', path, &stat, 0, b"", &[])
+        self.header(&Header::of(b'0', path, &stat))
     }
 
     /// Writes the end.
@@ -209,15 +233,8 @@ impl<'a> TarWriter<'a> {
         }
     }
 
-    fn header(
-        &mut self,
-        kind: u8,
-        path: &[u8],
-        stat: &Stat,
-        size: u64,
-        link: &[u8],
-        attributes: &[(String, Vec<u8>)],
-    ) -> Result<()> {
+    fn header(&mut self, header: &Header<'_>) -> Result<()> {
+        let Header { kind, path, stat, size, link, attributes } = *header;
         let mut records = Vec::new();
         if path.len() > 100 {
             record(&mut records, "path", path);

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::network::bridge::{find_link, request};
 use crate::network::create::sub;
-use crate::network::netlink::link::{self, Address, Script, Sub, Through, Veth};
+use crate::network::netlink::link::{self, Address, Script, Sub, SubLink, Through, Veth};
 use crate::network::netlink::message::Messages;
 use crate::network::{Network, Networks, as_500, options, remote};
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS, PATCH_RESTART};
@@ -80,7 +80,10 @@ pub(super) fn scripts(network: &Network, parent: u32, doc: &EndpointDoc, leads: 
             };
             link::add_veth(&mut host, &veth, (PATCH_RESTART, PATCH_NETNS));
         }
-        Some(how) => link::add_sub(&mut host, &doc.interface, parent, &how, mac, mtu, PATCH_NETNS),
+        Some(how) => {
+            let sub = SubLink { name: &doc.interface, parent, how, mac, mtu };
+            link::add_sub(&mut host, &sub, PATCH_NETNS);
+        }
     }
     let l3 = matches!(sub(network)?, Some(Sub::Ipvlan(1)));
     link::bring_up(&mut inside, doc.v6.is_some(), PATCH_INDEX);

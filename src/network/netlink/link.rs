@@ -213,16 +213,29 @@ pub(crate) enum Sub {
     Ipvlan(u16),
 }
 
-/// Makes a sub-interface of `parent` in the network namespace whose descriptor is patched in.
-pub(crate) fn add_sub(s: &mut Script, name: &str, parent: u32, how: &Sub, mac: [u8; 6], mtu: u32, netns: u32) {
+/// A sub-interface.
+pub(crate) struct SubLink<'a> {
+    pub name: &'a str,
+    /// The index of the interface that it shares.
+    pub parent: u32,
+    pub how: Sub,
+    /// Of no meaning for [`Sub::Ipvlan`].
+    pub mac: [u8; 6],
+    /// 0: as its parent.
+    pub mtu: u32,
+}
+
+/// Makes a sub-interface in the network namespace whose descriptor is patched in.
+pub(crate) fn add_sub(s: &mut Script, sub: &SubLink<'_>, netns: u32) {
+    let SubLink { name, parent, how, mac, mtu } = sub;
     let m = &mut s.messages;
-    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).u32(IFLA_LINK, parent);
+    m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).u32(IFLA_LINK, *parent);
     m.u32(IFLA_QUEUE, 0);
-    if mtu != 0 {
-        m.u32(IFLA_MTU, mtu);
+    if *mtu != 0 {
+        m.u32(IFLA_MTU, *mtu);
     }
     if let Sub::Macvlan(_) = how {
-        m.attr(IFLA_ADDRESS, &mac);
+        m.attr(IFLA_ADDRESS, mac);
     }
     let hole = m.place(IFLA_NET_NS_FD, &[0; 4]);
     m.nest(IFLA_LINKINFO, |m| {
