@@ -159,6 +159,18 @@ fn the_last_end_stays_to_be_seen() {
     let again = root.inspect(&id).state;
     assert!(again.running && again.exit_code == 0, "{again:?}");
     assert!(again.finished_at.starts_with("20") && again.finished_at < again.started_at, "{again:?}");
+    // One whose policy starts it again after a failure: the failure's code goes with it, the time stays.
+    let fails_once = "test -e /tried && exec sleep 1000; touch /tried; exit 3";
+    let policy = json!({ "RestartPolicy": { "Name": "on-failure" } });
+    let id = root.create("fails-once", body(&["sh", "-c", fails_once], host(policy)));
+    root.start(&id);
+    wait_for("its second run", || {
+        let seen = root.inspect(&id);
+        seen.restart_count == 1 && seen.state.running && !seen.state.restarting
+    });
+    let again = root.inspect(&id).state;
+    assert_eq!((again.status.as_str(), again.exit_code), ("running", 0), "{again:?}");
+    assert!(again.finished_at.starts_with("20") && again.finished_at < again.started_at, "{again:?}");
 }
 
 #[test]
