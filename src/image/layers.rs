@@ -64,6 +64,11 @@ impl Layers {
         })
     }
 
+    /// The inode of a layer's directory: a repair puts another one in its place. `None`: the directory is missing.
+    pub(super) fn identity(&self, diff_id: &Digest) -> Result<Option<u64>> {
+        Ok(tree::stat_at(self.layers.as_fd(), diff_id.hex())?.map(|stat| stat.ino))
+    }
+
     /// The unpacked tree of a layer that has to be there. A row without its directory is what a damaged file system or a
     /// foreign hand leaves.
     pub(crate) fn present(&self, diff_id: &Digest) -> Result<PathBuf> {

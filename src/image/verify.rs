@@ -74,6 +74,7 @@ impl Images {
         report: &mut VerifyReport,
     ) -> Result<()> {
         let staging = self.layers.stage()?;
+        let seen = self.layers.identity(diff_id)?;
         let (reason, staged) = match self.look(&staging, diff_id, repair.op)? {
             Looked::Gone => return Ok(()),
             Looked::Whole => {
@@ -88,7 +89,11 @@ impl Images {
         let mut found = damage(DamagedPart::Layer, &diff_id.to_string(), reason);
         found.images = self.names_with(diff_id)?;
         if repair.request.repair {
-            let done = self.repair_layer(repair, &staging, diff_id, staged.as_deref(), usage);
+            let place = |name: &str| self.place(&staging, name, diff_id, usage);
+            let done = match staged {
+                Some(name) => place(&name),
+                None => self.fetch_again(repair, &staging, diff_id, seen, place),
+            };
             settle(&mut found, done, repair.op, tell, diff_id)?;
         }
         report.damage.push(found);
@@ -178,22 +183,8 @@ impl Images {
         }
     }
 
-    fn repair_layer(
-        &self,
-        repair: &Repair<'_>,
-        staging: &Staging<'_>,
-        diff_id: &Digest,
-        staged: Option<&str>,
-        usage: Usage<'_>,
-    ) -> Result<()> {
-        let fetched;
-        let name = match staged {
-            Some(name) => name,
-            None => {
-                fetched = self.fetch_again(repair, staging, diff_id)?;
-                &fetched
-            }
-        };
+    /// Puts a staged layer in the place of the damaged one.
+    fn place(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest, usage: Usage<'_>) -> Result<()> {
         let moving = self.layers.moving()?;
         for image in self.db.read(|tx| rows::images_of_layer(tx, &diff_id.to_string()))? {
             if self.db.read(|tx| rows::is_leased(tx, &image))? {
@@ -213,7 +204,14 @@ impl Images {
     }
 
     #[cfg(not(feature = "registry"))]
-    fn fetch_again(&self, _: &Repair<'_>, _: &Staging<'_>, _: &Digest) -> Result<String> {
+    fn fetch_again(
+        &self,
+        _: &Repair<'_>,
+        _: &Staging<'_>,
+        _: &Digest,
+        _: Option<u64>,
+        _: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
         Err(Error::unsupported("this build of the library cannot fetch it again: it has no registry client"))
     }
 

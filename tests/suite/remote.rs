@@ -182,6 +182,46 @@ fn a_pull_that_waits_for_the_store_lets_no_other_download_again() {
 }
 
 #[test]
+fn repairs_at_once_download_a_layer_once() {
+    let source = Root::empty();
+    let registry = stocked_registry(&source, &[2]);
+    let proxy = Faulty::start(registry.port, |_| Fault::None);
+    let root = Root::empty();
+    pull(&root.engine, &big(&proxy.host())).expect("pull");
+    let layers = root.dir.join("root/layers");
+    let layer = std::fs::read_dir(&layers).expect("the layers").next().expect("one").expect("a layer").path();
+    std::fs::write(layer.join("diff/f0"), b"damaged").expect("damage it");
+    let before = proxy.asked_for("/blobs/").len();
+    let (other, damaged) = (root.reopen(), AtomicU32::new(0));
+    let repair = |engine: &Engine| {
+        let mut tell = |said: Progress| {
+            damaged.fetch_add(u32::from(format!("{said:?}").contains("damaged: ")), Ordering::SeqCst);
+            Ok(())
+        };
+        let request = VerifyImages { repair: true, ..VerifyImages::default() };
+        engine.verify(&request, &mut tell, Some(&soon())).expect("verify")
+    };
+    // Repaired layers wait for their places.
+    let places = std::fs::File::open(&layers).expect("the layers");
+    places.lock().expect("nobody moves layers");
+    let reports = std::thread::scope(|scope| {
+        let repairs = [&root.engine, &other].map(|engine| scope.spawn(|| repair(engine)));
+        wait_for("both to see the damage", || damaged.load(Ordering::SeqCst) == 2);
+        wait_for("the download", || proxy.asked_for("/blobs/").len() > before);
+        // Many times the pause after which a repair asks for the layer again.
+        std::thread::sleep(Duration::from_secs(2));
+        places.unlock().expect("let layers move");
+        repairs.map(|repair| repair.join().expect("a repair"))
+    });
+    for report in reports {
+        assert!(report.damage.len() == 1 && report.damage[0].repaired, "{report:?}");
+    }
+    assert_eq!(proxy.asked_for("/blobs/").len(), before + 1, "{:#?}", proxy.asked_for("/blobs/"));
+    assert_eq!(std::fs::metadata(layer.join("diff/f0")).expect("the file").len(), 2 << 20);
+    assert!(parts(&root).is_empty());
+}
+
+#[test]
 fn what_stalls_is_given_up_and_gone_on_with() {
     let source = Root::empty();
     let registry = stocked_registry(&source, &[3]);

@@ -12,15 +12,18 @@ use crate::registry::{Client, Transport, auth_for};
 use crate::store::images as rows;
 
 impl Images {
-    /// Stages a layer of the store anew; answers its name in the staging.
+    /// Stages a layer of the store anew, and has `place` put what has that name in the staging in its place. Nothing is
+    /// left to do where the layer's directory is not the one that was `seen` damaged any more.
     pub(in crate::image) fn fetch_again(
         &self,
         repair: &Repair<'_>,
         staging: &Staging<'_>,
         diff_id: &Digest,
-    ) -> Result<String> {
+        seen: Option<u64>,
+        place: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
         let images = self.db.read(|tx| rows::images_of_layer(tx, &diff_id.to_string()))?;
-        self.with_sources(repair, &images, |pull, image, described| {
+        let fetched = self.with_sources(repair, &images, |pull, image, described| {
             let layers = self.db.read(|tx| rows::layers(tx, image))?;
             let place = layers.iter().position(|id| *id == diff_id.to_string());
             let blob = place.and_then(|place| match described {
@@ -31,10 +34,18 @@ impl Images {
             let layer = Layer { digest: blob.digest()?, size: blob.size, diff_id: Some(*diff_id) };
             let limit = repair.options.parts_limit;
             let mut part = self.layers.part(pull.transport, &layer.digest, layer.size, limit)?;
+            // The repair that held the lock before may have put the layer in its place.
+            if self.layers.identity(diff_id)? != seen {
+                return Ok(None);
+            }
             let (_, name, _) = pull.layer(staging, &layer, &mut part)?;
-            part.discard();
-            Ok(name)
-        })
+            Ok(Some((name, part)))
+        })?;
+        let Some((name, mut part)) = fetched else { return Ok(()) };
+        // Before the flush: content that nobody needs any more need not go to the disk. The part stays locked until the
+        // layer is in its place: a repair that waits for the part would download the layer again.
+        part.reset();
+        place(&name)
     }
 
     /// The configuration of an image of the store.

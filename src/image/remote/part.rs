@@ -133,15 +133,10 @@ impl Part<'_> {
         }
     }
 
-    /// Forgets what is here.
+    /// Forgets what is here. The right to download stays until the part is dropped.
     pub(crate) fn reset(&mut self) {
         self.have = 0;
         let _ = tree::truncate_fd(self.file.as_fd(), 0);
-    }
-
-    /// Ends it: the blob is not needed any more.
-    pub(crate) fn discard(mut self) {
-        self.have = 0;
     }
 }
 
@@ -201,7 +196,8 @@ mod tests {
         let mut part = dir.1.try_part(&blob, 2 << 20, LIMIT).unwrap().unwrap();
         let mut out = [0; 4];
         assert_eq!((part.have(), part.read(&mut out, 1), &out), (5, 4, b"bcde"));
-        part.discard();
+        part.reset();
+        drop(part);
         assert!(dir.names().is_empty());
         // Nothing is kept of what is small, nor of what is over the limit; a part that is too long is no part.
         for size in [1000, LIMIT + 1] {
@@ -229,7 +225,7 @@ mod tests {
         let error = awaited.check(later + STANDSTILL + second).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.message().contains(&blob.hex()), "{error}");
-        part.discard();
+        part.reset();
     }
 
     #[test]
