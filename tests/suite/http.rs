@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
+pub const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
 
 /// Sends a request; answers the connection behind the answer's head, and the status line.
 pub fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {

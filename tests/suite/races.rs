@@ -2,8 +2,10 @@
 //! be reached, a port is taken by somebody else. Each moment is made, not waited for.
 
 use crate::docker_cli::Served;
+use crate::http::{UPGRADE, ask, whole};
 use crate::many::spawn_worker;
 use crate::oracle::{call_bytes, document};
+use crate::support::ended::busy;
 use crate::support::world::World;
 use crate::support::*;
 use coracle::model::*;
@@ -240,5 +242,120 @@ fn a_build_without_rm_keeps_its_containers() {
         let said = build(&served, query, &out.stdout);
         assert!(said.contains("returned a non-zero code: 3"), "{query}: {said}");
         assert_eq!(containers().len(), kept, "{query}");
+    }
+}
+
+/// Requests about something whose answer a client has just got.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Door {
+    Resize,
+    Inspect,
+    Kill,
+    Attach,
+}
+
+const DOORS: [Door; 4] = [Door::Resize, Door::Inspect, Door::Kill, Door::Attach];
+
+/// Asks about a container by a connection of its own; answers the status line, and the document where there is one.
+fn ask_about(served: &Served, container: &str, door: Door) -> (String, serde_json::Value) {
+    let of = |rest: &str| format!("/containers/{container}/{rest}");
+    let none = serde_json::Value::Null;
+    match door {
+        Door::Resize => whole(served, "POST", &of("resize?h=33&w=77"), &none),
+        Door::Inspect => whole(served, "GET", &of("json"), &none),
+        Door::Kill => whole(served, "POST", &of("kill"), &none),
+        Door::Attach => (ask(served, "POST", &of("attach?stream=1&stdout=1"), UPGRADE, "").1, none),
+    }
+}
+
+/// Whoever has the answer of a create, a start or an exec's start may ask about what was answered at once, by another
+/// connection and on a busy machine: it is there, in the state that the answer promised.
+#[test]
+fn what_was_answered_is_found_at_once_from_another_connection() {
+    const ROUNDS: usize = 5;
+    const OK: &str = "HTTP/1.1 200 OK";
+    const NONE: &str = "HTTP/1.1 204 No Content";
+    const CONFLICT: &str = "HTTP/1.1 409 Conflict";
+    const UPGRADED: &str = "HTTP/1.1 101 UPGRADED";
+    let served = Served::new();
+    let _busy = busy(8);
+    let terminal = body(&["sleep", "1000"], json!({ "Tty": true, "OpenStdin": true }));
+    let create = || {
+        let (line, made) = whole(&served, "POST", "/containers/create", &terminal);
+        assert_eq!(line, "HTTP/1.1 201 Created", "{made}");
+        made["Id"].as_str().expect("an id").to_owned()
+    };
+    let start = |id: &str| {
+        let (line, said) = whole(&served, "POST", &format!("/containers/{id}/start"), &serde_json::Value::Null);
+        assert_eq!(line, NONE, "{said}");
+    };
+    let remove = |id: &str| {
+        whole(&served, "DELETE", &format!("/containers/{id}?force=1"), &serde_json::Value::Null);
+    };
+    for round in 0..ROUNDS {
+        for door in DOORS {
+            let id = create();
+            let (line, said) = ask_about(&served, &id, door);
+            let wanted = match door {
+                Door::Resize | Door::Kill => CONFLICT,
+                Door::Inspect => OK,
+                Door::Attach => UPGRADED,
+            };
+            assert_eq!(line, wanted, "round {round}, created, {door:?}: {said}");
+            let is_as_said = match door {
+                Door::Inspect => said["State"]["Status"] == "created",
+                Door::Attach => true,
+                _ => said["message"].as_str().is_some_and(|text| text.contains("is not running")),
+            };
+            assert!(is_as_said, "round {round}, created, {door:?}: {said}");
+            start(&id);
+            let (line, said) = ask_about(&served, &id, door);
+            let wanted = match door {
+                Door::Resize | Door::Inspect => OK,
+                Door::Kill => NONE,
+                Door::Attach => UPGRADED,
+            };
+            assert_eq!(line, wanted, "round {round}, started, {door:?}: {said}");
+            assert!(door != Door::Inspect || said["State"]["Running"] == true, "round {round}: {said}");
+            remove(&id);
+        }
+        for (detach, door) in [false, true].into_iter().flat_map(|detach| DOORS.map(|door| (detach, door))) {
+            let id = create();
+            start(&id);
+            let config = json!({ "Cmd": ["sleep", "1000"], "Tty": true, "AttachStdin": true, "AttachStdout": true });
+            let (line, made) = whole(&served, "POST", &format!("/containers/{id}/exec"), &config);
+            assert_eq!(line, "HTTP/1.1 201 Created", "{made}");
+            let exec = format!("/exec/{}", made["Id"].as_str().expect("an id"));
+            let how = json!({ "Detach": detach, "Tty": true }).to_string();
+            let fields = if detach { "" } else { UPGRADE };
+            let (_stream, line) = ask(&served, "POST", &format!("{exec}/start"), fields, &how);
+            assert_eq!(line, if detach { OK } else { UPGRADED });
+            let none = serde_json::Value::Null;
+            let inspect = || whole(&served, "GET", &format!("{exec}/json"), &none);
+            let (line, said) = match door {
+                Door::Resize => whole(&served, "POST", &format!("{exec}/resize?h=33&w=77"), &none),
+                Door::Inspect => inspect(),
+                Door::Kill => {
+                    // As long as the exec is there, so is its process.
+                    let pid = inspect().1["Pid"].as_i64().expect("a pid");
+                    kill(i32::try_from(pid).expect("a pid"));
+                    served.root.wait_for("the exec's end", || inspect().1["Running"] == false);
+                    inspect()
+                }
+                // An exec is joined by its start alone, and that once.
+                Door::Attach => whole(&served, "POST", &format!("{exec}/start"), &json!({ "Detach": true })),
+            };
+            let wanted = match door {
+                Door::Resize => "HTTP/1.1 201 Created",
+                Door::Inspect | Door::Kill => OK,
+                Door::Attach => CONFLICT,
+            };
+            assert_eq!(line, wanted, "round {round}, exec, detached {detach}, {door:?}: {said}");
+            assert!(door != Door::Inspect || said["Running"] == true, "round {round}: {said}");
+            assert!(door != Door::Kill || said["ExitCode"] == 137, "round {round}: {said}");
+            let told = said["message"].as_str().unwrap_or_default();
+            assert!(door != Door::Attach || told.ends_with("is already running"), "round {round}: {said}");
+            remove(&id);
+        }
     }
 }
