@@ -6,14 +6,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Documents are small; whatever is larger is no document.
-const MAX: usize = 4 << 20;
+/// Documents are small; whatever is larger is no document. The largest is a create that binds every port at an address.
+pub(crate) const MAX: usize = 8 << 20;
 /// Room for the largest, and a byte that it must not have.
 const FULL: usize = MAX + 1;
 /// So much of one is read whatever the others are.
 const SMALL: usize = 64 << 10;
 /// The bound of all larger documents together: one is small beside a host's memory, a crowd of them is not.
-const ALL_LARGE: usize = 4 * FULL;
+const ALL_LARGE: usize = 2 * FULL;
 
 /// The part of [`ALL_LARGE`] that is taken.
 #[derive(Debug, Default, Clone)]
@@ -97,14 +97,14 @@ mod tests {
         assert_eq!(read(MAX + 1).unwrap_err().kind(), ErrorKind::Invalid);
         let mut large = Vec::new();
         let refused = loop {
-            match read(MAX / 2 + 1) {
+            match read(MAX / 4 + 1) {
                 Ok(document) => large.push(document),
                 Err(error) => break error,
             }
         };
         assert_eq!((large.len(), refused.kind()), (4, ErrorKind::Unavailable));
         assert_eq!(read(SMALL - 1).unwrap().len(), SMALL - 1, "small ones go on");
-        large.pop();
+        large.truncate(2);
         large.push(read(MAX).expect("room was given back"));
     }
 }

@@ -48,8 +48,13 @@ const FEW: usize = 64;
 impl<'t> Members<'t> {
     /// Each in turn, as it stands in the text.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Member<'t>> + use<'t> {
-        let mut reader = Reader { text: self.text, at: 1, values: 0 };
-        std::iter::from_fn(move || reader.next_member(0).ok().flatten())
+        let mut reader = Reader::new(self.text);
+        reader.at = 1;
+        std::iter::from_fn(move || {
+            // They were counted when they were read first.
+            (reader.held, reader.all) = (0, 0);
+            reader.next_member(0).ok().flatten()
+        })
     }
 }
 
@@ -78,12 +83,25 @@ impl<'t> Node<'t> {
 /// Nesting that is accepted: far above every document of the API, far below the stack.
 const MAX_DEPTH: usize = 128;
 
-/// Values that are accepted of one document: each takes, when it is read, much more than its text.
-const MAX_VALUES: usize = 100_000;
+/// Values that are held of one document at once, and values that become a typed request: each takes much more than its text.
+/// Neither counts ports: see [`MAX_PORT_VALUES`].
+pub(crate) const MAX_VALUES: usize = 100_000;
+
+/// Values of a create that exposes and binds every port: one of the exposed port, then a list, a binding and its two texts.
+/// Read one by one ([`Members`]) and packed (`coracle::model::PortMap`), they take little memory.
+const MAX_PORT_VALUES: usize = 5 * 65_535;
+
+/// Values of one document, whatever becomes of them.
+const MAX_ALL: usize = MAX_VALUES + MAX_PORT_VALUES;
+
+/// The refusal of a document that has more values.
+pub(crate) fn too_many(values: usize) -> String {
+    format!("a document of more than {values} values")
+}
 
 /// Reads the first value of `text`; what follows it is ignored. The error is one line.
 pub(crate) fn parse(text: &[u8]) -> Result<Node<'_>, String> {
-    let mut reader = Reader { text, at: 0, values: 0 };
+    let mut reader = Reader::new(text);
     reader.space();
     if reader.at == text.len() {
         return Err("EOF".into());
@@ -202,13 +220,29 @@ pub(crate) fn to_value(node: &Node<'_>) -> Value {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
+    /// How many values are held, the one that is read among them.
+    held: usize,
     /// How many values there were so far.
-    values: usize,
+    all: usize,
 }
 
 type Parsed<T> = Result<T, String>;
 
 impl<'a> Reader<'a> {
+    fn new(text: &'a [u8]) -> Reader<'a> {
+        Reader { text, at: 0, held: 0, all: 0 }
+    }
+    /// Counts one more value. Errors: there are too many.
+    fn count(&mut self) -> Parsed<()> {
+        self.held += 1;
+        self.all += 1;
+        let passed = match (self.held > MAX_VALUES, self.all > MAX_ALL) {
+            (true, _) => MAX_VALUES,
+            (_, true) => MAX_ALL,
+            _ => return Ok(()),
+        };
+        if Wall::DocumentValues.stands() { Err(too_many(passed)) } else { Ok(()) }
+    }
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -235,10 +269,7 @@ impl<'a> Reader<'a> {
         if depth > MAX_DEPTH {
             return Err("exceeded max depth".into());
         }
-        self.values += 1;
-        if self.values > MAX_VALUES && Wall::DocumentValues.stands() {
-            return Err(format!("a document of more than {MAX_VALUES} values"));
-        }
+        self.count()?;
         self.space();
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -252,7 +283,7 @@ impl<'a> Reader<'a> {
         }
     }
     fn object(&mut self, depth: usize) -> Parsed<Node<'a>> {
-        let from = self.at;
+        let (from, held) = (self.at, self.held);
         self.at += 1;
         let mut fields = Vec::new();
         let mut count = 0;
@@ -260,7 +291,7 @@ impl<'a> Reader<'a> {
             count += 1;
             match count > FEW {
                 // They are read again where they are needed.
-                true => fields = Vec::new(),
+                true => (fields, self.held) = (Vec::new(), held),
                 false => fields.push(member),
             }
         }
@@ -473,6 +504,28 @@ mod tests {
         assert_eq!(bad("1.x"), "invalid character 'x' after decimal point in numeric literal");
         assert_eq!(bad("'"), "invalid character '\\'' looking for beginning of value");
         assert_eq!(bad(&"[".repeat(100_000)), "exceeded max depth");
+    }
+
+    #[test]
+    fn values_count_that_are_held_and_all_of_them() {
+        let refusal = |text: &str| parse(text.as_bytes()).err();
+        let list = |count: usize| format!("[{}1]", "1,".repeat(count - 1));
+        // The list is a value itself.
+        assert_eq!(refusal(&list(MAX_VALUES - 1)), None);
+        assert_eq!(refusal(&list(MAX_VALUES)), Some(too_many(MAX_VALUES)));
+        // Of large objects nothing is held, but for the member that is read.
+        let object = |count: usize, value: &str| {
+            let members: Vec<String> = (0..count).map(|at| format!("\"{at}\":{value}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        assert_eq!(refusal(&object(MAX_ALL - 1, "1")), None);
+        assert_eq!(refusal(&object(MAX_ALL, "1")), Some(too_many(MAX_ALL)));
+        assert_eq!(refusal(&object(100, &list(MAX_VALUES / 70))), None);
+        assert_eq!(refusal(&object(60, &list(MAX_VALUES / 50))), Some(too_many(MAX_VALUES)));
+        let large = object(2, &object(MAX_VALUES, "[]"));
+        let Ok(Node::Object(members)) = parse(large.as_bytes()) else { panic!("{} bytes", large.len()) };
+        let Node::Large(inner) = &members[1].1 else { panic!("{:?}", members[1].0) };
+        assert_eq!(inner.iter().count(), MAX_VALUES);
     }
 
     #[test]

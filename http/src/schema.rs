@@ -9,6 +9,7 @@
 
 use crate::json::{self, Member, Node};
 use Shape::*;
+use coracle::walls::Wall;
 use coracle::{Error, Result};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -30,6 +31,8 @@ pub(crate) enum Shape {
     Unit,
     List(&'static Shape),
     Map(&'static Shape),
+    /// A map by ports. Members of usual names ([`is_port`]) do not count: see [`json::MAX_VALUES`].
+    Ports(&'static Shape),
     Struct(&'static Table),
     /// One of these texts; another one is refused, as this engine does not have it.
     Only(&'static [&'static str]),
@@ -256,7 +259,7 @@ pub(crate) const CONFIG: &[Field] = &[
     ("AttachStdin", Flag),
     ("AttachStdout", Flag),
     ("AttachStderr", Flag),
-    ("ExposedPorts", Map(&Unit)),
+    ("ExposedPorts", Ports(&Unit)),
     ("Tty", Flag),
     ("OpenStdin", Flag),
     ("StdinOnce", Flag),
@@ -288,7 +291,7 @@ pub(crate) const HOST_FIELDS: &[Field] = &[
     ("ContainerIDFile", Text),
     ("LogConfig", Struct(&LOG_CONFIG)),
     ("NetworkMode", Named("container.NetworkMode")),
-    ("PortBindings", Map(&List(&Struct(&PORT_BINDING)))),
+    ("PortBindings", Ports(&List(&Struct(&PORT_BINDING)))),
     ("RestartPolicy", Struct(&RESTART_POLICY)),
     ("AutoRemove", Flag),
     ("Mounts", List(&Struct(&MOUNT))),
@@ -437,16 +440,39 @@ pub(crate) fn typed<T: DeserializeOwned>(node: Node<'_>) -> Result<T> {
 
 /// A value that was found to be of a shape, in the form that [`read`] gives values.
 pub(crate) fn checked<'t>(node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
-    Check { owner: None, path: Vec::new() }.value(node, shape)
+    Check { owner: None, path: Vec::new(), count: Count::default() }.value(node, shape)
+}
+
+/// Whether a name of a map by ports is written as ports usually are: such names and their bindings are packed.
+fn is_port(name: &str) -> bool {
+    let Some((number, protocol)) = name.split_once('/') else { return false };
+    let is_plain = !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain && number.parse::<u16>().is_ok() && matches!(protocol, "tcp" | "udp" | "sctp")
+}
+
+/// How many values of a document count so far: those that become a request, but for ports.
+#[derive(Default)]
+struct Count(usize);
+
+impl Count {
+    fn one(&mut self) -> Result<()> {
+        self.0 += 1;
+        match self.0 > json::MAX_VALUES && Wall::DocumentValues.stands() {
+            true => Err(Error::invalid(json::too_many(json::MAX_VALUES))),
+            false => Ok(()),
+        }
+    }
 }
 
 struct Check {
     owner: Option<&'static str>,
     path: Vec<&'static str>,
+    count: Count,
 }
 
 impl Check {
     fn value<'t>(&mut self, node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
+        self.count.one()?;
         Ok(match (shape, node) {
             (_, Node::Null) | (Taken, _) => Node::Null,
             (Refused, node) => match is_zero(&node) {
@@ -459,7 +485,11 @@ impl Check {
                 true => Node::Null,
                 false => return self.refused(),
             },
-            (Pairs, node @ (Node::Object(_) | Node::Large(_))) => node,
+            (Pairs, node @ Node::Object(_)) => node,
+            (Pairs, Node::Large(members)) => {
+                members.iter().try_for_each(|_| self.count.one())?;
+                Node::Large(members)
+            }
             (Pairs, Node::List(items)) => Node::Object(items.into_iter().filter_map(pair).collect()),
             (Text | Named(_) | TextOrNumber, node @ Node::Text(_)) => node,
             (Words, word @ Node::Text(_)) => Node::List(vec![word]),
@@ -472,19 +502,25 @@ impl Check {
             (Unit, Node::Object(_) | Node::Large(_)) => Node::Object(Vec::new()),
             (Words, Node::List(items)) => self.list(items, &Text)?,
             (List(of), Node::List(items)) => self.list(items, of)?,
-            (Map(of), Node::Object(mut fields)) => {
+            (Map(of) | Ports(of), Node::Object(mut fields)) => {
                 for (_, value) in &mut fields {
                     *value = self.value(std::mem::replace(value, Node::Null), of)?;
                 }
                 Node::Object(fields)
             }
-            (Map(of), Node::Large(mut members)) => {
-                members.iter().try_for_each(|(_, value)| self.value(value, of).map(drop))?;
+            (Map(of) | Ports(of), Node::Large(mut members)) => {
+                for (name, value) in members.iter() {
+                    let before = self.count.0;
+                    self.value(value, of)?;
+                    if matches!(shape, Ports(_)) && is_port(&name) {
+                        self.count.0 = before;
+                    }
+                }
                 members.of = Some(of);
                 Node::Large(members)
             }
             (Struct(table), Node::Object(fields)) => self.object(table, fields)?,
-            (Struct(table), Node::Large(members)) => self.object(table, members.iter().collect())?,
+            (Struct(table), Node::Large(members)) => self.object(table, members.iter())?,
             (_, node) => return self.mismatch(node.kind(), shape),
         })
     }
@@ -501,9 +537,9 @@ impl Check {
         }
         Ok(Node::List(out))
     }
-    fn object<'t>(&mut self, table: &'static Table, fields: Vec<Member<'t>>) -> Result<Node<'t>> {
+    fn object<'t>(&mut self, table: &'static Table, fields: impl IntoIterator<Item = Member<'t>>) -> Result<Node<'t>> {
         let outer = self.owner.replace(table.name);
-        let mut out: Vec<Member<'t>> = Vec::with_capacity(fields.len());
+        let mut out: Vec<Member<'t>> = Vec::new();
         for (key, value) in fields {
             let known = table.parts.iter().flat_map(|part| part.iter()).find(|(n, _)| n.eq_ignore_ascii_case(&key));
             let Some((name, shape)) = known else { continue };
@@ -534,8 +570,12 @@ impl Check {
 
 /// A `Key` and its `Value`.
 fn pair(item: Node<'_>) -> Option<Member<'_>> {
-    let Node::Object(fields) = item.held() else { return None };
-    let find = |name: &str| fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
+    let is = |found: &str, name: &str| found.eq_ignore_ascii_case(name);
+    let find = |name: &str| match &item {
+        Node::Object(fields) => fields.iter().find(|(n, _)| is(n, name)).map(|(_, value)| value.clone()),
+        Node::Large(members) => members.iter().find(|(n, _)| is(n, name)).map(|(_, value)| value),
+        _ => None,
+    };
     match find("Key") {
         Some(Node::Text(key)) => Some((key, find("Value").unwrap_or(Node::Null))),
         _ => None,
@@ -600,37 +640,47 @@ pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
     let node = json::parse(text).map_err(Error::invalid)?;
     let mut lines = Vec::new();
     // Wrong types are told by who reads the document.
-    strangers(node, &Struct(table), &mut Vec::new(), &mut lines)?;
+    let mut count = Count::default();
+    strangers(node, &Struct(table), &mut Vec::new(), &mut |line| {
+        lines.push(line);
+        count.one()
+    })?;
     Ok(lines)
 }
 
-fn strangers<'t>(node: Node<'t>, shape: &Shape, path: &mut Vec<Cow<'t, str>>, lines: &mut Vec<String>) -> Result<()> {
+/// Tells each member that no version of the API knows.
+fn strangers<'t>(
+    node: Node<'t>,
+    shape: &Shape,
+    path: &mut Vec<Cow<'t, str>>,
+    tell: &mut dyn FnMut(String) -> Result<()>,
+) -> Result<()> {
     match (shape, node) {
         (Struct(table), node @ (Node::Object(_) | Node::Large(_))) => {
             let known = || table.parts.iter().flat_map(|part| part.iter());
             members(node, |name, value| {
                 path.push(name.clone());
                 match known().find(|(n, _)| *n == name) {
-                    Some((_, shape)) => strangers(value, shape, path, lines)?,
+                    Some((_, shape)) => strangers(value, shape, path, tell)?,
                     None => {
                         let names: Vec<&str> = known().map(|(name, _)| *name).collect();
                         let place = path[..path.len() - 1].iter().map(|part| format!("{part}.")).collect::<String>();
-                        lines.push(place + &stranger(&name, &names));
+                        tell(place + &stranger(&name, &names))?;
                     }
                 }
                 path.pop();
                 Ok(())
             })?;
         }
-        (Map(of), node @ (Node::Object(_) | Node::Large(_))) => members(node, |name, value| {
+        (Map(of) | Ports(of), node @ (Node::Object(_) | Node::Large(_))) => members(node, |name, value| {
             path.push(name);
-            strangers(value, of, path, lines)?;
+            strangers(value, of, path, tell)?;
             path.pop();
             Ok(())
         })?,
         (List(of), Node::List(items)) => {
             for item in items {
-                strangers(item, of, path, lines)?;
+                strangers(item, of, path, tell)?;
             }
         }
         (Refused, node) if !is_zero(&node) => return Err(not_supported(path)),
@@ -691,7 +741,7 @@ fn type_name(shape: &Shape) -> String {
         Refused | Taken => "interface {}".into(),
         Unit => "struct {}".into(),
         List(of) => format!("[]{}", type_name(of)),
-        Map(of) => format!("map[string]{}", type_name(of)),
+        Map(of) | Ports(of) => format!("map[string]{}", type_name(of)),
         Struct(table) => format!("{}.{}", table.package, table.name),
     }
 }
@@ -840,6 +890,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn ports_count_for_nothing_and_other_values_for_one() {
+        let body = |field: &str, member: &dyn Fn(usize) -> String, count: usize| {
+            let members: Vec<String> = (1..=count).map(member).collect();
+            let tail = if field.contains("HostConfig") { "}}}" } else { "}}" };
+            format!("{{{field}{{{}{tail}", members.join(","))
+        };
+        let exposed = "\"ExposedPorts\":";
+        let bound = "\"HostConfig\":{\"PortBindings\":";
+        let binding = |port: usize| format!("\"{port}/tcp\":[{{\"HostIp\":\"::1\",\"HostPort\":\"{port}\"}}]");
+        let named = |name: usize| format!("\"{name:x}x\":{{}}");
+        let all = 65_535;
+        read(body(exposed, &|port| format!("\"{port}/udp\":{{}}"), all).as_bytes(), &CREATE).expect("every port");
+        let bound = body(bound, &binding, all);
+        let node = read(bound.as_bytes(), &CREATE).expect("every binding");
+        assert_eq!(typed::<CreateBody>(node).expect("a request").host_config.port_bindings.len(), all);
+        assert_eq!(unknown(bound.as_bytes(), Document::Create).expect("known"), Vec::<String>::new());
+        for field in [exposed, "\"Volumes\":"] {
+            assert_eq!(message(&body(field, &named, json::MAX_VALUES)), json::too_many(json::MAX_VALUES), "{field}");
+        }
+        let strangers: Vec<String> = (0..=json::MAX_VALUES).map(|at| format!("\"{at}\":0")).collect();
+        let strangers = format!("{{{}}}", strangers.join(","));
+        let error = unknown(strangers.as_bytes(), Document::Disconnect).unwrap_err();
+        assert_eq!(error.message(), json::too_many(json::MAX_VALUES));
+        for name in ["1/tcp", "65535/udp", "80/sctp"] {
+            assert!(is_port(name), "{name}");
+        }
+        for name in ["0/tcp", "01/tcp", "65536/tcp", "+1/tcp", "/tcp", "80", "80/TCP", "80/tcp/", "1-2/tcp", ""] {
+            assert!(!is_port(name), "{name}");
+        }
+    }
+
     /// A body with every field of every table must become a typed request.
     #[test]
     fn checked_bodies_deserialise() {
@@ -852,7 +934,7 @@ mod tests {
                 Unit | Pairs => Node::Object(Vec::new()),
                 Only(_) | True | Refused | Taken => Node::Null,
                 List(of) => Node::List(vec![sample(of), sample(of)]),
-                Map(of) => Node::Object(vec![("k".into(), sample(of))]),
+                Map(of) | Ports(of) => Node::Object(vec![("k".into(), sample(of))]),
                 Struct(table) => Node::Object(
                     table.parts.iter().flat_map(|p| p.iter()).map(|(n, s)| ((*n).into(), sample(s))).collect(),
                 ),

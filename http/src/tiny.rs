@@ -9,7 +9,7 @@ use crate::router::Router;
 use std::io::{self, Read};
 
 /// Largest body that is read for a request.
-const MAX_BODY: u64 = 4 << 20;
+const MAX_BODY: u64 = crate::document::MAX as u64;
 
 /// Answers one request. Errors: the client is gone.
 pub fn answer(router: &Router, mut request: tiny_http::Request) -> io::Result<()> {

@@ -741,7 +741,7 @@ fn documents_of_requests_have_one_bound() {
         String::from_utf8_lossy(&answer).into_owned()
     };
     let fill = |head: &str, piece: &str, tail: &str| {
-        let count = ((4 << 20) - head.len() - tail.len()) / piece.len();
+        let count = ((8 << 20) - head.len() - tail.len()) / piece.len();
         format!("{head}{}{tail}", piece.repeat(count)).into_bytes()
     };
     let bodies = [
@@ -759,6 +759,41 @@ fn documents_of_requests_have_one_bound() {
     }
     let answer = ask("/v1.24/containers/create", "", &bodies[1]);
     assert!(answer.contains("values"), "{answer}");
+    // As many values as a create of all ports has, in other places: what would be held of them is bounded all the same.
+    let many = |head: &str, member: &dyn Fn(usize) -> String, tail: &str| {
+        let members: Vec<String> = (0..400_000).map(member).collect();
+        format!("{{\"Image\":\"busybox\",{head}{}{tail}}}", members.join(",")).into_bytes()
+    };
+    let name = |at: usize| format!("\"{at:x}\":");
+    let maps = [
+        many("\"Labels\":{", &|at| name(at) + "\"\"", "}"),
+        many("\"Volumes\":{", &|at| name(at) + "{}", "}"),
+        many("\"ExposedPorts\":{", &|at| name(at) + "{}", "}"),
+        many("\"HostConfig\":{\"PortBindings\":{", &|at| name(at) + "[]", "}}"),
+        many("\"HostConfig\":{\"LxcConf\":{", &|at| name(at) + "\"\"", "}}"),
+        many("\"HostConfig\":{\"Nothing\":{\"a\":[", &|_| "[]".into(), "]}}"),
+    ];
+    for body in &maps {
+        let answer = ask("/v1.24/containers/create", "", body);
+        assert!(answer.contains("a document of more than 100000 values"), "{answer}");
+    }
+    let deep = fill("{\"Image\":\"busybox\",\"Nothing\":[", "[", "");
+    let answer = ask("/v1.24/containers/create", "", &deep);
+    assert!(answer.contains("exceeded max depth"), "{answer}");
+    for place in ["\"ExposedPorts\":{\"", "\"HostConfig\":{\"PortBindings\":{\""] {
+        let long = fill(&format!("{{\"Image\":\"busybox\",{place}"), "x", "\":null}}}");
+        let answer = ask("/v1.24/containers/create", "", &long);
+        assert!(answer.starts_with("HTTP/1.1 4") && answer.len() < 5000, "{} bytes", answer.len());
+    }
+    // The twin.
+    let ports = |number: &dyn Fn(usize) -> String| (1..=65_535).map(number).collect::<Vec<_>>().join(",");
+    let exposed = ports(&|port| format!("\"{port}/tcp\":{{}}"));
+    let bound = ports(&|port| format!("\"{port}/tcp\":[{{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"{port}\"}}]"));
+    let all = format!(
+        "{{\"Image\":\"busybox\",\"Cmd\":[\"x\"],\"ExposedPorts\":{{{exposed}}},\"HostConfig\":{{\"PortBindings\":{{{bound}}}}}}}"
+    );
+    let answer = ask("/v1.24/containers/create?name=all", "", all.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     // Documents of a build stand in the head of its request, which has its own bound.
     let context = Tar::new().file("Dockerfile", b"FROM scratch\nLABEL a=b\n").end();
     for key in ["buildargs", "labels", "ulimits", "cachefrom", "securityopt"] {

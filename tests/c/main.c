@@ -251,6 +251,61 @@ static void prune(coracle *engine, const char *image) {
 }
 
 /* A host that is newer than the library: what the library does not know is told, and nothing fails by it. */
+/* `head`, `count` pieces, the last one without its comma, and `tail`. Up to two numbers in a piece are its place. */
+static char *repeated(const char *head, const char *piece, int count, const char *tail) {
+    size_t room = strlen(head) + strlen(tail) + (size_t)count * (strlen(piece) + 16) + 1;
+    char *text = malloc(room), *at = text + sprintf(text, "%s", head);
+    for (int i = 1; i <= count; i++) at += sprintf(at, piece, i, i);
+    if (count) at--;
+    sprintf(at, "%s", tail);
+    return text;
+}
+
+/* A create names every port; documents of the same size that want memory are refused. */
+static void every_port(coracle *engine, const char *image) {
+    char head[256], *json = NULL;
+    char *exposed = repeated("", "\"%d/tcp\":{},", 65535, "");
+    char *bound = repeated("", "\"%d/tcp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"%d\"}],", 65535, "");
+    size_t room = strlen(exposed) + strlen(bound) + sizeof head + 128;
+    char *all = malloc(room);
+    snprintf(all, room, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"ExposedPorts\":{%s},\"HostConfig\":{\"PortBindings\":{%s}}}",
+             image, exposed, bound);
+    free(exposed), free(bound);
+    if (OK(coracle_container_create(engine, "ports", all, NULL, &json, &err))) {
+        coracle_free(json);
+        OK(coracle_container_inspect(engine, "ports", 0, &json, &err));
+        CHECK(has(json, "\"65535/tcp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"65535\"}]"), "the last port is bound");
+        coracle_free(json);
+        coracle_container_remove(engine, "ports", CORACLE_REMOVE_FORCE, NULL, NULL);
+    }
+    /* By the door of requests, too. */
+    int32_t status = 0;
+    coracle_stream *answer = NULL;
+    OK(coracle_request(engine, "POST", "/v1.24/containers/create?name=ports", "{\"Content-Type\":\"application/json\"}", all, strlen(all),
+                       NULL, &status, &answer, &err));
+    CHECK(status == 201, "a request that binds every port");
+    coracle_stream_free(answer);
+    coracle_container_remove(engine, "ports", CORACLE_REMOVE_FORCE, NULL, NULL);
+    free(all);
+
+    snprintf(head, sizeof head, "{\"Image\":\"%s\",\"Labels\":{", image);
+    const char *const hostile[][3] = {
+        {"{\"Nothing\":[", "[],", "]}"},
+        {"{\"Nothing\":{", "\"%d\":[],", "}}"},
+        {"{\"Env\":[", "\"\",", "]}"},
+        {head, "\"%d\":\"\",", "}}"},
+    };
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        char *bad = repeated(hostile[i][0], hostile[i][1], 450000, hostile[i][2]);
+        STATUS(CORACLE_EINVALID, coracle_container_create(engine, NULL, bad, NULL, &json, &err));
+        OK(coracle_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", bad, strlen(bad), NULL,
+                           &status, &answer, &err));
+        CHECK(status == 400, "a request that wants memory");
+        coracle_stream_free(answer);
+        free(bad);
+    }
+}
+
 static void lenient(char **argv, const char *image) {
     coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
     options.run_dir = argv[2], options.flags = CORACLE_OPEN_LENIENT;
@@ -422,6 +477,7 @@ int main(int argc, char **argv) {
         seen(events, id);
     }
     prune(engine, image);
+    every_port(engine, image);
     lenient(argv, image);
     http(engine);
     serves(engine, argv[2]);

@@ -129,6 +129,16 @@ fn a_life_by_hand() {
     assert_eq!(ok(&root, &["ps", "-aq"]), "");
 }
 
+/// Every port that there is, with one flag.
+#[test]
+fn all_ports_are_published_with_one_flag() {
+    let root = Root::new();
+    let id = ok(&root, &["create", "-p", "1-65535:1-65535", "busybox", "true"]);
+    let seen = root.inspect(&id);
+    assert_eq!((seen.config.exposed_ports.len(), seen.host_config.port_bindings.len()), (65_535, 65_535));
+    assert!(seen.host_config.port_bindings.bindings().all(|(ip, port)| ip.is_empty() && !port.is_empty()));
+}
+
 #[test]
 fn run_ends_with_the_container_s_code() {
     let root = Root::new();

@@ -16,9 +16,6 @@ fn requests() -> Option<usize> {
 /// A container may name so many ports of each protocol.
 const ALL: usize = 65_535;
 
-/// Of bindings a request may name fewer: a document has 100,000 values at most.
-const MOST_PUBLISHED: usize = 16_000;
-
 /// How many ports the large containers of many requests expose.
 fn many() -> usize {
     if requests().is_some() { ALL } else { 16_000 }
@@ -157,8 +154,9 @@ fn requests_about_many_ports_take_memory_in_proportion() {
         networked(body(&["sleep", "1000"], json!({ "ExposedPorts": exposed(number), "HostConfig": host })))
     };
     let same = |port: &str| json!([{ "HostIp": "", "HostPort": port }]);
-    large(&published(MOST_PUBLISHED, &same), "published ports");
-
+    large(&published(ALL, &same), "published ports");
+    let longest = |port: &str| json!([{ "HostIp": "fd00:1111:2222:3333:4444:5555:6666:7777", "HostPort": port }]);
+    large(&published(ALL, &longest), "published ports at a long address");
     // One that runs, each port at one address: what a start takes is not the answer's.
     let chosen = published(8_000, &|_| json!([{ "HostIp": "127.0.0.1", "HostPort": "" }]));
     let id = created(&served, &chosen);
@@ -169,6 +167,17 @@ fn requests_about_many_ports_take_memory_in_proportion() {
     }
     assert_taken(&served, "list while it runs", document, || drop(list()));
     answered(&served, "DELETE", &format!("/v1.24/containers/{id}?force=1"), &Value::Null, 204);
+
+    // An address of its own for each: none of what is stored of one port says anything about another.
+    let apart = |port: &str| {
+        let last: u16 = port.parse().expect("a port");
+        json!([{ "HostIp": format!("fd00:1111:2222:3333:4444:5555:6666:{last:04x}"), "HostPort": port }])
+    };
+    let apart = published(ALL, &apart);
+    let document = apart.to_string().len();
+    let most = taken(&served, || drop(created(&served, &apart)));
+    println!("create with an address for each port: {} KiB for a document of {} KiB", most >> 10, document >> 10);
+    assert!(most <= 4 * document as u64, "{most} bytes for a document of {document}");
     drop(served);
     drop(world);
 }
