@@ -284,14 +284,32 @@ static int missing(const struct text *a, const struct text *b, int holds, const 
 
 static struct text before;
 
+/* Whether a thread that is not the host's has something to do: on a busy machine it may stand in line for a while. */
+static int foreign_thread_runs(void) {
+    struct dirent **entries;
+    int runs = 0, count = scandir("/proc/self/task", &entries, no_dots, by_number);
+    for (int i = 0; i < count; i++) {
+        char path[128];
+        pid_t tid = (pid_t)atoi(entries[i]->d_name);
+        free(entries[i]);
+        if (is_host_thread(tid)) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+        const char *state = strrchr(slurp(path), ')');
+        runs |= state && state[1] == ' ' && state[2] != 'S';
+    }
+    if (count >= 0) free(entries);
+    return runs;
+}
+
 /* A thread of the last call may be on its way out: where there is one, it is watched for a while. */
 static void begin(void) {
     if (memory) return;
     before = look();
-    for (int i = 0, same = 0; i < 200 && same < (strstr(before.bytes, "\nforeign thread") ? 10 : 1); i++) {
+    for (int i = 0, same = 0; i < 2000 && same < (strstr(before.bytes, "\nforeign thread") ? 10 : 1); i++) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         struct text again = look();
-        same = again.used == before.used && !memcmp(again.bytes, before.bytes, again.used) ? same + 1 : 0;
+        int rests = again.used == before.used && !memcmp(again.bytes, before.bytes, again.used) && !foreign_thread_runs();
+        same = rests ? same + 1 : 0;
         free(before.bytes);
         before = again;
     }
