@@ -151,8 +151,10 @@ impl Monitor {
             (false, true) => b"FROZEN",
             (false, false) => b"THAWED",
         };
-        // v1 stays FREEZING while a process is being made; writing again makes progress.
-        for _ in 0..500 {
+        // v1 stays FREEZING while a process is being made, or where it does not come to run; writing again makes progress.
+        const LONGEST_NS: i64 = 5_000_000_000;
+        let until = sys::monotonic() + LONGEST_NS;
+        while sys::monotonic() < until {
             write_file(self.freezer, value)?;
             if v2 {
                 return Ok(());

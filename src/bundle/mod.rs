@@ -77,7 +77,7 @@ impl Place {
         let held = states.lock_alive(SLOT)?;
         let lock = held.ok_or_else(|| Error::conflict("the container is there already"))?;
         let program = MonitorProgram::default();
-        let waiting = spawn(&program)?;
+        let waiting = spawn(&program, false)?;
         let host = Hierarchies::detect()?;
         let made = plan::Made { place: self, bundle, upper, work, config, starter, host: &host };
         let (container, namespaces) = made.container()?;
