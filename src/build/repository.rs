@@ -33,7 +33,7 @@ fn fetched(build: &Build<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
     let file = || tree::unnamed_file(stage.dir.as_fd()).map(File::from);
     let (pack, full) = (file()?, file()?);
     let commit = beside(&transport, &mut |_| Ok(()), build.op, |_| {
-        let mut to = BufWriter::with_capacity(256 << 10, &pack);
+        let mut to = BufWriter::with_capacity(256 << 10, Bounded { to: &pack, left: MAX_BYTES });
         let commit = remote.fetch(&transport, &mut to)?;
         to.flush().map_err(|e| crate::error::Error::io("write a pack", &e))?;
         Ok(commit)
@@ -46,4 +46,22 @@ fn fetched(build: &Build<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
     files.failed()?;
     build.building.discard(&place)?;
     staged
+}
+
+/// A server that never ends its pack does not fill the disk.
+struct Bounded<W> {
+    to: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.left = (self.left.checked_sub(bytes.len() as u64))
+            .ok_or_else(|| std::io::Error::other(format!("it has more than {MAX_BYTES} bytes")))?;
+        self.to.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
 }
