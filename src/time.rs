@@ -1,5 +1,7 @@
 //! Times as text: RFC 3339 with up to nine digits of a second, as Go writes and reads them.
 
+pub(crate) use coracle_monitor::text::civil as date_of;
+use coracle_monitor::text::rfc3339;
 use std::time::SystemTime;
 
 const SECOND: i64 = 1_000_000_000;
@@ -22,25 +24,9 @@ pub(crate) fn rfc3339_nano(time_ns: i64) -> String {
 
 /// `2006-01-02T15:04:05.000000000Z`: always nine digits.
 pub(crate) fn rfc3339_fixed(time_ns: i64) -> [u8; 30] {
-    let seconds = time_ns.div_euclid(SECOND);
-    let (year, month, day) = date_of(seconds.div_euclid(DAY));
-    let clock = seconds.rem_euclid(DAY);
-    let mut text = *b"0000-00-00T00:00:00.000000000Z";
-    digits(&mut text[0..4], year);
-    digits(&mut text[5..7], month);
-    digits(&mut text[8..10], day);
-    digits(&mut text[11..13], clock / 3600);
-    digits(&mut text[14..16], clock / 60 % 60);
-    digits(&mut text[17..19], clock % 60);
-    digits(&mut text[20..29], time_ns.rem_euclid(SECOND));
+    let mut text = [0; 30];
+    rfc3339(&mut text, time_ns);
     text
-}
-
-fn digits(place: &mut [u8], mut value: i64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
 }
 
 /// Nanoseconds since 1970 of an RFC 3339 time; `None` when it is none or lies outside the years 1678 to 2261.
@@ -120,18 +106,6 @@ fn days_to(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
-}
-
-/// The date (year, month, day of the month) of a day counted from 1970-01-01: the inverse of [`days_to`].
-pub(crate) fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (year * 365 + year / 4 - year / 100);
-    let month = (day * 5 + 2) / 153;
-    let day = day - (month * 153 + 2) / 5 + 1;
-    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
-    (era * 400 + year, month, day)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Documents are small; whatever is larger is no document. The largest is a create that binds every port at an address.
+/// Bytes of a document: a larger body is refused. The largest document is a create that binds every port at an address.
 pub(crate) const MAX: usize = 8 << 20;
 /// Room for the largest, and a byte that it must not have.
 const FULL: usize = MAX + 1;

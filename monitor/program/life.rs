@@ -377,7 +377,8 @@ impl Monitor {
         let mut ended = None;
         while let Some((pid, status)) = sys::reap() {
             if pid == self.init {
-                // At once: /proc says no more of it that it ended, and what a check finds of it now is no result.
+                // The health check ends at once: /proc no longer shows that the container ended, and the check would count
+                // that as a failure.
                 self.end_health();
                 ended = Some(status);
             } else if !self.worker_ended(pid) {

@@ -29,8 +29,7 @@ mod passage;
 mod question;
 #[cfg(test)]
 mod restart;
-#[cfg(any(test, fuzzing))]
-mod text;
+pub mod text;
 #[cfg(any(test, fuzzing))]
 mod users;
 pub mod walls;

@@ -1,4 +1,4 @@
-//! Numbers and times as text, in fixed buffers. JSON strings are made in `lines`.
+//! Numbers and times as text, in fixed buffers: for the monitor, and times for the library. JSON strings are made in `lines`.
 
 /// A decimal number; the buffer must hold 20 bytes, or what the value needs.
 pub fn decimal(buffer: &mut [u8], value: i64) -> &[u8] {
@@ -22,7 +22,7 @@ pub fn decimal(buffer: &mut [u8], value: i64) -> &[u8] {
     &buffer[..text.len()]
 }
 
-/// RFC 3339 with nine digits and `Z`: 30 bytes.
+/// A time in nanoseconds since 1970 as RFC 3339, with nine digits of the second and `Z`: 30 bytes.
 pub fn rfc3339(buffer: &mut [u8; 30], ns: i64) {
     let seconds = ns.div_euclid(1_000_000_000);
     let nanos = ns.rem_euclid(1_000_000_000);
@@ -45,8 +45,9 @@ fn digits(field: &mut [u8], mut value: i64) {
     }
 }
 
-/// Days since 1970 as a date of the Gregorian calendar; years begin in March here, so the leap day is the last.
-fn civil(days: i64) -> (i64, i64, i64) {
+/// A day counted from 1970-01-01 as year, month and day of the Gregorian calendar.
+pub fn civil(days: i64) -> (i64, i64, i64) {
+    // Years begin in March here, so that the leap day is the last.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -62,13 +63,16 @@ fn civil(days: i64) -> (i64, i64, i64) {
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
     length: usize,
+    /// Something did not fit.
     pub full: bool,
 }
 
 impl<'a> Writer<'a> {
+    /// Fills `buffer` from its beginning.
     pub fn new(buffer: &'a mut [u8]) -> Writer<'a> {
         Writer { buffer, length: 0, full: false }
     }
+    /// Appends a text.
     #[inline]
     pub fn bytes(&mut self, text: &[u8]) -> &mut Writer<'a> {
         match self.buffer.get_mut(self.length..self.length + text.len()) {
@@ -80,11 +84,13 @@ impl<'a> Writer<'a> {
         }
         self
     }
+    /// Appends a decimal number.
     pub fn number(&mut self, value: i64) -> &mut Writer<'a> {
         let mut digits = [0u8; 20];
         let text = decimal(&mut digits, value);
         self.bytes(text)
     }
+    /// The texts that fitted.
     pub fn done(self) -> &'a [u8] {
         &self.buffer[..self.length]
     }

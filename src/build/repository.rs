@@ -1,14 +1,13 @@
 //! Contexts out of git repositories.
 
 use super::{Build, context};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::git::{Files, Limits, Pack, Remote};
 use crate::image::beside;
 use crate::kernel::tree;
 use crate::registry::Download;
 use std::fs::File;
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -35,7 +34,7 @@ fn fetched(build: &Build<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
     let commit = beside(&transport, &mut |_| Ok(()), build.op, |_| {
         let mut to = BufWriter::with_capacity(256 << 10, Bounded { to: &pack, left: MAX_BYTES });
         let commit = remote.fetch(&transport, &mut to)?;
-        to.flush().map_err(|e| crate::error::Error::io("write a pack", &e))?;
+        to.flush().map_err(|e| Error::io("write a pack", &e))?;
         Ok(commit)
     })?;
     let room = stage.room;

@@ -106,7 +106,7 @@ fn network_conflicts(config: &ContainerConfig, host: &HostConfig) -> Result<()> 
     let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let mode = NetworkMode::parse(&host.network_mode)?;
     let (container, on_host) = (mode.owner().container().is_some(), mode.owner() == Owner::Host);
-    // A text that is no mode is refused later.
+    // A later check refuses a text that is not a mode.
     let host_uts = matches!(UtsMode::parse(&host.uts_mode), Ok(UtsMode::Host));
     let ports = !host.port_bindings.is_empty() || host.publish_all_ports;
     let conflicts = [

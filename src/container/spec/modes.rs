@@ -114,7 +114,7 @@ impl NetworkMode {
 }
 
 impl IpcMode {
-    /// Errors: the text is no mode.
+    /// Errors: no mode is spelled so.
     pub(crate) fn parse(text: &str) -> Result<IpcMode> {
         match text {
             "" => Ok(IpcMode::Default),
@@ -144,7 +144,7 @@ impl IpcMode {
 }
 
 impl PidMode {
-    /// Errors: the text is no mode.
+    /// Errors: no mode is spelled so.
     pub(crate) fn parse(text: &str) -> Result<PidMode> {
         match text {
             "" => Ok(PidMode::Private),
@@ -166,7 +166,7 @@ impl PidMode {
 }
 
 impl UtsMode {
-    /// Errors: the text is no mode.
+    /// Errors: no mode is spelled so.
     pub(crate) fn parse(text: &str) -> Result<UtsMode> {
         match text {
             "" => Ok(UtsMode::Private),
@@ -177,7 +177,7 @@ impl UtsMode {
 }
 
 impl UsernsMode {
-    /// Errors: the text is no mode.
+    /// Errors: no mode is spelled so.
     pub(crate) fn parse(text: &str) -> Result<UsernsMode> {
         match text {
             "" => Ok(UsernsMode::Default),
@@ -212,7 +212,7 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Errors: a text is no mode.
+    /// Errors: a text spells no mode.
     pub(crate) fn of(host: &HostConfig) -> Result<Modes> {
         Ok(Modes {
             network: NetworkMode::parse(&host.network_mode)?,
@@ -233,7 +233,7 @@ pub(crate) struct DecidedHost {
 }
 
 impl DecidedHost {
-    /// Errors: a text is no mode.
+    /// Errors: a text spells no mode.
     pub(crate) fn of(config: HostConfig) -> Result<DecidedHost> {
         Ok(DecidedHost { modes: Modes::of(&config)?, config })
     }
