@@ -16,8 +16,9 @@ public class Host {
         if (!fact) System.out.println("failed: " + text);
     }
 
+    /** Without pipes: a JVM closes those of a child after waitFor has answered, so that a look would find some of them. */
     static int child() throws Exception {
-        return new ProcessBuilder("sh", "-c", "exit 7").start().waitFor();
+        return new ProcessBuilder("sh", "-c", "exit 7").inheritIO().start().waitFor();
     }
 
     public static void main(String[] args) throws Exception {
