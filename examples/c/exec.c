@@ -16,7 +16,7 @@ static int64_t check(int64_t result) {
 int main(int count, char **arguments) {
     coracle *engine;
     char *created, *exec;
-    const char *body = "{\"Image\": \"busybox\", \"Cmd\": [\"sleep\", \"60\"], \"HostConfig\": {\"NetworkMode\": \"none\"}}";
+    const char *body = "{\"Image\": \"busybox\", \"Cmd\": [\"sleep\", \"1000\"], \"HostConfig\": {\"NetworkMode\": \"none\"}}";
     const char *sort = "{\"Cmd\": [\"sort\"], \"AttachStdin\": true, \"AttachStdout\": true, \"AttachStderr\": true}";
     check(coracle_open(count > 1 ? arguments[1] : "/var/lib/coracle", NULL, &engine, &error));
     check(coracle_container_create(engine, "example-exec", body, NULL, &created, &error));

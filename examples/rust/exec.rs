@@ -9,7 +9,7 @@ fn main() -> coracle::Result<()> {
     let engine = Engine::open(root)?;
     let config = ContainerConfig {
         image: "busybox".into(),
-        cmd: Some(["sleep", "60"].map(String::from).to_vec()),
+        cmd: Some(["sleep", "1000"].map(String::from).to_vec()),
         ..Default::default()
     };
     let host_config = HostConfig { network_mode: "none".into(), ..Default::default() };

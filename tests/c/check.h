@@ -17,6 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How long to wait, in milliseconds, for something that comes: a disk may stand still for more than a minute. */
+enum { LONG = 300000 };
+
 static int passed, failed;
 static int report_fd = 1;
 static coracle_error *err;
@@ -138,7 +141,7 @@ static coracle_op *within(int64_t ms) {
 static void read_all(coracle_session *session, char *out, char *errors, size_t size) {
     size_t used[2] = {0, 0};
     char *into[2] = {out, errors}, piece[4096];
-    coracle_op *op = within(20000);
+    coracle_op *op = within(LONG);
     out[0] = errors[0] = 0;
     for (;;) {
         int32_t channel = -1;

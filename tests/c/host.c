@@ -289,7 +289,7 @@ static int first_process(char **argv) {
     CHECK(code == 6, "");
     /* Both monitors end, and are this process's to reap: nothing else is. */
     int reaped = 0, status = 0;
-    for (int i = 0; i < 6000 && reaped < 2; i++) {
+    for (int i = 0; i < LONG / 10 && reaped < 2; i++) {
         while (waitpid(-1, &status, WNOHANG | __WALL) > 0) reaped++;
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }

@@ -42,7 +42,7 @@ image=$work/busybox.tar
 tools/make-busybox-image "$image"
 for kind in shared static; do
   mkdir -m 700 "$work/root-$kind" "$work/run-$kind"
-  must env LD_LIBRARY_PATH="$tree$prefix/lib" timeout 300 "$work/$kind" "$work/root-$kind" "$work/run-$kind" "$image"
+  must env LD_LIBRARY_PATH="$tree$prefix/lib" timeout 1800 "$work/$kind" "$work/root-$kind" "$work/run-$kind" "$image"
 done
 
 # Installing again changes nothing and works.

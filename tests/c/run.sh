@@ -55,7 +55,7 @@ run() {
   # It makes networks, whose firewall table stays for the next ones: on a host of its own, with a registry on it.
   if [ "$name" = hygiene ]; then alone=(unshare --net tests/c/with-registry "$root/registry"); fi
   echo "$name, $kind${1:+, $*}"
-  timeout 600 "${alone[@]}" "$work/$name-$kind" "$root/root" "$root/run" "$image" "$@" || status=1
+  timeout 1800 "${alone[@]}" "$work/$name-$kind" "$root/root" "$root/run" "$image" "$@" || status=1
 }
 
 for program in main misuse hygiene host mirror; do build "$program"; done

@@ -39,7 +39,7 @@ public class Host {
         check(result.get() == 0, "the main job: " + result);
         // Threads that end may take a moment.
         String after = look(args[1], args[2]);
-        for (int i = 0; i < 1200 && !before.equals(after); i++) {
+        for (int i = 0; i < 6000 && !before.equals(after); i++) {
             Thread.sleep(50);
             after = look(args[1], args[2]);
         }

@@ -133,7 +133,7 @@ func main() {
 	overHTTP(root, run)
 	// Threads that end may take a moment.
 	after := look(root, run)
-	for end := time.Now().Add(time.Minute); !reflect.DeepEqual(before, after) && time.Now().Before(end); after = look(root, run) {
+	for end := time.Now().Add(5 * time.Minute); !reflect.DeepEqual(before, after) && time.Now().Before(end); after = look(root, run) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	same(before, after)

@@ -36,12 +36,12 @@ language() {
   "host_$name" || status=1
 }
 
-host_python() { timeout 600 python3 tests/hosts/host.py "$work/libjob.so" "$root" "$run" "$image"; }
+host_python() { timeout 1800 python3 tests/hosts/host.py "$work/libjob.so" "$root" "$run" "$image"; }
 
 host_go() {
   CGO_ENABLED=1 CGO_CFLAGS="-I$PWD/include" CGO_LDFLAGS="${libs[*]}" CGO_LDFLAGS_ALLOW='-Wl,-rpath,.*' GOFLAGS=-buildvcs=false \
     GOTOOLCHAIN=local go build -o "$work/host-go" tests/hosts/host.go &&
-    timeout 600 "$work/host-go" "$root" "$run" "$image"
+    timeout 1800 "$work/host-go" "$root" "$run" "$image"
 }
 
 host_node() {
@@ -52,7 +52,7 @@ host_node() {
     return
   fi
   gcc "${shared[@]}" -I"$headers" -o "$work/host.node" tests/hosts/node.c "${libs[@]}" &&
-    timeout 600 node tests/hosts/host.js "$work/host.node" "$root" "$run" "$image"
+    timeout 1800 node tests/hosts/host.js "$work/host.node" "$root" "$run" "$image"
 }
 
 host_java() {
@@ -60,7 +60,7 @@ host_java() {
   home=$(dirname "$(dirname "$(realpath "$(command -v javac)")")")
   gcc "${shared[@]}" -I"$home/include" -I"$home/include/linux" -o "$work/libhost.so" tests/hosts/java.c "${libs[@]}" &&
     javac -d "$work" tests/hosts/Host.java &&
-    timeout 600 "$home/bin/java" -Xcheck:jni -Xmx256m -cp "$work" Host "$work/libhost.so" "$root" "$run" "$image"
+    timeout 1800 "$home/bin/java" -Xcheck:jni -Xmx256m -cp "$work" Host "$work/libhost.so" "$root" "$run" "$image"
 }
 
 language python python3

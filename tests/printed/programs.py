@@ -42,6 +42,9 @@ for number, (page, ending, program) in enumerate(programs()):
         continue
     for path in ("/var/lib/coracle", "/var/lib/app/containers"):
         program = program.replace(path, str(into / "root"))
+    # A reader's machine is not as busy as one that runs all tests.
+    program = re.sub(r"\btimeout=(\d+)", r"timeout=\g<1>0", program)
+    program = re.sub(r"(coracle_op_set_timeout\(op, \d+)", r"\g<1>0", program)
     name = into / f"{number:02}-{re.sub(r'[^a-z]+', '-', page.lower()).strip('-')}.{ending}"
     name.write_text(program)
     print(name)

@@ -26,25 +26,25 @@ rust() { # Linked with the library that the build made, as cargo would.
   local rlib
   rlib=$(find target/debug/deps -name 'libcoracle-*.rlib' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d ' ' -f 2)
   rustc --edition 2024 -o "$work/program" --extern "coracle=$rlib" -L dependency=target/debug/deps "$1"
-  (cd "$work" && timeout 300 ./program)
+  (cd "$work" && timeout 1800 ./program)
 }
 c() {
   gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/program" "$1" "-L$libdir" "-Wl,-rpath,$libdir" -lcoracle
-  (cd "$work" && timeout 300 ./program)
+  (cd "$work" && timeout 1800 ./program)
   "$coracle" --root "$work/root" rm hello >/dev/null
 }
-python() { (cd "$work" && timeout 300 python3 "$1"); }
+python() { (cd "$work" && timeout 1800 python3 "$1"); }
 shell() { # What it leaves in the background ends with it; the terminal is one whose user leaves at once.
   {
     sed -e "s|^coracle |$coracle --root $work/root |" -e "s|unix:///run/|unix://$work/|" \
       -e 's|^\(.* run .*\)$|echo exit \| script -qec "\1" /dev/null|' -e 's|^DOCKER_HOST|answers; &|' "$1"
   } >"$work/commands"
   cat >"$work/shell" <<SHELL
-trap 'left=\$(jobs -p); if [ -n "\$left" ]; then kill \$left; fi; wait' EXIT
-answers() { for _ in {1..600}; do if [ -S "$work/coracle.sock" ]; then return; fi; sleep 0.1; done; return 1; }
+trap 'left=\$(jobs -p); if [ -n "\$left" ]; then kill \$left || true; fi; wait' EXIT
+answers() { for _ in {1..3000}; do if [ -S "$work/coracle.sock" ]; then return; fi; sleep 0.1; done; return 1; }
 $(cat "$work/commands")
 SHELL
-  (cd "$work" && timeout 300 bash -euo pipefail "$work/shell")
+  (cd "$work" && timeout 1800 bash -euo pipefail "$work/shell")
 }
 
 passed=0 failed=0
@@ -72,7 +72,7 @@ example() {
       set -- "$2" "$work/program"
       ;;
   esac
-  output=$(timeout 300 "${@:2}" "$work/root" </dev/null) || return
+  output=$(timeout 1800 "${@:2}" "$work/root" </dev/null) || return
   grep -qF -- "$1" <<<"$output" || { printf 'no "%s" in: %s\n' "$1" "$output" && return 1; }
 }
 

@@ -14,7 +14,7 @@ if [ -z "${CORACLE_TEST_IMAGE-}" ]; then
   export CORACLE_TEST_IMAGE=$work/busybox.tar
   "$top/tools/make-busybox-image" "$CORACLE_TEST_IMAGE"
 fi
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 600 "${PYTHON:-python3}" - <<'PROGRAM'
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 1800 "${PYTHON:-python3}" - <<'PROGRAM'
 import sys
 import unittest
 

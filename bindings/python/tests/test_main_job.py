@@ -24,6 +24,8 @@ import coracle
 from coracle import _library
 
 IMAGE = os.environ.get("CORACLE_TEST_IMAGE", "busybox.tar")
+# How long to wait, in seconds, for something that comes: a disk may stand still for more than a minute.
+LONG = 300
 SLEEP = ["sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"]
 TALK = [
     "sh",
@@ -83,8 +85,8 @@ class MainJob(Case):
         self.assertEqual(container.status, "paused")
         container.unpause()
         pidfd = container.pidfd()
-        self.assertTrue(container.stop())
-        self.assertEqual(select.select([pidfd], [], [], 60)[0], [pidfd])
+        self.assertTrue(container.stop(grace=LONG))
+        self.assertEqual(select.select([pidfd], [], [], LONG)[0], [pidfd])
         os.close(pidfd)
         self.assertFalse(container.stop())
         self.assertEqual(container.wait(), 3)
@@ -92,7 +94,7 @@ class MainJob(Case):
             assert session.stdout is not None
             self.assertEqual(session.stdout.readline(), b"ready\n")
         container.kill(signal.SIGKILL)
-        self.assertEqual(container.wait(timeout=60), 137)
+        self.assertEqual(container.wait(timeout=LONG), 137)
 
         logs = container.logs()
         lines = [(line.channel, line.text) for line in logs]
@@ -109,7 +111,7 @@ class MainJob(Case):
             container.inspect()
 
         actions = []
-        while (event := events.next(timeout=60)) is not None:
+        while (event := events.next(timeout=LONG)) is not None:
             actions.append(event["Action"].split(":")[0])
             if actions[-1] == "destroy":
                 break
@@ -181,12 +183,12 @@ class Python(Case):
         policy = {"RestartPolicy": {"Name": "always"}}
         again = self.engine.containers.create(self.image, ["sh", "-c", "sleep 0.1; exit 5"], host_config=policy)
         again.start()
-        self.assertEqual(again.wait_for("next-exit", timeout=30), {"StatusCode": 5})
+        self.assertEqual(again.wait_for("next-exit", timeout=LONG), {"StatusCode": 5})
 
     def test_one_that_goes_leaves_its_code(self) -> None:
         short = self.engine.containers.create(self.image, ["sh", "-c", "exit 7"], host_config={"AutoRemove": True})
         with short.start_attached() as session:
-            self.assertEqual(session.wait(timeout=30), 7)
+            self.assertEqual(session.wait(timeout=LONG), 7)
         self.assertEqual(self.engine.containers.list(all=True), [])
 
     def test_a_timeout_ends_a_wait(self) -> None:
@@ -233,7 +235,7 @@ class Python(Case):
         waiter.start()
         time.sleep(0.05)
         container.kill()
-        waiter.join(60)
+        waiter.join(LONG)
         self.assertEqual(codes, [137])
 
     def test_what_a_callback_raises_comes_out(self) -> None:
@@ -285,7 +287,7 @@ class Python(Case):
     def test_a_registry_that_is_not_there(self) -> None:
         name = "127.0.0.1:1/none/such:v1"
         with self.assertRaisesRegex(coracle.Error, "127.0.0.1:1"):
-            self.engine.images.pull(name, auth={"username": "u", "password": "secret"}, timeout=20)
+            self.engine.images.pull(name, auth={"username": "u", "password": "secret"}, timeout=LONG)
         with self.assertRaises(coracle.NotFound):
             self.engine.images.push(name)
 
@@ -298,7 +300,7 @@ class Python(Case):
             list(container.logs())
             self.engine.events().close()
         # A thread that ends may close its own a moment later.
-        end = time.monotonic() + 60
+        end = time.monotonic() + LONG
         while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < end:
             time.sleep(0.05)
         self.assertLessEqual(len(os.listdir("/proc/self/fd")), before)
@@ -381,7 +383,7 @@ class Files(Case):
             self.engine.serve()
         with self.engine.events(filters={"type": ["daemon"]}) as events:
             self.engine.reload(["a=b"], {"debug": "true"})
-            event = events.next(60) or {}
+            event = events.next(LONG) or {}
         self.assertEqual(event["Action"], "reload")
         self.assertEqual(self.engine.info()["Labels"], ["a=b"])
 
