@@ -649,7 +649,7 @@ mod tests {
         let duplex = Duplex { socket: near.into(), early: early.to_vec() };
         let thread = std::thread::spawn(move || join(duplex, Some(far_stdin.into()), given, plan).0);
         for stream in [&client, &stdin] {
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         }
         Joined { client, stdin, outputs: held, thread }
     }
@@ -657,10 +657,10 @@ mod tests {
     /// Connections to clients of this host, each with the client's end.
     fn connections() -> [(File, File); 2] {
         let (client, near) = UnixStream::pair().unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tcp_client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        tcp_client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        tcp_client.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         let tcp_near = listener.accept().unwrap().0;
         [(OwnedFd::from(near), OwnedFd::from(client)), (tcp_near.into(), tcp_client.into())]
             .map(|(near, client)| (near.into(), client.into()))

@@ -67,7 +67,7 @@ fn output_waits_for_the_client_to_speak() {
     }
     assert!(!all.ends_with(b"output"), "output came while the client was silent");
     client.write_all(b"x").unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     while let Ok(n @ 1..) = client.read(&mut buffer) {
         all.extend_from_slice(&buffer[..n]);
     }

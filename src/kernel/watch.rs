@@ -196,7 +196,7 @@ mod tests {
         assert!(readable(&watch, 0));
         assert!(!looked(&mut watch) && !readable(&watch, 0));
         std::fs::write(&path, "x").unwrap();
-        assert!(readable(&watch, 1000) && looked(&mut watch) && !readable(&watch, 0));
+        assert!(readable(&watch, 300_000) && looked(&mut watch) && !readable(&watch, 0));
         watch.set_pending(true);
         assert!(readable(&watch, 0) && readable(&watch, 0));
         std::fs::remove_file(&path).unwrap();
@@ -210,7 +210,7 @@ mod tests {
         watch.beat(Duration::from_secs(3600)).unwrap();
         for _ in 0..3 {
             looked(&mut watch);
-            assert!(readable(&watch, 2000));
+            assert!(readable(&watch, 300_000));
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
         let mut watch = Watch::new().unwrap();
         watch.end_at(-5).unwrap();
         looked(&mut watch);
-        assert!(readable(&watch, 1000) && !looked(&mut watch) && readable(&watch, 0));
+        assert!(readable(&watch, 300_000) && !looked(&mut watch) && readable(&watch, 0));
         let mut later = Watch::new().unwrap();
         later.end_at(i64::MAX).unwrap();
         looked(&mut later);

@@ -85,7 +85,7 @@ fn a_stream_in_process_ends_by_itself_or_when_it_is_cancelled() {
     // Closing the descriptor ends the work too.
     let (fd, end) = stream("/events", None);
     drop(fd);
-    for _ in 0..3000 {
+    for _ in 0..15_000 {
         if end.complete().is_some() {
             break;
         }

@@ -1,6 +1,6 @@
 //! HTTP itself: connections, framing, streams, limits, ending.
 
-use crate::support::{Answer, rest, serve, serve_with, until};
+use crate::support::{Answer, LONG, rest, serve, serve_with, until};
 use coracle_http::{Limits, RouterOptions, ServerOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -68,7 +68,8 @@ fn a_slow_body_meets_an_open_connection() {
     let mut client = server.connect();
     client.write_all(b"POST /nope HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\n").unwrap();
     assert!(until(&mut client, "\r\n\r\n").starts_with("HTTP/1.1 404"));
-    std::thread::sleep(Duration::from_secs(4));
+    // Longer than the server looks for the body before the answer (2 s), and much less than after the answer (10 s).
+    std::thread::sleep(Duration::from_secs(3));
     client.write_all(b"hello").unwrap();
     rest(&mut client);
 }
@@ -146,12 +147,12 @@ fn a_client_that_leaves_a_silent_stream_is_noticed() {
             left -= 1;
         }
         // There is room for three: were the first ones not noticed, the fourth would never find any.
-        assert!(begun.elapsed() < Duration::from_secs(60), "the places of clients that left are not given back");
+        assert!(begun.elapsed() < LONG, "the places of clients that left are not given back");
         std::thread::sleep(Duration::from_millis(5));
     }
     // As above, the places of the last ones may be given back a moment later.
     while !finds_room(&mut server.connect(), PING) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no place for a ping");
+        assert!(begun.elapsed() < LONG, "no place for a ping");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -165,9 +166,15 @@ fn idle_connections_make_room() {
     let mut busy = server.connect();
     busy.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     until(&mut busy, "\r\n\r\n");
-    let mut third = server.connect();
-    third.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    until(&mut third, "\r\n\r\n");
+    // The server may note only later that the first answer was sent, and has no room before that.
+    let begun = Instant::now();
+    let _third = loop {
+        let mut third = server.connect();
+        if finds_room(&mut third, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n") {
+            break third;
+        }
+        assert!(begun.elapsed() < LONG, "an idle connection makes no room");
+    };
     assert_eq!(first.read(&mut [0; 8]).unwrap(), 0);
     let none = Answer::parse(&rest(&mut server.connect()));
     assert_eq!((none.status, none.body.as_str()), (503, "{\"message\":\"too many connections\"}\n"));
@@ -175,10 +182,7 @@ fn idle_connections_make_room() {
 
 #[test]
 fn slow_heads_and_silence_end() {
-    let limits =
-        Limits { head_time: Duration::from_millis(300), idle_time: Duration::from_millis(600), ..Default::default() };
-    let server = limited(limits);
-    let began = Instant::now();
+    let server = limited(Limits { head_time: Duration::from_millis(300), ..Default::default() });
     let mut client = server.connect();
     // A byte now and then must not keep the head open: its deadline is one for all of it.
     for byte in b"GET /_ping" {
@@ -188,7 +192,8 @@ fn slow_heads_and_silence_end() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(rest(&mut client).starts_with("HTTP/1.1 408 "));
-    assert!(began.elapsed() < Duration::from_secs(60));
+    // A server of its own: a busy machine may take longer than this from a connection to the first byte.
+    let server = limited(Limits { idle_time: Duration::from_millis(600), ..Default::default() });
     let mut silent = server.connect();
     assert_eq!(rest(&mut silent), "");
 }
@@ -221,9 +226,7 @@ fn ending_waits_for_answers_and_cuts_streams() {
     let mut stream = server.connect();
     stream.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     until(&mut stream, "\r\n\r\n");
-    let began = Instant::now();
     server.handle.shutdown(Duration::from_millis(300));
-    assert!(began.elapsed() < Duration::from_secs(60));
     assert_eq!(idle.read(&mut [0; 8]).unwrap(), 0);
     // The stream was cut: no last chunk.
     assert_eq!(rest(&mut stream), "");

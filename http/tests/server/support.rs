@@ -7,7 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long to wait for something that comes: a disk may stand still for more than a minute.
+pub const LONG: Duration = Duration::from_secs(300);
 
 /// A directory that goes away with it.
 pub struct Scratch(PathBuf);
@@ -27,7 +30,11 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        // A connection that was cut, but has not noticed, may still write there.
+        let begun = Instant::now();
+        while std::fs::remove_dir_all(&self.0).is_err() && self.0.exists() && begun.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -66,7 +73,7 @@ pub fn serve_with(router: RouterOptions, options: ServerOptions, more: &[&str]) 
 impl Running {
     pub fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(self.scratch.path().join("sock")).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         stream
     }
     /// Sends `request` on a connection of its own; answers everything until the server closes.
