@@ -7,6 +7,7 @@ use super::Id;
 use super::delta::{self, Body};
 use crate::error::{Error, Result};
 use crate::op::Op;
+use crate::walls::Wall;
 use flate2::bufread::ZlibDecoder;
 use sha1dc::Hasher;
 use std::cell::Cell;
@@ -196,6 +197,9 @@ impl<'a> Reading<'a> {
         if count > limits.objects {
             return Err(Error::invalid(format!("the commit has {count} objects: more than {}", limits.objects)));
         }
+        // Exactly: a table that grows by doubling takes three times its size at times.
+        self.objects.reserve_exact(count);
+        self.begins.reserve_exact(count);
         for _ in 0..count {
             self.one(&mut input)?;
         }
@@ -280,7 +284,8 @@ impl<'a> Reading<'a> {
             let (kind, Object { place: Place::Packed(at), size, .. }) = (level.kind, self.objects[index]) else {
                 continue;
             };
-            let (body, id) = self.difference(at, size, level, IN_MEMORY / (depth as u64 + 1))?;
+            let in_memory = if Wall::GitMemory.stands() { IN_MEMORY / (depth as u64 + 1) } else { u64::MAX };
+            let (body, id) = self.difference(at, size, level, in_memory)?;
             self.objects[index] = Object { id, kind: Some(kind), place: Place::Full(body.offset), size: body.size };
             if let Some((offsets, names)) = self.differences(index, &id) {
                 levels.push(Level { body, kind, offsets, names });
@@ -361,7 +366,9 @@ pub(super) struct Output<'a, 'w> {
 
 impl<'a, 'w> Output<'a, 'w> {
     fn new(file: &'a File, offset: u64, name: Name, size: u64, most: u64, work: &'w Work<'w>) -> Output<'a, 'w> {
-        Output { file, offset, written: 0, size, name, held: Vec::new(), in_memory: size <= most, work }
+        let in_memory = size <= most;
+        let held = Vec::with_capacity(if in_memory { size as usize } else { 0 });
+        Output { file, offset, written: 0, size, name, held, in_memory, work }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {

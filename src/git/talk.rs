@@ -144,12 +144,20 @@ fn take(lines: &mut Lines<impl Read>, pack: &mut dyn Write) -> Result<()> {
 
 /// A pack comes in the first of three bands; in the others come messages and an error.
 fn bands(lines: &mut Lines<impl Read>, pack: &mut dyn Write) -> Result<()> {
+    let mut others = 0;
     loop {
         let Line::Data(text) = lines.next()? else { return Ok(()) };
         match text.split_first() {
-            Some((1, bytes)) => pack.write_all(bytes).map_err(|e| Error::io("write a pack", &e))?,
+            Some((1, bytes)) if !bytes.is_empty() => {
+                pack.write_all(bytes).map_err(|e| Error::io("write a pack", &e))?
+            }
             Some((3, error)) => return Err(told(error)),
-            _ => {}
+            _ if others == MAX_LINES => {
+                return Err(Error::internal(format!(
+                    "the server sends more than {MAX_LINES} lines that are no part of a pack"
+                )));
+            }
+            _ => others += 1,
         }
     }
 }

@@ -21,15 +21,15 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 /// What an operation may take: see `docs/images.md`.
 const WIDE: u64 = 64 * MIB;
-const SMALL: u64 = 16 * MIB;
+pub const SMALL: u64 = 16 * MIB;
 /// A stack of its threads: the kernel counts each whole as data, used or not.
 const STACK: &str = "524288";
 
 /// How a run of the command ended.
-struct Run {
+pub struct Run {
     /// Its code; absent: a signal ended it.
-    code: Option<i32>,
-    said: String,
+    pub code: Option<i32>,
+    pub said: String,
     /// Its most resident memory, in bytes, without its program's file.
     peak: u64,
 }
@@ -38,6 +38,8 @@ struct Run {
 fn command(root: &Root, words: &[&str], most: u64, feed: Option<Feed>) -> Run {
     let mut command = Command::new("prlimit");
     command.arg(format!("--data={most}")).arg("--core=0").arg(built("coracle")).env("RUST_MIN_STACK", STACK);
+    // A list of calls would be made with memory that is not there: some of those lists wait for ever.
+    command.env("RUST_BACKTRACE", "0");
     command.arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run")).args(words);
     command.stdin(if feed.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("prlimit");
@@ -73,13 +75,13 @@ fn command(root: &Root, words: &[&str], most: u64, feed: Option<Feed>) -> Run {
 }
 
 /// A root, and what the command takes by itself.
-struct Measured {
+pub struct Measured {
     root: Root,
     base: u64,
 }
 
 impl Measured {
-    fn new() -> Measured {
+    pub fn new() -> Measured {
         let root = Root::new();
         let base = (0..3).map(|_| command(&root, &["images"], u64::MAX >> 1, None).peak).max().unwrap_or(0);
         Measured { root, base }
@@ -87,7 +89,7 @@ impl Measured {
 
     /// Runs a command within a bound; answers how it ended, which is never by a signal.
     #[track_caller]
-    fn run(&self, bound: u64, words: &[&str], feed: Option<Feed>) -> Run {
+    pub fn run(&self, bound: u64, words: &[&str], feed: Option<Feed>) -> Run {
         let mode: &[&str] = if bound == SMALL { &["--small-memory"] } else { &[] };
         let run = command(&self.root, &[mode, words].concat(), self.base + bound, feed);
         let grown = run.peak.saturating_sub(self.base);

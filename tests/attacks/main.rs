@@ -31,6 +31,7 @@ mod page;
 mod programs;
 mod races;
 mod registries;
+mod repositories;
 mod runtime;
 mod selinux;
 mod trees;

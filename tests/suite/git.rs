@@ -1,13 +1,12 @@
 //! Contexts of git repositories, from Debian's git over both ways, and packs that no git makes.
 
 use crate::support::archive::sha256;
-use crate::support::git::{Daemon, Entry, Repository, web};
-use crate::support::registry::Answered;
+use crate::support::git::{Daemon, Entry, GREETING, Repository, line, object, pack, packed, scripted, web};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Context, ErrorKind, Op};
 use serde_json::json;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpListener;
 
 fn build(root: &Root, remote: &str) -> coracle::Result<String> {
@@ -259,52 +258,6 @@ fn deep_directories_are_refused() {
     let daemon = Daemon::start(&repository.dir);
     fails(build(&root, &format!("{}#deep", daemon.url())), ErrorKind::Invalid, "a path of more than 4096 bytes");
     nothing_left(&root);
-}
-
-/// A server of a test's own: it greets, and answers each question with bytes.
-fn scripted(answers: Vec<Vec<u8>>) -> crate::support::registry::Scripted {
-    let answers = std::sync::Mutex::new(answers.into_iter());
-    crate::support::registry::Scripted::start(move |_| {
-        Answered::new(200, answers.lock().expect("the answers").next().unwrap_or_default())
-    })
-}
-
-fn line(text: &[u8]) -> Vec<u8> {
-    [format!("{:04x}", text.len() + 4).as_bytes(), text].concat()
-}
-
-const GREETING: &[u8] = b"000eversion 2\n0012fetch=shallow\n0000";
-
-/// An answer to a fetch with this pack.
-fn packed(pack: &[u8]) -> Vec<u8> {
-    let mut answer = line(b"packfile\n");
-    for piece in pack.chunks(60_000) {
-        answer.extend(line(&[&[1][..], piece].concat()));
-    }
-    answer.extend(b"0000");
-    answer
-}
-
-fn zlib(content: &[u8]) -> Vec<u8> {
-    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(content).expect("compress");
-    packed.finish().expect("compress")
-}
-
-/// An object of a pack: its kind and size, what stands before its content, its content.
-fn object(kind: u8, size: u64, before: &[u8], content: &[u8]) -> Vec<u8> {
-    let mut head = vec![kind << 4 | (size & 15) as u8];
-    let mut rest = size >> 4;
-    while rest > 0 {
-        *head.last_mut().expect("a byte") |= 0x80;
-        head.push((rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    [&head, before, &zlib(content)].concat()
-}
-
-fn pack(objects: &[Vec<u8>]) -> Vec<u8> {
-    [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes(), &objects.concat(), &[0; 20]].concat()
 }
 
 /// Servers that answer with something else than a pack, and packs that claim what is not so.

@@ -154,3 +154,67 @@ pub fn web(dir: &Path) -> Scripted {
         Answered { status, headers, ..Answered::new(200, &out[end + 4..]) }
     })
 }
+
+/// A server of a test's own: it greets, and answers each question with bytes.
+pub fn scripted(answers: Vec<Vec<u8>>) -> Scripted {
+    let answers = std::sync::Mutex::new(answers.into_iter());
+    Scripted::start(move |_| Answered::new(200, answers.lock().expect("the answers").next().unwrap_or_default()))
+}
+
+/// A line of git's protocol.
+pub fn line(text: &[u8]) -> Vec<u8> {
+    [format!("{:04x}", text.len() + 4).as_bytes(), text].concat()
+}
+
+/// What a server says first.
+pub const GREETING: &[u8] = b"000eversion 2\n0012fetch=shallow\n0000";
+
+/// An answer to a fetch with this pack.
+pub fn packed(pack: &[u8]) -> Vec<u8> {
+    let mut answer = line(b"packfile\n");
+    for piece in pack.chunks(60_000) {
+        answer.extend(line(&[&[1][..], piece].concat()));
+    }
+    answer.extend(b"0000");
+    answer
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(content).expect("compress");
+    packed.finish().expect("compress")
+}
+
+/// An object of a pack: its kind and size, what stands before its content, its content.
+pub fn object(kind: u8, size: u64, before: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut head = vec![kind << 4 | (size & 15) as u8];
+    if size >> 4 > 0 {
+        head[0] |= 0x80;
+        head.extend(number(size >> 4));
+    }
+    [&head, before, &zlib(content)].concat()
+}
+
+/// A number in pieces of seven bits, the lowest first.
+pub fn number(mut value: u64) -> Vec<u8> {
+    let mut bytes = vec![];
+    while value > 0x7f {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// The name of an object of a kind ("blob", ..).
+pub fn name(kind: &str, content: &[u8]) -> [u8; 20] {
+    let mut hash = sha1dc::Hasher::new();
+    hash.update(format!("{kind} {}\0", content.len()).as_bytes());
+    hash.update(content);
+    hash.finalize().expect("no collision").into()
+}
+
+/// A pack of these objects; its checksum is not looked at.
+pub fn pack(objects: &[Vec<u8>]) -> Vec<u8> {
+    [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes(), &objects.concat(), &[0; 20]].concat()
+}
