@@ -1,8 +1,9 @@
 //! Netlink sockets: requests in one buffer, their acknowledgements and dumps.
 
 use super::fd::errno;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Links, addresses, routes.
 pub(crate) const ROUTE: i32 = libc::NETLINK_ROUTE;
@@ -19,9 +20,18 @@ const DONE: u16 = 3;
 const FLAG_CAPPED: u16 = 0x100;
 const FLAG_ACK_TLVS: u16 = 0x200;
 const ATTR_TEXT: u16 = 1;
+/// The kernel answers while it takes the request. A later answer is none.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The first message of a buffer.
+const FIRST: u32 = 1;
+const NO_RIGHTS: &str = "nf_tables requires CAP_NET_ADMIN in the user namespace that the network namespace belongs to";
 
 /// A netlink socket in the network namespace of the calling thread.
-pub(crate) struct Socket(OwnedFd);
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    protocol: i32,
+    limit: Duration,
+}
 
 /// A request that the kernel refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,27 +54,37 @@ impl Refused {
 impl Socket {
     /// Opens one for a protocol ([`ROUTE`], [`NETFILTER`]).
     pub(crate) fn open(protocol: i32) -> Result<Socket> {
+        Socket::open_for(protocol, LIMIT)
+    }
+
+    /// One that waits so long for each answer.
+    fn open_for(protocol: i32, limit: Duration) -> Result<Socket> {
         // SAFETY: no pointers.
         let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
         if fd < 0 {
             return Err(Error::os("open a netlink socket", errno()));
         }
         // SAFETY: the kernel just gave us this descriptor.
-        let socket = Socket(unsafe { OwnedFd::from_raw_fd(fd) });
+        let socket = Socket { fd: unsafe { OwnedFd::from_raw_fd(fd) }, protocol, limit };
+        let time = libc::timeval { tv_sec: limit.as_secs() as libc::time_t, tv_usec: limit.subsec_micros().into() };
+        if !socket.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time) {
+            return Err(Error::os("limit the waiting for answers of netlink", errno()));
+        }
+        // Best effort: without an option that an old kernel does not know, errors are less clear, and nothing is worse.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
-            socket.set(libc::SOL_NETLINK, option, 1);
+            socket.set(libc::SOL_NETLINK, option, &1);
         }
         // A whole rule set is one message, and its acknowledgements come all at once.
-        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
-        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20);
+        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(16 << 20));
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(16 << 20));
         Ok(socket)
     }
 
-    /// Best effort: what an old kernel does not know makes errors less clear, and nothing worse.
-    fn set(&self, level: i32, option: i32, value: i32) {
-        let (pointer, length) = ((&raw const value).cast(), size_of::<i32>() as libc::socklen_t);
-        // SAFETY: the value lives over the call.
-        unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, pointer, length) };
+    /// Sets an option; answers whether the kernel took it.
+    fn set<T>(&self, level: i32, option: i32, value: &T) -> bool {
+        let (pointer, length) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: the value lives over the call, and the length is the value's.
+        unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, pointer, length) == 0 }
     }
 
     /// Sends requests in one buffer, and takes `acks` acknowledgements; answers the refusals among them.
@@ -79,13 +99,25 @@ impl Socket {
                     continue;
                 }
                 got += 1;
-                let errno = word(body, 0);
-                if errno != 0 {
-                    refused.push(Refused { sequence, errno: -errno, text: text(flags, body) });
+                let errno = -word(body, 0);
+                if errno == 0 {
+                    continue;
                 }
+                let mut refusal = Refused { sequence, errno, text: text(flags, body) };
+                if self.refuses_all(&refusal) {
+                    refusal.text = NO_RIGHTS.into();
+                    return Ok(vec![refusal]);
+                }
+                refused.push(refusal);
             }
         }
         Ok(refused)
+    }
+
+    /// nf_tables looks at the sender's rights once for a whole buffer, and answers to the first message only: no
+    /// acknowledgement of the others comes.
+    fn refuses_all(&self, refused: &Refused) -> bool {
+        self.protocol == NETFILTER && (refused.sequence, refused.errno) == (FIRST, libc::EPERM)
     }
 
     /// Sends a request for a list; `each` gets the type and the body (after the netlink header) of every answer.
@@ -106,7 +138,7 @@ impl Socket {
 
     fn send(&self, data: &[u8]) -> Result<()> {
         // SAFETY: the slice is valid for its length.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), data.as_ptr().cast(), data.len(), 0) };
+        let sent = unsafe { libc::send(self.fd.as_raw_fd(), data.as_ptr().cast(), data.len(), 0) };
         if sent == data.len() as isize { Ok(()) } else { Err(Error::os("send a netlink request", errno())) }
     }
 
@@ -117,16 +149,24 @@ impl Socket {
         let (start, length) = (free.as_mut_ptr(), free.len());
         loop {
             // SAFETY: the buffer is valid for its length, and only written to.
-            let got = unsafe { libc::recv(self.0.as_raw_fd(), start.cast(), length, 0) };
+            let got = unsafe { libc::recv(self.fd.as_raw_fd(), start.cast(), length, 0) };
             if got >= 0 {
                 // SAFETY: the kernel wrote so many bytes, which is no more than there was place for.
                 unsafe { room.set_len(got as usize) };
                 return Ok(room);
             }
-            if errno() != libc::EINTR {
-                return Err(Error::os("read a netlink answer", errno()));
+            match errno() {
+                libc::EINTR => {}
+                libc::EAGAIN => return Err(self.silent()),
+                other => return Err(Error::os("read a netlink answer", other)),
             }
         }
+    }
+
+    fn silent(&self) -> Error {
+        let part = if self.protocol == NETFILTER { "nf_tables" } else { "rtnetlink" };
+        let text = format!("the kernel's {part} does not answer a request for {:?}", self.limit);
+        Error::new(ErrorKind::Timeout, text).in_area("network")
     }
 }
 
@@ -179,7 +219,7 @@ pub(crate) fn namespace_cookie() -> u64 {
     let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
     let place = (&raw mut cookie).cast();
     // SAFETY: value and length live over the call, and the length is the value's.
-    unsafe { libc::getsockopt(socket.0.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, place, &raw mut length) };
+    unsafe { libc::getsockopt(socket.fd.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, place, &raw mut length) };
     cookie
 }
 
@@ -188,6 +228,57 @@ const SO_NETNS_COOKIE: i32 = 71;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A request for each sequence number, to be acknowledged.
+    fn requests(kind: u16, flags: u16, body: &[u8], count: u32) -> Vec<u8> {
+        let mut all = Vec::new();
+        for sequence in 1..=count {
+            all.extend_from_slice(&((HEAD + body.len()) as u32).to_ne_bytes());
+            all.extend_from_slice(&kind.to_ne_bytes());
+            all.extend_from_slice(&flags.to_ne_bytes());
+            all.extend_from_slice(&sequence.to_ne_bytes());
+            all.extend_from_slice(&[0; 4]);
+            all.extend_from_slice(body);
+        }
+        all
+    }
+
+    #[test]
+    fn a_caller_without_rights_hears_once_that_nf_tables_refuses_all_requests() {
+        const REQUEST_AND_ACK: u16 = 1 | 4;
+        const GET_TABLE: u16 = 10 << 8 | 1;
+        const BATCH_BEGIN: u16 = 0x10;
+        let refused = |kind, body: &[u8]| {
+            let messages = requests(kind, REQUEST_AND_ACK, body, 3);
+            Socket::open(NETFILTER).unwrap().request(&messages, 3).unwrap()
+        };
+        // Of this thread alone; as another user it has none anyway.
+        let done = std::thread::spawn(move || {
+            let _ = caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_NET_ADMIN);
+            [refused(GET_TABLE, &[1, 0, 0, 0]), refused(BATCH_BEGIN, &[0, 0, 0, 10])]
+        });
+        for refused in done.join().unwrap() {
+            assert_eq!(refused.len(), 1);
+            let text = refused[0].error("look for the table").to_string();
+            assert_eq!(text, format!("look for the table: operation not permitted ({NO_RIGHTS})"));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_is_an_error() {
+        const NOTHING: u16 = 1;
+        for (protocol, part) in [(ROUTE, "rtnetlink"), (NETFILTER, "nf_tables")] {
+            let socket = Socket::open_for(protocol, Duration::from_millis(20)).unwrap();
+            let asked = socket.request(&requests(NOTHING, 0, &[], 1), 1);
+            if protocol == NETFILTER && asked.as_ref().is_ok_and(|refused| refused[0].errno == libc::EPERM) {
+                // A caller without rights gets this answer first.
+                continue;
+            }
+            let error = asked.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Timeout);
+            assert_eq!(error.message(), format!("the kernel's {part} does not answer a request for 20ms"));
+        }
+    }
 
     #[test]
     fn cut_messages_end_the_list() {
