@@ -255,3 +255,40 @@ fn the_journal_stays_small_where_no_program_looks_after_it() {
     assert_eq!(seen.last().expect("an event").actor.attributes["exitCode"], "3");
     assert_eq!(root.inspect(&id).state.exit_code, 3);
 }
+
+/// A profile may forbid a process to end: it ends nevertheless, and whoever waits for it hears so.
+#[test]
+fn a_process_that_may_not_exit_ends_all_the_same() {
+    let root = Root::new();
+    let profile = json!({ "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["exit", "exit_group"], "action": "SCMP_ACT_ERRNO" }] });
+    let host = |more: serde_json::Value| {
+        let mut host = json!({ "NetworkMode": "none", "SecurityOpt": [format!("seccomp={profile}")] });
+        host.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({ "HostConfig": host })
+    };
+    let id = root.create("missing", body(&["/nothing"], host(json!({}))));
+    let error = root.engine.container_start(&id, None, Some(&soon())).expect_err("there is no such program");
+    assert!(error.message().contains("no such file"), "{error}");
+    let id = root.create("up", body(&["sleep", "1000"], host(json!({}))));
+    root.start(&id);
+    let monitor = crate::many::monitor_of(&root, &id);
+    let exec = |program: &str| {
+        let exec: ExecConfig = serde_json::from_value(json!({ "Cmd": [program, "1000"] })).expect("an exec");
+        let exec = root.engine.exec_create(&id, &exec).expect("create an exec");
+        root.engine.exec_start(&exec, None, Some(&soon())).map(drop).map_err(|error| error.message().to_owned())
+    };
+    for (program, told) in [("/nothing", "no such file"), ("nothing", "not found in $PATH")] {
+        let error = exec(program).expect_err("there is no such program");
+        assert!(error.contains(told), "{error}");
+    }
+    // The helper of an exec is not the program: that one goes on.
+    assert_eq!(exec("sleep"), Ok(()));
+    let other = root.create("guest", body(&["sleep", "1000"], host(json!({ "PidMode": format!("container:{id}") }))));
+    root.start(&other);
+    for (monitor, most) in [(monitor, 3), (crate::many::monitor_of(&root, &other), 2)] {
+        wait_for("the helpers to be gone", || children_of(monitor).len() == most);
+    }
+    root.engine.container_kill(&other, None, None).expect("kill");
+    root.engine.container_kill(&id, None, None).expect("kill");
+}
