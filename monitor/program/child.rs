@@ -60,6 +60,9 @@ pub const REPORT_DONE: u32 = 17;
 /// With the root of a container, not of an exec.
 pub const REPORT_ROOT: u32 = 18;
 
+/// The monitor's word that the worker has given its rights up: no count of groups that are still to come.
+pub const WORKER_CONFINED: [u8; 4] = u32::MAX.to_ne_bytes();
+
 struct Child<'a> {
     launch: &'a Launch<'a>,
     root: i32,
@@ -210,6 +213,9 @@ impl<'a> Child<'a> {
                 // The monitor is gone.
                 return Err(failed(EPIPE));
             }
+            if left == WORKER_CONFINED {
+                return Err(failed(EINVAL));
+            }
             join_groups(&fds[..count])?;
             fds[..count].iter().copied().for_each(sys::close);
             if left == [0; 4] {
@@ -220,11 +226,15 @@ impl<'a> Child<'a> {
 
     /// Waits for the monitor's word that the worker, which will read the output, has given its rights up.
     fn await_worker(&mut self) -> Step {
+        // The cgroups come first, from the same place.
+        self.join_more()?;
         if !core::mem::replace(&mut self.unwatched, false) {
             return Ok(());
         }
-        match sys::recv_fds(self.launch.report, &mut [0; 4], &mut [-1; MAX_FDS], true) {
-            Ok((4, _)) => Ok(()),
+        let mut word = [0; 4];
+        match sys::recv_fds(self.launch.report, &mut word, &mut [-1; MAX_FDS], true) {
+            Ok((4, _)) if word == WORKER_CONFINED => Ok(()),
+            Ok((4, _)) => Err(EINVAL),
             Ok(_) => Err(EPIPE),
             Err(errno) => Err(errno),
         }

@@ -166,7 +166,7 @@ impl Monitor {
         self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
         self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
         // Without this word the first process does not come to its program. One that is gone has said why.
-        let _ = sys::send_fds(report, &[0; 4], &[]);
+        let _ = sys::send_fds(report, &child::WORKER_CONFINED, &[]);
         if self.may_keep_mounts() {
             replace(&mut self.mounts, sys::mounts_of(pidfd));
         }
