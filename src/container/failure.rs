@@ -60,7 +60,27 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
         }
         (true, _) => Error::internal(format!("exec: {program:?}: {reason}")).into(),
         _ if failure.errno == 0 => Error::internal(sentence.to_owned()).into(),
-        _ => Error::os(sentence, failure.errno).with_kind(ErrorKind::Internal).in_area("launch").into(),
+        _ => {
+            let error = Error::os(sentence, failure.errno).with_kind(ErrorKind::Internal).in_area("launch");
+            match (failure.step, failure.errno) {
+                (STEP_CLONE, libc::ENOSPC) => error.explained(&namespace_limit()).into(),
+                _ => error.into(),
+            }
+        }
+    }
+}
+
+/// The limit that the kernel's "no space left on device" means where it makes namespaces: the lowest is the likely one.
+fn namespace_limit() -> String {
+    const KINDS: [&str; 7] = ["net", "pid", "mnt", "ipc", "uts", "cgroup", "user"];
+    let limits = KINDS.into_iter().filter_map(|kind| {
+        let path = format!("/proc/sys/user/max_{kind}_namespaces");
+        let limit: u64 = std::fs::read_to_string(&path).ok()?.trim().parse().ok()?;
+        Some((limit, path))
+    });
+    match limits.min_by_key(|(limit, _)| *limit) {
+        Some((limit, path)) => format!("a limit of namespaces is reached; the lowest one is {path}: {limit}"),
+        None => "a limit of namespaces is reached".into(),
     }
 }
 
@@ -125,4 +145,17 @@ pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> StartFa
         return Error::internal(text).into();
     }
     explain(failure, sentence, &spec.path, &spec.config.user, &groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_namespaces_is_named() {
+        let failure = Failure { step: STEP_CLONE, errno: libc::ENOSPC, ..Failure::default() };
+        let text = explain(failure, "make the container's namespaces", "sh", "", &[]).error.to_string();
+        let begin = "make the container's namespaces: no space left on device (a limit of namespaces is reached";
+        assert!(text.starts_with(begin) && text.contains("/proc/sys/user/max_"), "{text}");
+    }
 }

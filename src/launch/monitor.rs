@@ -121,24 +121,44 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     fds[BOOT_ROOT_STATES] = boot.root_states.as_raw_fd();
     fds[BOOT_LOCK] = boot.lock.as_raw_fd();
     fds.extend(boot.namespaces.iter().map(AsRawFd::as_raw_fd));
-    let hello = Request { boot: boot.boot_id, ..Call::Hello.request() };
-    socket::send(ours.as_fd(), &hello.to_bytes(), &fds)?;
+    let hand = |request: Request, fds: &[RawFd]| match socket::send(ours.as_fd(), &request.to_bytes(), fds) {
+        Err(error) if is_broken(&error) => Err(last_words(ours.as_fd(), plan)),
+        sent => sent.map_err(StartError::Engine),
+    };
+    hand(Request { boot: boot.boot_id, ..Call::Hello.request() }, &fds)?;
     drop(boot.lock);
     for (index, volume) in boot.volumes.iter().enumerate() {
-        let message = Call::Volume { index: index as u32 }.request();
-        socket::send(ours.as_fd(), &message.to_bytes(), &[volume.as_raw_fd()])?;
+        hand(Call::Volume { index: index as u32 }.request(), &[volume.as_raw_fd()])?;
     }
     for session in &boot.sessions {
-        socket::send(ours.as_fd(), &Call::Attach { streams: session.mask }.request().to_bytes(), &session.raw())?;
+        hand(Call::Attach { streams: session.mask }.request(), &session.raw())?;
     }
     // Our copies must be gone before the process can end: else its readers would never see the end.
     drop(boot.sessions);
-    socket::send(ours.as_fd(), &Call::Go.request().to_bytes(), &[])?;
+    hand(Call::Go.request(), &[])?;
     let answer = started(ours.as_fd())?;
     if answer.errno == 0 {
         return Ok(answer.value);
     }
-    Err(StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step)))
+    Err(failed(answer, plan))
+}
+
+fn failed(answer: Answer, plan: &Plan) -> StartError {
+    StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step))
+}
+
+/// The reason of a monitor that ended before it had its plan whole: it reports a failure before it ends.
+fn last_words(ours: BorrowedFd<'_>, plan: &Plan) -> StartError {
+    match read_answer(ours) {
+        Ok(answer) if answer.errno != 0 => failed(answer, plan),
+        _ => StartError::Engine(killed("took the container's plan")),
+    }
+}
+
+/// The error of a monitor that ended without a report, in a step of a start.
+fn killed(step: &str) -> Error {
+    let text = format!("the container's monitor ended (something killed it) while it {step}");
+    Error::new(ErrorKind::Unavailable, text).in_area("launch")
 }
 
 /// The monitor's answer about the start.
@@ -147,7 +167,7 @@ fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
         return Err(StartError::Late);
     }
     read_answer(ours).map_err(|error| match error.kind() {
-        ErrorKind::Unavailable => StartError::Engine(error),
+        ErrorKind::Unavailable => StartError::Engine(killed("made the container's process")),
         // The container may run by now: a want of memory here must not make a start of it that failed.
         _ => StartError::Unheard(error),
     })
@@ -281,7 +301,12 @@ fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
 /// With the descriptors that came with it.
 fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     let mut bytes = [0u8; ANSWER_LEN];
-    let (got, fds) = socket::receive(socket, &mut bytes).map_err(hung_up)?;
+    let received = match socket::receive(socket, &mut bytes) {
+        // It ended without reading all that was sent to it: the kernel says this once, before its last answer.
+        Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => socket::receive(socket, &mut bytes),
+        received => received,
+    };
+    let (got, fds) = received.map_err(hung_up)?;
     match Answer::from_bytes(&bytes) {
         Some(answer) if got == ANSWER_LEN => Ok((answer, fds)),
         _ => Err(gone()),
@@ -291,10 +316,14 @@ fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
 /// A connection that broke means what its end means: the monitor is gone. One that takes nothing: it hangs.
 fn hung_up(error: Error) -> Error {
     match error.raw_os_error() {
-        Some(libc::EPIPE | libc::ECONNRESET) => gone(),
+        _ if is_broken(&error) => gone(),
         Some(libc::EAGAIN) => silent(),
         _ => error,
     }
+}
+
+fn is_broken(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
 }
 
 fn silent() -> Error {

@@ -227,6 +227,43 @@ fn start_hanging(root: &Root, name: &str, call: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Starts a container by the command under strace; answers what it says.
+fn start_injected(root: &Root, name: &str, inject: &[&str]) -> String {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null"]);
+    command.args(inject.iter().flat_map(|inject| ["-e".to_owned(), format!("inject={inject}")]));
+    command.arg(built("coracle")).arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run"));
+    let output = command.args(["start", name]).stdin(Stdio::null()).output().expect("run strace");
+    assert!(!output.status.success(), "{name}: started");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The monitor makes the network namespace before it has the plan, and may be killed at any step.
+#[test]
+fn a_monitor_that_ends_in_a_start_says_why_or_that_it_ended() {
+    let root = Root::new();
+    // The plan's memory: so the monitor is gone before it is sent anything of the plan.
+    let later = "memfd_create:delay_enter=500000";
+    let killed = "the container's monitor ended (something killed it) while it";
+    let ways = [
+        (
+            "back",
+            &["setns:error=EPERM", later][..],
+            "set up the container's monitor: operation not permitted".to_owned(),
+        ),
+        ("gone", &["unshare:signal=SIGKILL:when=1", later], format!("{killed} took the container's plan")),
+        ("early", &["unshare:signal=SIGKILL:when=1"], killed.to_owned()),
+        ("midway", &["mkdirat:signal=SIGKILL:when=1"], format!("{killed} made the container's process")),
+    ];
+    for (name, inject, told) in ways {
+        root.create(name, body(&["sh", "-c", "exit 7"], json!({})));
+        let said = start_injected(&root, name, inject);
+        assert!(said.contains(&told), "{name}: {said}");
+        root.start(name);
+        assert_eq!(root.wait(name), 7, "{name}: after that");
+    }
+}
+
 #[ignore = "takes more than two minutes: tests/torture"]
 #[test]
 fn a_start_that_hangs_is_given_up() {
