@@ -4,7 +4,7 @@ use super::address::{self, Pool};
 use super::firewall::{Firewall, Zone};
 use super::netlink::link::{self, Address, Link};
 use super::netlink::message::Messages;
-use super::settings::{forward_v6, set};
+use super::settings::{OnHost, forward_v6, set};
 use super::subnet::Subnet;
 use super::{Driver, Network, Networks, as_500, options, random};
 use crate::error::Result;
@@ -35,10 +35,30 @@ impl Networks {
         }
         let _here = self.kernel.lock();
         let _everywhere = self.lock()?;
+        self.stand(network, None)
+    }
+
+    /// Makes the row and the bridge of a new network as one step for all roots of the host: each chooses its subnet when it
+    /// sees the bridges of the others. `insert` chooses by the subnets of the host that it is given.
+    pub(super) fn create_up<T>(
+        &self,
+        insert: impl FnOnce(&[Subnet]) -> Result<(Network, T)>,
+    ) -> Result<(Network, T, Result<()>)> {
+        let _here = self.kernel.lock();
+        let _everywhere = self.lock()?;
+        let on_host = self.lock_bridges()?;
+        let (network, more) = insert(&host_subnets()?)?;
+        let made = self.stand(&network, Some(&on_host)).map(drop);
+        Ok((network, more, made))
+    }
+
+    /// [`Networks::up`], under [`Networks::lock`]; `on_host`: the lock of the host's bridges, where it is held already.
+    fn stand(&self, network: &Network, on_host: Option<&OnHost>) -> Result<(Network, u32)> {
         let mut network = self.find(&network.id)?;
-        let index = match self.own_bridge(&network)? {
-            Some(link) => link.index,
-            None => self.make_bridge(&mut network)?,
+        let index = match (self.own_bridge(&network)?, on_host) {
+            (Some(link), _) => link.index,
+            (None, Some(on_host)) => self.make_bridge(&mut network, on_host)?,
+            (None, None) => self.make_bridge(&mut network, &self.lock_bridges()?)?,
         };
         if self.firewall.is_there()? {
             self.firewall.add_zone(&zone(&network)?)?;
@@ -266,8 +286,7 @@ impl Networks {
         request(m, &what)
     }
 
-    fn make_bridge(&self, network: &mut Network) -> Result<u32> {
-        let _on_this_host = self.lock_bridges()?;
+    fn make_bridge(&self, network: &mut Network, _: &OnHost) -> Result<u32> {
         // Best effort: who removed a root left its bridges.
         let _ = sweep();
         let before = network.clone();

@@ -2,6 +2,7 @@
 
 use super::loans::Loan;
 use super::netlink::link::Sub;
+use super::subnet::Subnet;
 use super::{Driver, Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, options};
 use crate::error::{Error, Result};
 use crate::model::{CreateNetwork, NetworkCreated};
@@ -23,32 +24,19 @@ impl Networks {
         }
         let mut loan = self.loan();
         let network = self.decide(asked, name, &mut loan)?;
-        let host = bridge::host_subnets()?;
         let asked_for = network.clone();
-        let inserted = self.db.write(Flush::Durable, |tx| {
-            let mut network = network;
-            let same = table::by_name(tx, name)?.into_iter().next();
-            if asked.check_duplicate && same.is_some() {
-                return Err(Error::conflict(format!("network with name {name} already exists")));
-            }
-            let mut others = Vec::new();
-            for row in table::all(tx)? {
-                others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
-            }
-            if !network.has_foreign_addresses() {
-                let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, &host)?;
-                (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
-            }
-            table::insert(tx, &network.row()?)?;
-            let warning = same
-                .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
-            Ok((network, warning))
-        });
-        let (network, warning) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
+        let is_bridge = network.spec.driver == Driver::Bridge;
+        let insert = |host: &[Subnet]| self.insert(asked, network, host);
+        let inserted = if is_bridge {
+            self.create_up(insert)
+        } else {
+            let inserted = bridge::host_subnets().and_then(|host| insert(&host));
+            inserted.map(|(network, warning)| (network, warning, Ok(())))
+        };
+        let (network, warning, made) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
         let made = match network.spec.driver {
-            Driver::Bridge => self.up(&network).map(drop),
             Driver::Plugin(_) => self.make_remote(&network),
-            Driver::Macvlan | Driver::Ipvlan | Driver::Host | Driver::Null => Ok(()),
+            Driver::Bridge | Driver::Macvlan | Driver::Ipvlan | Driver::Host | Driver::Null => made,
         };
         if let Err(error) = made {
             self.give_back_pools(&network);
@@ -63,6 +51,29 @@ impl Networks {
         };
         let texts = Some(warning).filter(|text| !text.is_empty()).into_iter().chain(blocked);
         Ok(NetworkCreated { id: network.id, warning: texts.collect::<Vec<_>>().join("\n") })
+    }
+
+    /// Stores a network with the pools that it gets; answers a warning, too. `host`: see [`address::decide`].
+    fn insert(&self, asked: &CreateNetwork, mut network: Network, host: &[Subnet]) -> Result<(Network, String)> {
+        self.db.write(Flush::Durable, |tx| {
+            let name = network.name.as_str();
+            let same = table::by_name(tx, name)?.into_iter().next();
+            if asked.check_duplicate && same.is_some() {
+                return Err(Error::conflict(format!("network with name {name} already exists")));
+            }
+            let mut others = Vec::new();
+            for row in table::all(tx)? {
+                others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
+            }
+            let warning = same
+                .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
+            if !network.has_foreign_addresses() {
+                let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, host)?;
+                (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
+            }
+            table::insert(tx, &network.row()?)?;
+            Ok((network, warning))
+        })
     }
 
     fn decide(&self, asked: &CreateNetwork, name: &str, loan: &mut Loan) -> Result<Network> {

@@ -94,8 +94,8 @@ impl Networks {
     }
 
     /// Keeps programs of every root from taking the same name or subnet for a bridge meanwhile.
-    pub(super) fn lock_bridges(&self) -> Result<File> {
-        lock_in(self.settings_path().parent().unwrap_or(&self.run), "bridges.lock")
+    pub(super) fn lock_bridges(&self) -> Result<OnHost> {
+        lock_in(self.settings_path().parent().unwrap_or(&self.run), "bridges.lock").map(OnHost)
     }
 
     /// One file for each network namespace that is a host; a root that may not write there has its own.
@@ -112,6 +112,9 @@ impl Networks {
         shared.join(format!("{inode}-{}", crate::kernel::netlink::namespace_cookie()))
     }
 }
+
+/// The lock of the host's bridges, held.
+pub(super) struct OnHost(#[expect(dead_code, reason = "it is held until it is closed")] File);
 
 /// A lock that roots share.
 fn lock_in(dir: &Path, name: &str) -> Result<File> {

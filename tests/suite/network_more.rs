@@ -131,6 +131,40 @@ fn default_bridges_of_roots_that_begin_at_once_are_apart() {
     drop(world);
 }
 
+/// Also those that requests make: the choice and the bridge, by which others see it, are one step for all roots.
+#[test]
+fn networks_of_roots_that_are_made_at_once_are_apart() {
+    const EACH: usize = 2;
+    let world = World::new();
+    let roots: Vec<Root> = (0..4).map(|_| Root::new()).collect();
+    for _ in 0..6 {
+        std::thread::scope(|scope| {
+            for root in &roots {
+                scope.spawn(|| {
+                    for number in 0..EACH {
+                        let asked = serde_json::from_value(json!({ "Name": format!("n{number}") })).expect("a body");
+                        root.engine.network_create(&asked).expect("make a network");
+                    }
+                });
+            }
+        });
+        let mut subnets = Vec::new();
+        for (root, number) in roots.iter().flat_map(|root| (0..EACH).map(move |number| (root, number))) {
+            let name = format!("n{number}");
+            let network = root.engine.network_inspect(&name).expect("inspect the network");
+            subnets.push(network.ipam.config[0].subnet.clone());
+            root.engine.network_remove(&name).expect("remove the network");
+        }
+        subnets.sort();
+        subnets.dedup();
+        assert_eq!(subnets.len(), roots.len() * EACH, "{subnets:?}");
+    }
+    for root in &roots {
+        root.engine.network_release().expect("release");
+    }
+    drop(world);
+}
+
 /// The number of this test's network namespace.
 fn inode() -> u64 {
     std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace"))
