@@ -15,19 +15,48 @@ pub(super) struct Body<'a> {
     pub(super) memory: Option<Vec<u8>>,
 }
 
-impl Body<'_> {
-    fn copy(&self, offset: u64, size: u64, output: &mut Output<'_, '_>) -> Result<()> {
-        let end = offset.checked_add(size).filter(|end| *end <= self.size).ok_or_else(damaged)?;
-        if let Some(memory) = &self.memory {
+/// The part of a base on disk that was read last: pieces of a delta are small, and mostly stand in the order of the base.
+struct Window<'a> {
+    base: &'a Body<'a>,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// Where the pieces jump, no more than a page is read for each.
+const SMALLEST: u64 = 4 << 10;
+const LARGEST: u64 = 64 << 10;
+
+impl Window<'_> {
+    fn copy(&mut self, offset: u64, size: u64, output: &mut Output<'_, '_>) -> Result<()> {
+        let end = offset.checked_add(size).filter(|end| *end <= self.base.size).ok_or_else(damaged)?;
+        if let Some(memory) = &self.base.memory {
             return output.write(memory.get(offset as usize..end as usize).ok_or_else(damaged)?);
         }
-        let (mut at, mut buffer) = (offset, [0; 16 << 10]);
+        let mut at = offset;
         while at < end {
-            let piece = &mut buffer[..(end - at).min(16 << 10) as usize];
-            self.file.read_exact_at(piece, self.offset + at).map_err(|e| Error::io("read a pack", &e))?;
-            output.write(piece)?;
-            at += piece.len() as u64;
+            if !(self.at..self.end()).contains(&at) {
+                self.read(at, end - at)?;
+            }
+            let until = end.min(self.end());
+            output.write(&self.bytes[(at - self.at) as usize..(until - self.at) as usize])?;
+            at = until;
         }
+        Ok(())
+    }
+
+    fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// Reads on from `at`, of which `wanted` bytes are needed: the more, the longer the pieces follow each other.
+    fn read(&mut self, at: u64, wanted: u64) -> Result<()> {
+        let follows = (self.end()..self.end() + SMALLEST).contains(&at);
+        let ahead = if follows { 2 * self.bytes.len() as u64 } else { 0 };
+        let size = ahead.max(wanted).clamp(SMALLEST, LARGEST).min(self.base.size - at);
+        self.bytes.resize(size as usize, 0);
+        let read = self.base.file.read_exact_at(&mut self.bytes, self.base.offset + at);
+        read.map_err(|e| Error::io("read a pack", &e))?;
+        self.at = at;
         Ok(())
     }
 }
@@ -54,6 +83,7 @@ pub(super) fn sizes(delta: &mut impl BufRead) -> Result<(u64, u64)> {
 
 /// Does what a delta says, behind its sizes.
 pub(super) fn apply(delta: &mut impl BufRead, base: &Body<'_>, output: &mut Output<'_, '_>) -> Result<()> {
+    let mut window = Window { base, at: 0, bytes: Vec::new() };
     while let Some(code) = byte(delta)? {
         match code {
             0 => return Err(damaged()),
@@ -67,7 +97,7 @@ pub(super) fn apply(delta: &mut impl BufRead, base: &Body<'_>, output: &mut Outp
                 }
                 let [a, b, c, d, x, y, z] = parts;
                 let (offset, size) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([x, y, z, 0]));
-                base.copy(offset.into(), if size == 0 { 0x10000 } else { size.into() }, output)?;
+                window.copy(offset.into(), if size == 0 { 0x10000 } else { size.into() }, output)?;
             }
         }
     }

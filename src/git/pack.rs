@@ -489,10 +489,14 @@ mod tests {
     }
 
     fn read(objects: &[Vec<u8>]) -> Result<Pack> {
+        read_with(objects, &LIMITS)
+    }
+
+    fn read_with(objects: &[Vec<u8>], limits: &Limits) -> Result<Pack> {
         let head = [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes()].concat();
         let pack = file();
         pack.write_all_at(&[&head[..], &objects.concat(), &[0; 20]].concat(), 0).unwrap();
-        Pack::read(pack, file(), &LIMITS, None)
+        Pack::read(pack, file(), limits, None)
     }
 
     /// An object: its kind, what stands before its content, its content.
@@ -560,6 +564,35 @@ mod tests {
         objects.truncate(2);
         let pack = read(&objects).unwrap();
         assert_eq!(content(&pack, &id(Kind::Blob, &base.repeat(10))).len(), 10 << 16);
+    }
+
+    /// One byte of a large base after the other costs no read of the file each.
+    #[test]
+    fn small_pieces_of_a_large_base_are_read_together() {
+        const BASE: usize = 300 << 10;
+        const PIECES: usize = 150_000;
+        let base: Vec<u8> = (0..BASE).map(|at| (at * at % 251) as u8).collect();
+        // The sizes, then at each step one byte, at a place of three bytes.
+        let mut steps = vec![0x80 | (BASE & 0x7f) as u8, 0x80 | (BASE >> 7 & 0x7f) as u8, (BASE >> 14) as u8];
+        steps.extend([0x80 | (PIECES & 0x7f) as u8, 0x80 | (PIECES >> 7 & 0x7f) as u8, (PIECES >> 14) as u8]);
+        let places: Vec<usize> =
+            (0..PIECES).map(|piece| if piece % 1000 == 0 { BASE - 1 - piece } else { 2 * piece }).collect();
+        for place in &places {
+            let [a, b, c, ..] = place.to_le_bytes();
+            steps.extend([0x97, a, b, c, 1]);
+        }
+        let wanted: Vec<u8> = places.iter().map(|place| base[*place]).collect();
+        let objects = [object(3, b"", &base), object(7, &id(Kind::Blob, &base), &steps)];
+        let reads = || -> u64 {
+            let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+            text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
+        };
+        let before = reads();
+        let limits = Limits { bytes: 4 << 20, ..LIMITS };
+        let pack = read_with(&objects, &limits).unwrap();
+        let reads = reads() - before;
+        assert_eq!(content(&pack, &id(Kind::Blob, &wanted)), wanted);
+        assert!(reads < 10_000, "{reads} reads");
     }
 
     /// Ten directories that are one, in ten directories that are one: few objects, and files without end.
