@@ -72,14 +72,16 @@ fn bytes_of_a_container_are_read_by_a_process_without_rights() {
 #[test]
 fn nothing_starts_where_its_reader_keeps_rights() {
     let root = Root::new();
-    let run = |first: &[&str]| {
+    let run_with = |first: &[&str], more: &[&str]| {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "60"]).args(first).arg(built("coracle"));
         command.arg("--root").arg(root.dir.join("root")).arg("--run").arg(root.dir.join("run"));
-        command.args(["run", "--network", "none", "--security-opt", "seccomp=unconfined", "busybox", "echo", "ran"]);
+        command.args(["run", "--network", "none", "--security-opt", "seccomp=unconfined"]).args(more);
+        command.args(["busybox", "echo", "ran"]);
         let output = command.output().expect("run the command");
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
+    let run = |first: &[&str]| run_with(first, &[]);
     assert_eq!(run(&[]), (Some(0), "ran\n".into()), "where there are filters");
     let without = program("nofilters");
     let (code, text) = run(&[&without.display().to_string()]);
@@ -88,6 +90,20 @@ fn nothing_starts_where_its_reader_keeps_rights() {
         text.contains("function not implemented") && !text.contains("ran\n") && code == Some(125),
         "{code:?}: {text}"
     );
+    // A helper builds it, among others, who are there already.
+    let other = root.sleeper("other");
+    let pids = format!("container:{other}");
+    assert_eq!(run_with(&[], &["--pid", &pids]), (Some(0), "ran\n".into()), "where there are filters");
+    // Where the first process fails as well, neither waits for the other.
+    let file = "/etc/passwd";
+    let (code, text) = run_with(&[], &["--workdir", file]);
+    assert!(text.contains("is not a directory") && code != Some(0), "{code:?}: {text}");
+    for more in [&["--pid", &pids][..], &["--workdir", file], &["--pid", &pids, "--workdir", file]] {
+        let (code, text) = run_with(&[&without.display().to_string()], more);
+        assert!(text.contains("not implemented") || text.contains("is not a directory"), "{more:?}: {code:?}: {text}");
+        assert!(!text.contains("ran\n") && code.is_some_and(|code| code > 124), "{more:?}: {code:?}: {text}");
+    }
+    assert_eq!(root.status(&other), "running");
 }
 
 /// The launcher's rights that are in effect; ARCHITECTURE.md says what each is for. The others it hands on alone.
