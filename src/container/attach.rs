@@ -2,7 +2,7 @@
 
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, dirs};
+use super::{Containers, Found, Places, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
 use crate::launch::monitor::Streams;
@@ -195,7 +195,7 @@ impl Containers {
     /// Attaches streams to a container; `wait` also before it runs.
     pub(crate) fn attach(&self, found: &Found, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
         let way = decide(Verb::Attach, found)?;
-        self.event(found, "attach", &[])?;
+        self.register.event(found, "attach", &[])?;
         if way == Way::Do {
             return self.attach_now(found, streams, op);
         }
@@ -212,7 +212,7 @@ impl Containers {
     }
 
     fn attach_now(&self, found: &Found, streams: Streams, op: Option<&Op>) -> Result<Connected> {
-        let control = match self.control(found) {
+        let control = match self.monitors.control(found) {
             Ok(control) => control,
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
             Err(error) => return Err(error),
@@ -231,36 +231,35 @@ impl Containers {
 
     /// Somebody typed the detach keys.
     pub(crate) fn detached(&self, id: &str) -> Result<()> {
-        self.event(&self.find(id)?, "detach", &[])
+        self.register.event(&self.find(id)?, "detach", &[])
     }
 
     fn park(&self, found: &Found, streams: Streams) -> Result<Parked> {
-        let dir = self.open_run_dir(&found.row.id)?;
+        let dir = self.places.open_run_dir(&found.row.id)?;
         let name = format!("{PARKED}{}", &super::names::new_id()?[..16]);
         let listener = socket::listen(dir.as_fd(), &name)?;
-        Ok(Parked { listener, path: self.run_dir(&found.row.id).join(name), streams })
+        Ok(Parked { listener, path: self.places.run_dir(&found.row.id).join(name), streams })
     }
+}
 
-    /// The streams that wait for this start. One whose program ended is forgotten.
-    pub(super) fn parked_sessions(&self, id: &str) -> Result<Vec<Streams>> {
-        let path = self.run_dir(id);
-        let dir = dirs::open(&path)?;
-        let mut sessions = Vec::new();
-        let entries = std::fs::read_dir(&path).map_err(|e| Error::io(format_args!("list {}", path.display()), &e))?;
-        for entry in entries.flatten() {
-            let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(PARKED)).map(str::to_owned)
-            else {
-                continue;
-            };
-            match take_parked(&dir, &name) {
-                Some(streams) => sessions.push(streams),
-                None => {
-                    let _ = std::fs::remove_file(entry.path());
-                }
+/// The streams that wait for this start. One whose program ended is forgotten.
+pub(super) fn parked_sessions(places: &Places, id: &str) -> Result<Vec<Streams>> {
+    let path = places.run_dir(id);
+    let dir = dirs::open(&path)?;
+    let mut sessions = Vec::new();
+    let entries = std::fs::read_dir(&path).map_err(|e| Error::io(format_args!("list {}", path.display()), &e))?;
+    for entry in entries.flatten() {
+        let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(PARKED)).map(str::to_owned) else {
+            continue;
+        };
+        match take_parked(&dir, &name) {
+            Some(streams) => sessions.push(streams),
+            None => {
+                let _ = std::fs::remove_file(entry.path());
             }
         }
-        Ok(sessions)
     }
+    Ok(sessions)
 }
 
 fn take_parked(dir: &File, name: &str) -> Option<Streams> {

@@ -37,22 +37,22 @@ pub(super) fn is_over(found: &Found) -> bool {
 impl Containers {
     /// Removes a container if it has ended and is to go then. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
-        let Some(busy) = self.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
-        let stored = self.db.read(|tx| table::by_id(tx, &row.id, &mut self.stored()))?;
+        let Some(busy) = self.register.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
+        let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
         let Some(stored) = stored else { return Ok(Fate::Gone) };
-        let mut found = self.found(stored)?;
-        if self.is_arriving(&found)? {
+        let mut found = self.register.found(stored)?;
+        if self.register.is_arriving(&found)? {
             return Ok(Fate::Busy);
         }
         if found.now.lost {
             self.bury(&found)?;
-            found = self.again(found)?;
+            found = self.register.again(found)?;
         }
         // Read under the lock: nobody can start it from here on.
         if !is_over(&found) {
             return Ok(Fate::Stays);
         }
-        if self.states.is_end_held(found.row.slot)? {
+        if self.register.states.is_end_held(found.row.slot)? {
             return Ok(Fate::Held);
         }
         self.remove_taken(busy, &found, true).map(|()| Fate::Gone)
@@ -73,7 +73,7 @@ impl Containers {
 
     /// Removes a container that has ended, by its id, for a caller that was told of its end. Never waits for a lock.
     pub(crate) fn reap_ended(&self, id: &str) -> Result<Fate> {
-        match self.db.read(|tx| table::bare(tx, id))? {
+        match self.register.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap(&row),
             None => Ok(Fate::Gone),
         }
@@ -81,7 +81,7 @@ impl Containers {
 
     /// The same; whoever works on the container is waited for, within reason.
     pub(crate) fn reap_ended_soon(&self, id: &str) -> Result<Fate> {
-        match self.db.read(|tx| table::bare(tx, id))? {
+        match self.register.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap_soon(&row),
             None => Ok(Fate::Gone),
         }
@@ -103,10 +103,10 @@ impl Containers {
     /// now is by the next look.
     pub(crate) fn reap_all(&self) -> Result<Vec<Found>> {
         let mut live = Vec::new();
-        for id in self.db.read(table::auto_removed)? {
-            let stored = self.db.read(|tx| table::by_id(tx, &id, &mut self.stored()))?;
+        for id in self.register.db.read(table::auto_removed)? {
+            let stored = self.register.db.read(|tx| table::by_id(tx, &id, &mut self.register.stored()))?;
             let Some(stored) = stored else { continue };
-            let found = self.found(stored)?;
+            let found = self.register.found(stored)?;
             if found.now.is_live() {
                 live.extend(found.spec.host_config.auto_remove.then_some(found));
             } else {
@@ -121,7 +121,7 @@ impl Containers {
         if !found.spec.host_config.auto_remove {
             return work();
         }
-        let held = self.states.hold_end(found.row.slot)?;
+        let held = self.register.states.hold_end(found.row.slot)?;
         let done = work();
         drop(held);
         // Else by the next look.
@@ -131,12 +131,13 @@ impl Containers {
 
     /// A connection on which the end of a container that was started will be told. `None`: it has ended.
     pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
-        self.waiter(found)
+        self.monitors.waiter(found)
     }
 
     /// A container as it is after its start, and the end of its run as [`Containers::stop_of`] has it; `None`: it did not run.
     pub(crate) fn run_of(&self, found: &Found) -> Option<(Found, Stop)> {
-        let now = self.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
+        let now =
+            self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
         let found = Found { now, ..found.clone() };
         let stop = self.stop_of(&found).ok()?;
         Some((found, stop))
@@ -145,8 +146,8 @@ impl Containers {
     /// The exit code of a container that was removed since it was found: its record lies there until another container
     /// gets its place, and its end was told. `None`: nothing is left of it.
     pub(crate) fn code_of_gone(&self, slot: u32, id: &str) -> Option<i32> {
-        let recorded = self.states.recorded(slot, id).ok().flatten();
-        let now = recorded.and_then(|_| self.states.now(slot, id).ok());
+        let recorded = self.register.states.recorded(slot, id).ok().flatten();
+        let now = recorded.and_then(|_| self.register.states.now(slot, id).ok());
         now.filter(|now| !now.is_live()).map(|now| now.state.exit_code).or_else(|| self.code_told(id))
     }
 
@@ -155,7 +156,7 @@ impl Containers {
         let filters = [("container", id), ("event", "die"), ("type", "container")];
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
         let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
-        let mut stream = EventStream::open(self.journal.clone(), &query).ok()?;
+        let mut stream = EventStream::open(self.register.journal.clone(), &query).ok()?;
         let (mut code, mut left) = (None, super::removal::GIVEN_UP);
         loop {
             match stream.next(None, None) {

@@ -47,8 +47,8 @@ impl Containers {
     /// An image's tree, for reading; absent: an empty one.
     pub(crate) fn build_root(&self, image: Option<&str>) -> Result<OwnedFd> {
         match image {
-            Some(image) => self.image_root(image),
-            None => tree::open_dir(&self.empty()?),
+            Some(image) => self.places.image_root(image),
+            None => tree::open_dir(&self.places.empty()?),
         }
     }
 
@@ -60,16 +60,10 @@ impl Containers {
         }
         let mut layers = image.map_or(Ok(Vec::new()), |image| self.images.rootfs(image))?;
         if layers.is_empty() {
-            layers.push(self.empty()?);
+            layers.push(self.places.empty()?);
         }
         let lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
         mount::overlay_unflushed(&lower, &place.join("diff"), &place.join("work"), WRITE_ATTRIBUTES)
-    }
-
-    fn empty(&self) -> Result<PathBuf> {
-        let empty = self.root.join("tmp/empty");
-        dirs::make(&empty)?;
-        Ok(empty)
     }
 
     /// Removes a container that an earlier step left.
@@ -84,17 +78,17 @@ impl Containers {
             return Ok(());
         }
         // Nothing has flushed the files of the steps yet.
-        tree::sync_fs(tree::open_dir(&self.root)?.as_fd())?;
+        tree::sync_fs(tree::open_dir(&self.places.root)?.as_fd())?;
         for id in ids {
             // The mark that nothing was flushed, which would keep the overlay from being mounted again.
-            dirs::remove(&self.dir(id).join("work/work/incompat"))?;
+            dirs::remove(&self.places.dir(id).join("work/work/incompat"))?;
         }
-        self.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id)))
+        self.register.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id)))
     }
 
     /// Removes the containers of builds whose program was killed.
     pub(super) fn end_lost_builds(&self) -> Result<()> {
-        for (id, builder) in self.db.read(table::of_builds)? {
+        for (id, builder) in self.register.db.read(table::of_builds)? {
             if !self.images.is_building(&builder) {
                 // One that cannot be removed now is by the next open.
                 let _ = self.remove_build_step(&id);
@@ -123,9 +117,9 @@ impl BuildStep<'_> {
         if stays {
             return building.layer_of_tar(&mut |out| self.all.write_layer(&found, out, op));
         }
-        drop(self.all.lock_alive(&found)?);
-        self.all.let_go_of_root(&found)?;
-        let dir = tree::open_dir(&self.all.dir(&self.id))?;
+        drop(self.all.monitors.lock_alive(&found)?);
+        self.all.monitors.let_go_of_root(&found)?;
+        let dir = tree::open_dir(&self.all.places.dir(&self.id))?;
         building.layer_of(&dir, "upper", op)
     }
 }

@@ -5,7 +5,6 @@ use crate::error::{ErrorKind, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::{quota, tree};
 use crate::launch::monitor::Control;
-use crate::store::Db;
 use crate::store::states::id_head;
 use coracle_monitor::wire::State;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,20 +27,10 @@ pub(crate) enum CopiedFiles {
 }
 
 impl Containers {
-    /// The engine root.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Its database.
-    pub(crate) fn db(&self) -> &Db {
-        &self.db
-    }
-
     /// The copy's record of a container, and whether the container runs: one that runs here has ended there, `now`
     /// (nanoseconds since 1970), as by the machine's end.
     pub(crate) fn state_for_copy(&self, slot: u32, id: &str, now: i64) -> Result<(State, bool)> {
-        let found = self.states.now(slot, id)?;
+        let found = self.register.states.now(slot, id)?;
         let ran = found.is_live();
         Ok((State { id: id_head(id), ..found.at_rest(now) }, ran))
     }
@@ -54,7 +43,7 @@ impl Containers {
         (to, path): (BorrowedFd<'_>, &Path),
         copy: &mut TreeCopy<'_>,
     ) -> Result<CopiedFiles> {
-        let from = match tree::open_dir(&self.dir(id)) {
+        let from = match tree::open_dir(&self.places.dir(id)) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(CopiedFiles::Gone),
             from => from?,
         };
@@ -81,7 +70,7 @@ impl Containers {
     /// Copies a writable layer of overlayfs into that of a new container, which must be empty.
     pub(crate) fn fill(&self, reference: &str, layer: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
         let (_busy, found) = self.take(reference, None)?;
-        let upper = tree::open_dir(&self.dir(&found.row.id).join(UPPER))?;
+        let upper = tree::open_dir(&self.places.dir(&found.row.id).join(UPPER))?;
         // Its creation may have made its working directory.
         for name in tree::names(upper.as_fd())? {
             crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
@@ -93,7 +82,7 @@ impl Containers {
     /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of
     /// the copy cannot. To be called before there is anything to count.
     fn bound_copy(&self, id: &str, spec: &str, dir: &Path) -> Result<bool> {
-        let spec = self.specs.of(id, spec)?;
+        let spec = self.register.specs.of(id, spec)?;
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(true) };
         if !quota::has_projects(dir)? {
             return Ok(false);

@@ -2,11 +2,11 @@
 
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
-use super::{Containers, dirs, now_ns};
+use super::{Containers, now_ns};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, quota, tree};
-use crate::launch::apparmor;
+use crate::launch::{apparmor, cgroup};
 use crate::model::{CreateBody, Created};
 use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
@@ -54,13 +54,13 @@ impl Containers {
         let mut volumes = self.stage_volumes(&mut spec)?;
         let links = body.host_config.links.as_deref().unwrap_or_default();
         let new = New { id: &id, name, spec: &spec, links, builder };
-        let making = self.states.making(&id)?;
+        let making = self.register.states.making(&id)?;
         let made = self.make_files(&new).and_then(|()| self.store_new(&new, &mut volumes));
         drop(making);
         let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.take_back(&new))?;
-        let found = self.found((Arc::new(row), Arc::new(spec)))?;
+        let found = self.register.found((Arc::new(row), Arc::new(spec)))?;
         self.tell_of_volumes(&new_volumes)?;
-        self.event(&found, "create", &[])?;
+        self.register.event(&found, "create", &[])?;
         Ok(Created { id, warnings })
     }
 
@@ -88,7 +88,7 @@ impl Containers {
 
     /// Makes the directories of a new container, and bounds them.
     fn make_files(&self, new: &New<'_>) -> Result<()> {
-        self.make_dirs(new.id)?;
+        self.places.make_dirs(new.id)?;
         self.bound_storage(new.id, new.spec)?;
         // The steps of a build have theirs from WORKDIR.
         if new.builder.is_none() { self.make_working_dir(new.id, new.spec) } else { Ok(()) }
@@ -98,7 +98,7 @@ impl Containers {
     fn take_back(&self, new: &New<'_>) {
         let project = self.storage_project(new.id, new.spec);
         // Best effort: the next open sweeps what stays.
-        let _ = self.remove_dirs(new.id);
+        let _ = self.places.remove_dirs(new.id);
         self.free_storage(project);
     }
 
@@ -109,11 +109,11 @@ impl Containers {
         // database's lock, with others who create.
         let alone = volumes.is_empty();
         let flush = if alone || new.builder.is_some() { Flush::Lazy } else { Flush::Durable };
-        let inserted = self.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
+        let inserted = self.register.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
         if alone && new.builder.is_none() {
-            self.db.settle().inspect_err(|_| {
+            self.register.db.settle().inspect_err(|_| {
                 // Nobody was told of it.
-                let _ = self.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
+                let _ = self.register.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
             })?;
         }
         Ok(inserted)
@@ -150,8 +150,8 @@ impl Containers {
         new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
         let volumes = self.take_volumes(tx, id, volumes)?;
         // Under the transaction, so that no start can see the record of the slot's last owner.
-        self.states.clear(slot)?;
-        self.states.write(slot, State { id: id_head(id), ..State::EMPTY })?;
+        self.register.states.clear(slot)?;
+        self.register.states.write(slot, State { id: id_head(id), ..State::EMPTY })?;
         Ok(Inserted { row, volumes, _busy: busy })
     }
 
@@ -177,20 +177,10 @@ impl Containers {
         let mut slot = 0;
         loop {
             slot = table::free_slot(tx, slot)?;
-            if let Some(busy) = self.states.try_busy(slot)? {
+            if let Some(busy) = self.register.states.try_busy(slot)? {
                 return Ok((slot, busy));
             }
         }
-    }
-
-    fn make_dirs(&self, id: &str) -> Result<()> {
-        let dir = self.dir(id);
-        dirs::make(&dir)?;
-        // The root of the container's tree: open to its users.
-        dirs::make(&dir.join("upper"))?;
-        std::fs::set_permissions(dir.join("upper"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        dirs::make(&dir.join("work"))?;
-        dirs::make(&self.run_dir(id))
     }
 
     /// Makes the working directory where the image does not have it: files may be put there before the first start.
@@ -210,12 +200,12 @@ impl Containers {
                 Err(error) => Err(error),
             }
         };
-        if is_there(&self.root_before(&spec.image_id)?, path)? {
+        if is_there(&self.places.root_before(&spec.image_id)?, path)? {
             return Ok(());
         }
-        let lower = self.lower(&spec.image_id)?;
+        let lower = self.places.lower(&spec.image_id)?;
         let lower: Vec<&Path> = lower.iter().map(|path| path.as_path()).collect();
-        let dir = self.dir(id);
+        let dir = self.places.dir(id);
         let root =
             mount::overlay(&lower, Some((&dir.join("upper"), &dir.join("work"))), super::build::WRITE_ATTRIBUTES)?;
         for (at, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
@@ -239,12 +229,12 @@ impl Containers {
     /// the root cannot.
     fn bound_storage(&self, id: &str, spec: &Spec) -> Result<()> {
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
-        let dir = self.dir(id);
+        let dir = self.places.dir(id);
         if !quota::has_projects(&dir)? {
             return Err(crate::Error::unsupported(format!(
                 "StorageOpt: size needs project quotas, and the file system of {} is not mounted with them (ext4: prjquota, \
                  xfs: pquota)",
-                self.root.display()
+                self.places.root.display()
             )));
         }
         let project = free_project(&dir, id)?;
@@ -260,7 +250,7 @@ impl Containers {
         if size == spec::storage_size(&old.host_config)? {
             return Ok(());
         }
-        let upper = self.dir(id).join("upper");
+        let upper = self.places.dir(id).join("upper");
         match (quota::project_of(&upper), size) {
             (Ok(project), _) if project != 0 => quota::set_limit(&upper, project, size.unwrap_or(0)),
             (_, None) => Ok(()),
@@ -279,20 +269,15 @@ impl Containers {
     /// The project that bounds a container, to be freed when its files are gone.
     pub(super) fn storage_project(&self, id: &str, spec: &Spec) -> Option<u32> {
         spec::storage_size(&spec.host_config).ok().flatten()?;
-        quota::project_of(&self.dir(id).join("upper")).ok().filter(|project| *project != 0)
+        quota::project_of(&self.places.dir(id).join("upper")).ok().filter(|project| *project != 0)
     }
 
     /// Frees a container's storage bound: files that are left of the container bound nobody.
     pub(super) fn free_storage(&self, project: Option<u32>) {
         if let Some(project) = project {
             // Best effort: numbers that are bounded are not given away.
-            let _ = quota::set_limit(&self.root, project, 0);
+            let _ = quota::set_limit(&self.places.root, project, 0);
         }
-    }
-
-    pub(super) fn remove_dirs(&self, id: &str) -> Result<()> {
-        dirs::remove(&self.run_dir(id))?;
-        dirs::remove(&self.dir(id))
     }
 
     pub(super) fn defaults(&self) -> Defaults {
@@ -300,12 +285,12 @@ impl Containers {
             log_driver: self.options.log_driver.clone(),
             log_options: self.options.log_options.clone(),
             cgroup_parent: self.options.cgroup_parent.clone(),
-            engine: self.engine().to_owned(),
+            engine: self.places.engine().to_owned(),
             host_name: spec::host_name(),
             remap: self.options.userns_remap,
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
             selinux: self.are_labelled(),
-            host: self.host.clone(),
+            host: cgroup::HostFacts::clone(&self.host),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A container's directories: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
 
-use super::{Containers, Found};
+use super::Found;
 use crate::error::{Error, Result};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
@@ -181,39 +181,6 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
         made.map_err(|e| failed(&path, e))?;
     }
     Ok(base)
-}
-
-impl Containers {
-    /// The read-only layers of a container's root, topmost first.
-    pub(super) fn lower(&self, image_id: &str) -> Result<Vec<PathBuf>> {
-        let mut layers = self.images.rootfs(image_id)?;
-        layers.push(self.base.clone());
-        Ok(layers)
-    }
-
-    /// The durable directory.
-    pub(super) fn dir(&self, id: &str) -> PathBuf {
-        self.root.join("containers").join(id)
-    }
-
-    /// The run directory.
-    pub(super) fn run_dir(&self, id: &str) -> PathBuf {
-        self.claim.run.join("c").join(id)
-    }
-
-    /// Opens the run directory, making it if a reboot took it.
-    pub(super) fn open_run_dir(&self, id: &str) -> Result<File> {
-        let path = self.run_dir(id);
-        open(&path).or_else(|_| {
-            make(&path)?;
-            open(&path)
-        })
-    }
-
-    /// The log's file.
-    pub(super) fn log_path(&self, found: &Found) -> PathBuf {
-        self.dir(&found.row.id).join(log_name(found))
-    }
 }
 
 /// Name of the log's file in the durable directory.

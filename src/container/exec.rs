@@ -62,17 +62,17 @@ impl Containers {
         let path = self.exec_path(&id);
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
         // A removal takes the row, then the exec instances that it sees.
-        self.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-        self.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
+        self.register.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+        self.register.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
         Ok(id)
     }
 
     fn exec_path(&self, id: &str) -> PathBuf {
-        self.claim.run.join("x").join(id)
+        self.places.claim.run.join("x").join(id)
     }
 
     fn exec_state_path(&self, id: &str) -> PathBuf {
-        self.claim.run.join("x").join(format!("{id}.state"))
+        self.places.claim.run.join("x").join(format!("{id}.state"))
     }
 
     fn kept(&self, id: &str) -> Result<Kept> {
@@ -101,8 +101,8 @@ impl Containers {
         let state_file = self.claim_exec(id)?;
         let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
         let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
-        let control = self.control(&found)?;
-        self.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
+        let control = self.monitors.control(&found)?;
+        self.register.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
         let mask = streams.mask;
         let answer = control
             .send_streams(Call::Exec { streams: mask }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
@@ -114,7 +114,7 @@ impl Containers {
         // A process cannot enter a namespace whose first process died: the kernel then says that memory is lacking.
         let lost = answer.failure.step == STEP_LOST
             || [answer.errno, answer.failure.errno].iter().any(|errno| [libc::ESRCH, libc::ENOMEM].contains(errno));
-        if lost && self.has_ended(&found)? {
+        if lost && self.monitors.has_ended(&found)? {
             return Err(not_running(&found.row.id));
         }
         if answer.failure == Failure::default() {
@@ -232,7 +232,7 @@ impl Containers {
     /// Somebody typed the detach keys.
     pub(crate) fn exec_detached(&self, id: &str) -> Result<()> {
         let found = self.find(&self.kept(id)?.container)?;
-        self.event(&found, "exec_detach", &[("execID", id)])
+        self.register.event(&found, "exec_detach", &[("execID", id)])
     }
 
     /// Sets an exec'd process's terminal size.
@@ -244,7 +244,7 @@ impl Containers {
             return Err(Error::not_found(format!("No such exec instance: {id}")));
         }
         let size = Call::Resize { rows, cols, process: Some(pid) };
-        self.control(&found)?.ask(size, None).map(|_| ())
+        self.monitors.control(&found)?.ask(size, None).map(|_| ())
     }
 
     /// The exec instances of a container that run or have not been started.
@@ -266,7 +266,7 @@ impl Containers {
     }
 
     fn exec_ids(&self) -> Result<Vec<String>> {
-        let dir = self.claim.run.join("x");
+        let dir = self.places.claim.run.join("x");
         let entries = std::fs::read_dir(&dir).map_err(|e| Error::io(format_args!("list {}", dir.display()), &e))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         Ok(names.filter(|name| name.len() == 64).collect())

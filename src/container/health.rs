@@ -72,7 +72,7 @@ impl Containers {
 
     /// The last results with their output, oldest first.
     fn results(&self, found: &Found) -> Vec<(wire::HealthResult, Vec<u8>)> {
-        let Ok(file) = File::open(self.run_dir(&found.row.id).join(HEALTH_FILE)) else { return Vec::new() };
+        let Ok(file) = File::open(self.places.run_dir(&found.row.id).join(HEALTH_FILE)) else { return Vec::new() };
         for _ in 0..TRIES {
             let before = count(&file);
             let from = before.saturating_sub(HEALTH_KEPT);

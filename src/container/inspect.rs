@@ -83,7 +83,7 @@ impl Containers {
         let found = self.find_any(reference)?;
         let (row, spec) = (&found.row, &found.spec);
         let sizes = if size { Some(self.sizes(&found)?) } else { None };
-        let dir = self.dir(&row.id);
+        let dir = self.places.dir(&row.id);
         let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
         let driver = spec::log_options(&spec.host_config.log_config)?.driver;
         let logs = matches!(driver, LogDriver::JsonFile { .. });
@@ -98,7 +98,7 @@ impl Containers {
             resolv_conf_path: path("resolv.conf"),
             hostname_path: path("hostname"),
             hosts_path: path("hosts"),
-            log_path: if logs { self.log_path(&found).to_string_lossy().into_owned() } else { String::new() },
+            log_path: if logs { self.places.log_path(&found).to_string_lossy().into_owned() } else { String::new() },
             name: format!("/{}", row.name),
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
@@ -117,8 +117,8 @@ impl Containers {
     }
 
     fn graph_data(&self, found: &Found) -> Option<StringMap> {
-        let lower = self.lower(&found.row.image_id).ok()?;
-        let dir = self.dir(&found.row.id);
+        let lower = self.places.lower(&found.row.image_id).ok()?;
+        let dir = self.places.dir(&found.row.id);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let lower: Vec<String> = lower.iter().map(|path| text(path)).collect();
         Some(StringMap::from([
@@ -130,7 +130,7 @@ impl Containers {
 
     /// Bytes of the writable layer, and of all layers.
     fn sizes(&self, found: &Found) -> Result<(i64, i64)> {
-        let upper = tree_size(&self.dir(&found.row.id).join("upper"));
+        let upper = tree_size(&self.places.dir(&found.row.id).join("upper"));
         let image = self.images.size(&found.row.image_id).unwrap_or(0);
         Ok((upper, upper + image))
     }
@@ -145,26 +145,12 @@ impl Containers {
         if options.driver == LogDriver::None {
             return Err(crate::Error::unsupported("configured logging driver does not support reading"));
         }
-        let (slot, id, all) = (found.row.slot, found.row.id.clone(), Arc::clone(self));
+        let (slot, id, register) = (found.row.slot, found.row.id.clone(), Arc::clone(&self.register));
         // A container that is not started yet is waited for by a follower, as a restarting one is.
-        let alive = move || all.states.now(slot, &id).is_ok_and(|now| now.is_live());
-        let opened = LogStream::open(self.log_path(&found), query, Box::new(alive));
+        let alive = move || register.states.now(slot, &id).is_ok_and(|now| now.is_live());
+        let opened = LogStream::open(self.places.log_path(&found), query, Box::new(alive));
         // A removal may have taken its directory meanwhile.
-        opened.or_else(|error| self.if_there(&found, Err(error)))
-    }
-
-    /// How many run, are paused, are stopped.
-    pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
-        let mut counts = (0, 0, 0);
-        for (id, slot) in self.db.read(crate::store::containers::slots)? {
-            let now = self.states.now(slot, &id)?;
-            match now.state.status() {
-                Status::Paused => counts.1 += 1,
-                Status::Running => counts.0 += 1,
-                Status::Created | Status::Starting | Status::Restarting | Status::Exited => counts.2 += 1,
-            }
-        }
-        Ok(counts)
+        opened.or_else(|error| self.register.if_there(&found, Err(error)))
     }
 }
 

@@ -99,10 +99,10 @@ impl Containers {
     /// Gives a container's layers the labels that a mapping of their files is measured by, where they do not have them yet.
     fn label_layers(&self, found: &Found, own: &str) -> Result<()> {
         let Some(images) = self.policy_now()?.map(|policy| policy.of_images()) else { return Ok(()) };
-        for layer in self.lower(&found.row.image_id)? {
+        for layer in self.places.lower(&found.row.image_id)? {
             relabel::tree(relabel::open_own(&layer)?.as_fd(), &images, false)?;
         }
-        relabel::tree(relabel::open_own(&self.dir(&found.row.id).join("upper"))?.as_fd(), own, false)
+        relabel::tree(relabel::open_own(&self.places.dir(&found.row.id).join("upper"))?.as_fd(), own, false)
     }
 
     /// The policy, also where the engine gives no labels, but a container has one.
@@ -145,7 +145,7 @@ impl Containers {
             std::fs::create_dir_all(source)
                 .map_err(|e| Error::io(format_args!("make directory {}", source.display()), &e))?;
         }
-        let source = relabel::open_source(source, &[&self.root, &self.claim.run])?;
+        let source = relabel::open_source(source, &[&self.places.root, &self.places.claim.run])?;
         relabel::tree(source.as_fd(), label, true)
     }
 
@@ -180,7 +180,7 @@ impl Containers {
         }
         let shared = selinux::shared(own)?;
         for name in ["resolv.conf", "hostname", "hosts"] {
-            let file = relabel::open_own(&self.dir(files_of).join(name))?;
+            let file = relabel::open_own(&self.places.dir(files_of).join(name))?;
             // Files that are shared with others go on to be.
             let of_all = files_of != found.row.id || relabel::has(file.as_fd(), &shared)?;
             relabel::tree(file.as_fd(), if of_all { &shared } else { own }, true)?;

@@ -145,12 +145,12 @@ impl Containers {
                 }
                 _ => error.context(format_args!("could not get container for {name}")),
             };
-            let find = |name: &str| containers::find(tx, name, &mut self.stored()).map_err(missing);
-            let mut child = self.found(find(name)?)?.whole()?;
+            let find = |name: &str| containers::find(tx, name, &mut self.register.stored()).map_err(missing);
+            let mut child = self.register.found(find(name)?)?.whole()?;
             // Whoever shares another's network is found there.
             for _ in 0..16 {
                 let Mode::Container(other) = mode(&child.spec) else { break };
-                child = self.found(find(other)?)?.whole()?;
+                child = self.register.found(find(other)?)?.whole()?;
             }
             if mode(&child.spec) == Mode::Host {
                 return Err(Error::invalid(
@@ -165,7 +165,7 @@ impl Containers {
 
     /// `HostConfig.Links` of inspect.
     pub(super) fn link_texts(&self, id: &str) -> Result<Option<Vec<String>>> {
-        let links = self.db.read(|tx| table::of_parent(tx, id))?;
+        let links = self.register.db.read(|tx| table::of_parent(tx, id))?;
         let texts: Vec<String> = links.iter().map(|link| format!("/{}:{}", link.child, link.name())).collect();
         Ok((!texts.is_empty()).then_some(texts))
     }
@@ -177,7 +177,7 @@ impl Containers {
             return Ok(());
         }
         let refused = |text: String| Err(Error::new(ErrorKind::Internal, text).in_area("network"));
-        for link in self.db.read(|tx| table::of_parent(tx, &found.row.id))? {
+        for link in self.register.db.read(|tx| table::of_parent(tx, &found.row.id))? {
             let child = self.find(&link.child_id)?;
             if !on_default(&child.spec) {
                 let text = format!("Cannot link to /{}, as it does not belong to the default network", link.child);
@@ -195,7 +195,7 @@ impl Containers {
         if !on_default(&found.spec) {
             return Ok(Vec::new());
         }
-        let links = self.db.read(|tx| table::of_parent(tx, &found.row.id))?;
+        let links = self.register.db.read(|tx| table::of_parent(tx, &found.row.id))?;
         if links.is_empty() {
             return Ok(Vec::new());
         }
@@ -230,7 +230,7 @@ impl Containers {
     /// A container that others link to runs again, with another address perhaps: their hosts files say so.
     pub(super) fn tell_parents(&self, child: &str) {
         // Best effort: their own next start writes the files again.
-        for link in self.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
+        for link in self.register.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
             let _ = self.rewrite_hosts(&link.parent_id);
         }
     }
@@ -251,7 +251,7 @@ impl Containers {
             let text = format!("Conflict, cannot remove the default link name of the container {}", child.row.id);
             return Err(Error::conflict(text));
         };
-        let parent_id = self.db.write(Flush::Durable, |tx| {
+        let parent_id = self.register.db.write(Flush::Durable, |tx| {
             let refused = |_| Error::internal(format!("Cannot get parent /{parent} for link name /{name}"));
             let row = containers::find(tx, parent, &mut |row, _| Ok(row)).map_err(refused)?;
             table::remove(tx, &row.id, alias)?;

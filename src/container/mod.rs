@@ -15,15 +15,19 @@ mod exec;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod groups;
 mod health;
 mod inspect;
 mod labels;
 mod links;
 pub(crate) mod list;
+mod monitors;
 pub(crate) mod names;
 mod network;
 mod overview;
+mod places;
 mod recover;
+mod register;
 mod removal;
 mod remove;
 pub(crate) mod spec;
@@ -45,41 +49,39 @@ pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
 pub(crate) use copy::{CopiedFiles, copy_place};
 pub(crate) use exec::RunningExec;
+use groups::Groups;
+use monitors::Monitors;
+use places::Places;
+use register::Register;
 pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
 pub(crate) use stop::Stop;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Journal;
-use crate::image::{ImageUser, Images};
-use crate::kernel::process;
+use crate::image::Images;
 use crate::launch::apparmor;
-use crate::launch::cgroup::{self, Hierarchies, Live};
-use crate::launch::monitor::{Control, MonitorProgram};
+use crate::launch::cgroup::{self, Hierarchies};
+use crate::launch::monitor::MonitorProgram;
 use crate::launch::seccomp::DefaultFilters;
 use crate::launch::selinux;
-use crate::model::Event;
 use crate::network::{Networks, PREDEFINED};
 use crate::op::Op;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::identity::Claim;
 use crate::store::states::{Busy, Now, States};
-use crate::store::{Db, Flush, Kept, Leftovers};
+use crate::store::{Db, Kept, Leftovers};
 use crate::time::now_ns;
 use crate::volume::Volumes;
-use coracle_monitor::wire::Status;
 use parking_lot::Mutex;
 use spec::Spec;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much of the engine's id names its control groups.
-const ENGINE_LENGTH: usize = 12;
 /// How long a monitor that nobody can reach any more may take until its end is recorded.
 const PARTING: Duration = Duration::from_secs(2);
 
@@ -93,33 +95,26 @@ pub(crate) struct Shared {
 
 /// All containers of a root.
 pub(crate) struct Containers {
-    root: PathBuf,
-    /// The root's identity, and its run directory; held as long as this is open.
-    claim: Claim,
-    options: Options,
-    db: Arc<Db>,
-    images: Arc<Images>,
-    /// The layer below every image's.
-    base: PathBuf,
-    journal: Arc<Journal>,
-    volumes: Arc<Volumes>,
-    states: Arc<States>,
-    pub(crate) networks: Arc<Networks>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) register: Arc<Register>,
+    pub(crate) monitors: Arc<Monitors>,
+    pub(crate) groups: Arc<Groups>,
     program: MonitorProgram,
-    hierarchies: Hierarchies,
-    host: cgroup::HostFacts,
     /// The words of SELinux's policy about containers; none: they have no labels.
     policy: Option<selinux::Policy>,
     /// Seccomp filters that were compiled already.
     filters: DefaultFilters,
-    /// Specs that were parsed already.
-    specs: specs::Specs,
     /// The rows that the last list read.
     overview: Kept<overview::Overview>,
     /// When exec instances that ended long ago were looked for last.
     swept: Mutex<Option<Instant>>,
+    host: Arc<cgroup::HostFacts>,
+    images: Arc<Images>,
     /// Directories that removals could not remove.
-    pub(crate) leftovers: Leftovers,
+    pub(crate) leftovers: Arc<Leftovers>,
+    pub(crate) networks: Arc<Networks>,
+    options: Arc<Options>,
+    volumes: Arc<Volumes>,
 }
 
 /// A container as found: its row, its spec, what it does now.
@@ -154,71 +149,48 @@ impl Containers {
         }
         let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, run)?);
-        let handles = (db.clone(), states.clone(), journal.clone());
-        let networks = Arc::new(Networks::open(handles, &root, &claim, &options)?);
+        let stored = (db.clone(), states.clone(), journal.clone());
+        let networks = Arc::new(Networks::open(stored, &root, &claim, &options)?);
         let hierarchies = Hierarchies::detect()?;
-        let host = cgroup::HostFacts::probe(&hierarchies);
+        let host = Arc::new(cgroup::HostFacts::probe(&hierarchies));
         let policy = options.selinux.then(selinux::Policy::read).transpose()?;
         let program = MonitorProgram::with_switches(options.switches());
-        let filters = DefaultFilters::default();
-        let all = Containers {
-            root,
-            claim,
-            options,
+        let (options, leftovers) = (Arc::new(options), Arc::new(Leftovers::default()));
+        let places = Arc::new(Places { root, claim, base, images: images.clone() });
+        let register = Arc::new(Register {
             db,
-            images,
-            base,
-            journal,
-            volumes,
             states,
-            networks,
-            program,
-            hierarchies,
-            host,
-            policy,
-            filters,
+            journal,
             specs: specs::Specs::default(),
+            places: places.clone(),
+            options: options.clone(),
+        });
+        let monitors = Arc::new(Monitors { places: places.clone(), register: register.clone() });
+        let groups = Arc::new(Groups { hierarchies, places: places.clone() });
+        let all = Containers {
+            places,
+            register,
+            monitors,
+            groups,
+            program,
+            policy,
+            filters: DefaultFilters::default(),
             overview: Kept::default(),
             swept: Mutex::default(),
-            leftovers: Leftovers::default(),
+            host,
+            images,
+            leftovers,
+            networks,
+            options,
+            volumes,
         };
         all.recover()?;
         Ok(all)
     }
 
-    /// The run directory.
-    pub(crate) fn run(&self) -> &Path {
-        &self.claim.run
-    }
-
     /// Removes the files of the root, if nobody else uses it and it holds nothing; answers whether.
     pub(crate) fn discard_root(&self) -> Result<bool> {
-        self.claim.discard(|| self.db.read(|tx| crate::store::is_empty(tx, PREDEFINED.len())))
-    }
-
-    /// The beginning of the engine's id, which names its control groups.
-    fn engine(&self) -> &str {
-        &self.claim.id[..ENGINE_LENGTH]
-    }
-
-    /// The name of a container's control group; `None`: it never ran as one of this engine's, since the root is a copy.
-    fn group_name(&self, found: &Found) -> Option<String> {
-        let (engine, id) = (found.spec.engine.as_str(), &found.row.id);
-        match engine {
-            // Whoever made the root named groups so, and a copy of the root has another id.
-            "" => self.claim.is_first.then(|| id.clone()),
-            _ => (engine == self.engine()).then(|| format!("{engine}-{id}")),
-        }
-    }
-
-    /// The control groups of a container that runs.
-    fn live_groups(&self, found: &Found) -> Result<Live> {
-        Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &self.group(found))
-    }
-
-    /// The name of the control group that a container has, or will have.
-    fn group(&self, found: &Found) -> String {
-        self.group_name(found).unwrap_or_else(|| format!("{}-{}", self.engine(), found.row.id))
+        self.places.claim.discard(|| self.register.db.read(|tx| crate::store::is_empty(tx, PREDEFINED.len())))
     }
 
     /// Whether containers are in a user namespace unless they ask not to be.
@@ -247,77 +219,26 @@ impl Containers {
 
     /// The same, with its end recorded if nobody else did.
     fn found_settled(&self, reference: &str) -> Result<Found> {
-        let found = self.found(self.db.read(|tx| table::find(tx, reference, &mut self.stored()))?)?;
+        let found = self
+            .register
+            .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
         if !found.now.lost {
             return Ok(found);
         }
         // Whoever works on it now has looked, or will.
-        if let Some(_busy) = self.states.try_busy(found.row.slot)? {
-            let again = self.again(found.clone())?;
+        if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
+            let again = self.register.again(found.clone())?;
             if again.now.lost {
                 self.bury(&again)?;
             }
         }
-        self.found(self.db.read(|tx| table::find(tx, &found.row.id, &mut self.stored()))?)
-    }
-
-    /// The value that was read of a container's directories without its lock, if the container is still there: a removal
-    /// takes the row first.
-    fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
-        match self.db.read(|tx| table::is_there(tx, &found.row.id))? {
-            true => read,
-            false => Err(no_such(&found.row.id)),
-        }
-    }
-
-    /// Reads a container whole, or with what can be found of its damaged document, where that lies.
-    fn stored(&self) -> impl FnMut(ContainerRow, &str) -> Result<Stored> {
-        |row, text| {
-            let spec = self.spec_of(&row, text)?;
-            Ok((Arc::new(row), spec))
-        }
-    }
-
-    /// A container with what it does now.
-    fn found(&self, (row, spec): Stored) -> Result<Found> {
-        let now = self.states.now(row.slot, &row.id)?;
-        Ok(found_as(row, spec, now))
-    }
-
-    /// A container that was found before, with what it does by now.
-    fn again(&self, found: Found) -> Result<Found> {
-        self.found((found.row, found.spec))
-    }
-
-    /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
-    fn spec_of(&self, row: &ContainerRow, text: &str) -> Result<Arc<Spec>> {
-        match self.specs.of(&row.id, text) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => self.salvaged(row, text, &error).map(Arc::new),
-            spec => spec,
-        }
-    }
-
-    /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
-    fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
-        let mut spec = specs::salvage(text);
-        let or = |value: &mut String, other: &str| {
-            if value.is_empty() {
-                other.clone_into(value);
-            }
-        };
-        or(&mut spec.image_id, &row.image_id);
-        or(&mut spec.image_name, &row.image_id);
-        or(&mut spec.cgroup_parent, &self.options.cgroup_parent);
-        or(&mut spec.engine, self.engine());
-        spec.host_config = spec.host_config.changed(|host| or(&mut host.log_config.kind, "json-file"))?;
-        error.message().clone_into(&mut spec.damage);
-        Ok(spec)
+        self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
     }
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
     fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
         let (busy, found) = self.take_any(reference, op)?;
-        if !auto_remove::is_over(&found) || self.states.is_end_held(found.row.slot)? {
+        if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
             return Ok((busy, found.whole()?));
         }
         drop(busy);
@@ -330,94 +251,20 @@ impl Containers {
 
     /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
     fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
-        let row = self.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
-        let busy = self.states.busy(row.slot, &row.id, op)?;
-        let stored = self.db.read(|tx| table::by_id(tx, &row.id, &mut self.stored()))?;
-        let mut found = self.found(stored.ok_or_else(|| no_such(reference))?)?;
+        let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
+        let busy = self.register.states.busy(row.slot, &row.id, op)?;
+        let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
+        let mut found = self.register.found(stored.ok_or_else(|| no_such(reference))?)?;
         let until = Instant::now() + start::HANDOVER;
-        while self.is_arriving(&found)? && Instant::now() < until {
+        while self.register.is_arriving(&found)? && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
-            found = self.again(found)?;
+            found = self.register.again(found)?;
         }
         if found.now.lost {
             self.bury(&found)?;
-            found = self.again(found)?;
+            found = self.register.again(found)?;
         }
         Ok((busy, found))
-    }
-
-    /// Whether a start is under way whose program was killed: a monitor holds the container, and has not told how it went,
-    /// or not written its record yet. (The record of one that is on its way out is its own.)
-    fn is_arriving(&self, found: &Found) -> Result<bool> {
-        let state = &found.now.state;
-        if state.status() == Status::Starting {
-            return Ok(!found.now.lost);
-        }
-        Ok(!found.now.is_live() && self.states.has_monitor(found.row.slot)? && !process::is_monitor(state.monitor_pid))
-    }
-
-    /// The containers made from an image, by its id.
-    pub(crate) fn of_image(&self, image_id: &str) -> Result<Vec<ImageUser>> {
-        let users = self.db.read(|tx| table::of_image(tx, image_id))?;
-        users
-            .into_iter()
-            .map(|(id, slot)| Ok(ImageUser { running: self.states.now(slot, &id)?.is_live(), id }))
-            .collect()
-    }
-
-    /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
-    fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
-        self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
-    }
-
-    fn event_of(found: &Found, action: &str, extras: &[(&str, &str)]) -> Event {
-        let (row, spec) = (&found.row, &found.spec);
-        Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras)
-    }
-
-    /// A connection to the container's monitor. Errors: it does not run.
-    fn control(&self, found: &Found) -> Result<Control> {
-        // Where the directory is gone, the container is removed, or not started since the boot: it is not made here.
-        let connected = dirs::open(&self.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
-        connected.map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ECONNREFUSED) => self.unheard(found),
-            _ => error,
-        })
-    }
-
-    /// Why nobody listens where a container's monitor should: it has ended, or it cannot be reached.
-    fn unheard(&self, found: &Found) -> Error {
-        let until = Instant::now() + PARTING;
-        loop {
-            match self.states.now(found.row.slot, &found.row.id) {
-                Ok(now) if now.is_live() && Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
-                Ok(now) if now.is_live() => return self.out_of_reach(found),
-                Ok(_) => return not_running(&found.row.id),
-                Err(error) => return error,
-            }
-        }
-    }
-
-    /// Whether the name of the monitor's socket is gone.
-    fn is_out_of_reach(&self, found: &Found) -> bool {
-        std::fs::symlink_metadata(self.run_dir(&found.row.id).join("ctl")).is_err()
-    }
-
-    fn out_of_reach(&self, found: &Found) -> Error {
-        let text = format!(
-            "container {} runs, but its monitor cannot be reached: nobody listens at {}/ctl any more; the removal of the \
-             container by force ends it",
-            found.row.id,
-            self.run_dir(&found.row.id).display()
-        );
-        Error::internal(text).in_area("launch")
-    }
-
-    fn set_error(&self, found: &Found, text: &str) -> Result<()> {
-        if found.row.error == text && !found.now.lost {
-            return Ok(());
-        }
-        self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))
     }
 }
 

@@ -11,7 +11,6 @@ use crate::network::{
     EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
 };
 use crate::op::Op;
-use crate::store::{Flush, containers as table};
 use coracle_monitor::call::Call;
 use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
 use rusqlite::Transaction;
@@ -282,7 +281,7 @@ impl Containers {
         }
         let mut spec = Spec::clone(&found.spec);
         spec.networks.insert(network.name, settings);
-        self.set_spec(&found, &spec)
+        self.register.set_spec(&found, &spec)
     }
 
     /// Takes a container off a network.
@@ -314,7 +313,7 @@ impl Containers {
         }
         let mut spec = Spec::clone(&found.spec);
         spec.networks.remove(&key);
-        self.set_spec(&found, &spec)?;
+        self.register.set_spec(&found, &spec)?;
         self.networks.forget(&network, &found.row.id)?;
         self.networks.tell(&network, "disconnect", &found.row.id)
     }
@@ -328,7 +327,7 @@ impl Containers {
             let text = format!("container {} is not connected to the network {name}", found.row.id);
             return Some(Err(Error::new(ErrorKind::Internal, text).in_area("network")));
         }
-        Some(self.set_spec(&found, &spec))
+        Some(self.register.set_spec(&found, &spec))
     }
 
     fn connect_live(&self, mut found: Found, network: &Network, settings: EndpointSettings) -> Result<()> {
@@ -385,7 +384,7 @@ impl Containers {
             self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
         }
         plugged?;
-        self.set_spec(&found, &found.spec)?;
+        self.register.set_spec(&found, &found.spec)?;
         self.networks.tell(network, "connect", &found.row.id)
     }
 
@@ -393,7 +392,7 @@ impl Containers {
     /// container.
     pub(super) fn undo_connects(&self) -> Result<()> {
         for (id, slot) in self.networks.on_several()? {
-            let Some(_busy) = self.states.try_busy(slot)? else { continue };
+            let Some(_busy) = self.register.states.try_busy(slot)? else { continue };
             let Ok(found) = self.find(&id) else { continue };
             if !found.now.is_live() {
                 continue;
@@ -442,7 +441,7 @@ impl Containers {
         }
         let joined = changed?;
         self.write_files(&found, &joined)?;
-        self.set_spec(&found, &found.spec)
+        self.register.set_spec(&found, &found.spec)
     }
 
     /// Has the monitor take steps in the container's network namespace, and gives it the plan that holds from now on.
@@ -460,7 +459,7 @@ impl Containers {
         let steps = plan::compile_network(steps, resolver.as_ref());
         let sealed = |name, bytes| process::sealed_memfd(name, bytes, process::Sealed::Data);
         let memfds = [sealed("steps", &steps.bytes)?, sealed("plan", &full.bytes)?];
-        let control = self.control(found)?;
+        let control = self.monitors.control(found)?;
         let none = Streams { mask: 0, fds: Vec::new() };
         let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();
         fds.extend(late.into_iter().flat_map(|hold| [hold.held.as_fd(), hold.relayed.as_fd()]));
@@ -492,11 +491,6 @@ impl Containers {
                 || self.networks.find(key).is_ok_and(|other| other.id == network.id)
         };
         found.spec.networks.keys().find(same).cloned()
-    }
-
-    fn set_spec(&self, found: &Found, spec: &Spec) -> Result<()> {
-        let text = serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
     }
 }
 

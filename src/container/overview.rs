@@ -25,14 +25,14 @@ impl Containers {
     /// Every container, read anew only where something changed in the database.
     pub(super) fn all(&self) -> Result<Arc<Overview>> {
         let worth = |all: &Overview| all.rows.len() <= specs::MOST && all.networks.ports() <= MOST_PORTS;
-        self.overview.read(&self.db, worth, |tx| {
+        self.overview.read(&self.register.db, worth, |tx| {
             let mut damaged = Vec::new();
             let rows = table::each(tx, |row, text| {
-                let spec = self.spec_of(&row, text)?;
+                let spec = self.register.spec_of(&row, text)?;
                 damaged.extend((!spec.is_whole()).then(|| spec.damage.clone()));
                 Ok((Arc::new(row), spec))
             })?;
-            self.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
+            self.register.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
             Ok(Overview { rows, damaged, networks: View::of_all(tx)?, links: links::all(tx)? })
         })
     }
@@ -40,8 +40,8 @@ impl Containers {
     /// Lets go of all that was read before: it can be read again.
     pub(crate) fn forget_what_was_read(&self) {
         self.overview.forget();
-        self.specs.forget_all();
-        self.db.forget_pages();
+        self.register.specs.forget_all();
+        self.register.db.forget_pages();
     }
 
     /// The faults of containers whose stored documents are damaged.
@@ -51,9 +51,9 @@ impl Containers {
 
     /// The overview with the state of each container now.
     pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Found>> {
-        let states = self.states.glance()?;
+        let states = self.register.states.glance()?;
         let found = all.rows.iter().map(|(row, spec)| {
-            let now = self.states.now_in(&states, row.slot, &row.id)?;
+            let now = self.register.states.now_in(&states, row.slot, &row.id)?;
             Ok(found_as(Arc::clone(row), Arc::clone(spec), now))
         });
         found.collect()

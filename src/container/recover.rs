@@ -37,10 +37,10 @@ impl Containers {
         let _ = self.undo_connects();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
-        let slots = self.db.read(table::slots)?;
-        let states = self.states.glance()?;
+        let slots = self.register.db.read(table::slots)?;
+        let states = self.register.states.glance()?;
         for (id, slot) in slots {
-            let now = self.states.now_in(&states, slot, &id)?;
+            let now = self.register.states.now_in(&states, slot, &id)?;
             let waits = now.state.flags & STATE_AFTER_BOOT != 0;
             if !(now.lost || now.stale || starts && waits) {
                 continue;
@@ -59,7 +59,7 @@ impl Containers {
                 wanted.extend(starts_after_boot(&found).then(|| found.row.id.clone()));
             }
             if found.now.stale || state != found.now.state {
-                self.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
+                self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
             }
         }
         self.end_lost_builds()?;
@@ -73,10 +73,10 @@ impl Containers {
     /// Removes directories that belong to nobody: of creations that were cut short, and of removals. What cannot be
     /// removed now is noted.
     pub(crate) fn sweep(&self) -> Result<()> {
-        let parents = [self.root.join("containers"), self.claim.run.join("c")];
+        let parents = [self.places.root.join("containers"), self.places.claim.run.join("c")];
         let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
         // After the directories: whose row came between the two looks is known.
-        let known: HashSet<String> = self.db.read(table::slots)?.into_iter().map(|(id, _)| id).collect();
+        let known: HashSet<String> = self.register.db.read(table::slots)?.into_iter().map(|(id, _)| id).collect();
         for (parent, names) in parents.iter().zip(found) {
             for id in names.iter().filter(|id| !known.contains(*id)) {
                 if self.is_nobodys(id)? {
@@ -92,26 +92,21 @@ impl Containers {
     /// Whether nobody is at work on the one that had no row a moment ago, and there still is none. A maker locks, makes
     /// the directories, adds the row and unlocks: not locked and then no row means that there is none to come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
-        let known = || self.db.read(|tx| table::is_there(tx, id));
-        Ok(is_hex_id(id) && !self.states.is_being_made(id)? && !known()?)
-    }
-
-    /// The file whose closing may mean that a monitor ended.
-    pub(crate) fn alive_path(&self) -> &std::path::Path {
-        self.states.alive_path()
+        let known = || self.register.db.read(|tx| table::is_there(tx, id));
+        Ok(is_hex_id(id) && !self.register.states.is_being_made(id)? && !known()?)
     }
 
     /// Buries every container whose monitor was killed. What cannot be buried now is by the next who meets it.
     pub(crate) fn bury_lost(&self) {
-        for head in self.states.lost().unwrap_or_default() {
+        for head in self.register.states.lost().unwrap_or_default() {
             let _ = self.take(&head, None);
         }
     }
 
     /// Best effort: ends what is left in a container's cgroups, and removes them.
     pub(super) fn end_groups(&self, found: &Found) {
-        if self.group_name(found).is_some()
-            && let Ok(live) = self.live_groups(found)
+        if self.groups.group_name(found).is_some()
+            && let Ok(live) = self.groups.live_groups(found)
         {
             let _ = live.kill_all();
             let _ = live.remove();
@@ -121,7 +116,7 @@ impl Containers {
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
     pub(super) fn bury(&self, found: &Found) -> Result<()> {
         let row = &found.row;
-        let before = self.states.recorded(row.slot, &row.id)?;
+        let before = self.register.states.recorded(row.slot, &row.id)?;
         if let Some(state) = before
             && state.pid > 0
             && process::start_time(state.pid) == Some(state.pid_start)
@@ -134,11 +129,11 @@ impl Containers {
         // Its ports lead nowhere any more; a firewall that cannot be asked now is made anew by the next who needs it.
         let _ = self.networks.bury(&row.id);
         let Now { state, .. } = found.now;
-        self.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
-        self.set_error(found, LOST)?;
-        self.event(found, "die", &[("exitCode", &state.exit_code.to_string())])?;
+        self.register.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
+        self.register.set_error(found, LOST)?;
+        self.register.event(found, "die", &[("exitCode", &state.exit_code.to_string())])?;
         for mount in super::volumes::volumes(&found.spec) {
-            self.journal.append(&super::volumes::volume_event(mount, "unmount", &row.id))?;
+            self.register.journal.append(&super::volumes::volume_event(mount, "unmount", &row.id))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The rest of a removal when the container's row is gone: its volumes that nobody named, the event of its end. Both are
 //! noted with the removal of the row, so that the next open does them where the program was killed before.
 
-use super::{Containers, Found, now_ns};
+use super::{Containers, Found, Register, now_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::hex::is_hex_id;
@@ -34,7 +34,7 @@ impl Containers {
     /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
     pub(super) fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
-        Ok(Removal { destroyed: Self::event_of(found, "destroy", &[]), volumes })
+        Ok(Removal { destroyed: Register::event_of(found, "destroy", &[]), volumes })
     }
 
     /// The volumes of a container that nobody named. Where its document is damaged, they are known by their names.
@@ -42,7 +42,7 @@ impl Containers {
         if found.spec.is_whole() || !found.spec.mounts.is_empty() {
             return Ok(super::volumes::unnamed(&found.spec).map(|mount| mount.name.clone()).collect());
         }
-        let mut used = self.db.read(|tx| volumes::used_by(tx, &found.row.id))?;
+        let mut used = self.register.db.read(|tx| volumes::used_by(tx, &found.row.id))?;
         used.retain(|name| is_hex_id(name));
         Ok(used)
     }
@@ -53,7 +53,7 @@ impl Containers {
             self.remove_volume(name)?;
         }
         self.tell_of_removal(id, removal)?;
-        self.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id))
+        self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id))
     }
 
     fn remove_volume(&self, name: &str) -> Result<()> {
@@ -66,21 +66,21 @@ impl Containers {
     fn tell_of_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         let mut event = removal.destroyed.clone();
         (event.time_nano, event.time) = (now_ns(), now_ns() / 1_000_000_000);
-        let left = self.leftovers.said_of(&[&self.dir(id), &self.run_dir(id)]);
+        let left = self.leftovers.said_of(&[&self.places.dir(id), &self.places.run_dir(id)]);
         event.actor.attributes.extend(left.map(|left| ("leftover".to_owned(), left)));
-        self.journal.append(&event).map(drop)
+        self.register.journal.append(&event).map(drop)
     }
 
     /// Ends removals whose programs were killed. What cannot be done now is by the next open.
     pub(super) fn end_lost_removals(&self) -> Result<()> {
-        for id in self.db.read(table::all)? {
-            let Some(_ours) = self.states.removing(&id)? else { continue };
+        for id in self.register.db.read(table::all)? {
+            let Some(_ours) = self.register.states.removing(&id)? else { continue };
             // Read again, for its program may have ended it meanwhile.
-            let Some(text) = self.db.read(|tx| table::get(tx, &id))? else { continue };
+            let Some(text) = self.register.db.read(|tx| table::get(tx, &id))? else { continue };
             match serde_json::from_str::<Removal>(&text) {
                 Ok(removal) => drop(self.end_lost_removal(&id, &removal)),
                 // A damaged note tells nobody anything.
-                Err(_) => self.db.write_to_free(Flush::Lazy, |tx| table::end(tx, &id))?,
+                Err(_) => self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, &id))?,
             }
         }
         Ok(())
@@ -88,13 +88,13 @@ impl Containers {
 
     fn end_lost_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         for name in &removal.volumes {
-            let is_there = self.db.read(|tx| volumes::get(tx, name))?.is_some();
+            let is_there = self.register.db.read(|tx| volumes::get(tx, name))?.is_some();
             if !is_there && !self.was_told("volume", name)? {
                 self.volumes.event("destroy", name, &[])?;
             }
         }
         match self.was_told("container", id)? {
-            true => self.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id)),
+            true => self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id)),
             false => self.end_removal(id, removal),
         }
     }
@@ -104,7 +104,7 @@ impl Containers {
         let filters = [(kind, id), ("event", "destroy"), ("type", kind)];
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
         let query = EventQuery { since_ns: Some(0), until_ns: Some(now_ns()), after: None, filters };
-        let mut stream = EventStream::open(self.journal.clone(), &query)?;
+        let mut stream = EventStream::open(self.register.journal.clone(), &query)?;
         let mut left = GIVEN_UP;
         loop {
             match stream.next(None, None) {

@@ -1,5 +1,6 @@
 //! Removing and renaming.
 
+use super::attach::parked_sessions;
 use super::names::check_name;
 use super::removal::Removal;
 use super::state::{Verb, Way, decide};
@@ -49,7 +50,7 @@ impl Containers {
             }
             self.kill_live(&found, op)?;
             // Its end is recorded by now, or about to be.
-            self.has_ended(&found)?;
+            self.monitors.has_ended(&found)?;
             ended = Some(found);
         }
     }
@@ -57,7 +58,7 @@ impl Containers {
     /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
     pub(super) fn remove_taken(&self, busy: Busy, found: &Found, volumes: bool) -> Result<()> {
         let removal = self.plan_removal(found, volumes)?;
-        let _ours = self.states.removing(&found.row.id)?;
+        let _ours = self.register.states.removing(&found.row.id)?;
         self.forget(found, &removal)?;
         drop(busy);
         self.end_removal(&found.row.id, &removal)
@@ -89,8 +90,8 @@ impl Containers {
         let row = &found.row;
         // Best effort: a plugin that is gone has nothing of it any more.
         let _ = self.networks.settle(&row.id);
-        self.specs.forget(&row.id);
-        let of_build = self.db.write_to_free(Flush::Lazy, |tx| {
+        self.register.specs.forget(&row.id);
+        let of_build = self.register.db.write_to_free(Flush::Lazy, |tx| {
             let of_build = table::has_builder(tx, &row.id)?;
             forget_row(tx, &row.id)?;
             removal.note(tx, &row.id)?;
@@ -99,28 +100,29 @@ impl Containers {
         if !of_build {
             // With others who remove; the directories go when it is certain that the row has gone. A build's, that a
             // power cut brings back, goes again with the next open.
-            self.db.settle()?;
+            self.register.db.settle()?;
         }
         self.forget_execs(&row.id)?;
         // A monitor that has just told the end still cleans up. What one that hangs keeps is swept by the next open.
-        match self.lock_alive(found) {
+        match self.monitors.lock_alive(found) {
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
             lock => drop(lock?),
         }
         // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
-        let swept = self.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
-        if !swept && self.group_name(found).is_some() {
-            let _ = self.live_groups(found)?.remove();
+        let swept =
+            self.register.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
+        if !swept && self.groups.group_name(found).is_some() {
+            let _ = self.groups.live_groups(found)?.remove();
         }
         let project = self.storage_project(&row.id, &found.spec);
         // Whoever waits for its start need not wait any longer: the streams end.
-        drop(self.parked_sessions(&row.id));
-        self.remove_dir(self.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
+        drop(parked_sessions(&self.places, &row.id));
+        self.remove_dir(self.places.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
         let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
         let dirs = ["upper", "work/work", "work"];
-        self.remove_dir(self.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;
+        self.remove_dir(self.places.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;
         // On a disk that was full: the next removal needs room, too.
-        self.db.restock();
+        self.register.db.restock();
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
     }
@@ -142,7 +144,7 @@ impl Containers {
 
     /// Removes the container that has a name, if it has ended and is to go for it.
     pub(super) fn free_name(&self, name: &str) -> Result<()> {
-        if self.db.read(|tx| table::has_name(tx, name))? {
+        if self.register.db.read(|tx| table::has_name(tx, name))? {
             // The look-up removes it; the insertion of the name tells whether the name is free then.
             let _ = self.find(name);
         }
@@ -161,18 +163,18 @@ impl Containers {
             return Err(Error::invalid("Renaming a container with the same name as its current name"));
         }
         self.free_name(name)?;
-        self.db.write(Flush::Durable, |tx| table::rename(tx, &found.row.id, name)).map_err(refused)?;
+        self.register.db.write(Flush::Durable, |tx| table::rename(tx, &found.row.id, name)).map_err(refused)?;
         let old = format!("/{}", found.row.name);
         let mut renamed = found;
         Arc::make_mut(&mut renamed.row).name = name.to_owned();
         if renamed.now.is_live() {
             self.networks.rename(&renamed.row.id, name)?;
             // Its monitor tells events under the new name from now on. One that just ended tells none.
-            if let Ok(control) = self.control(&renamed) {
+            if let Ok(control) = self.monitors.control(&renamed) {
                 let _ = control.tell(Call::Attributes, start::attributes(&renamed).as_bytes());
             }
         }
-        self.event(&renamed, "rename", &[("oldName", &old)])
+        self.register.event(&renamed, "rename", &[("oldName", &old)])
     }
 }
 

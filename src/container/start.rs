@@ -1,5 +1,6 @@
 //! Starting a container: spec → plan → monitor.
 
+use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
 use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::spec::{
@@ -84,7 +85,7 @@ impl Containers {
             return Ok((Changed::No, found));
         }
         if session.is_some() {
-            self.event(&found, "attach", &[])?;
+            self.register.event(&found, "attach", &[])?;
         }
         let started = self.start_taken(&found, session, size);
         drop(busy);
@@ -99,15 +100,15 @@ impl Containers {
     pub(super) fn start_taken(&self, found: &Found, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
         let started = self.try_start(found, session, size);
         match started {
-            Ok(()) => self.set_error(found, ""),
+            Ok(()) => self.register.set_error(found, ""),
             Err(StartFailure { error, exit_code: code }) => {
                 // Clients that waited for the start learn of its failure by the end of the streams.
-                let _ = self.parked_sessions(&found.row.id);
+                let _ = parked_sessions(&self.places, &found.row.id);
                 let state = State { exit_code: code, ..found.now.state };
-                self.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
-                self.set_error(found, error.message())?;
+                self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
+                self.register.set_error(found, error.message())?;
                 // As engine 1.12 did: a client that waits for the end to remove the container waits for this.
-                self.event(found, "die", &[("exitCode", &code.to_string())])?;
+                self.register.event(found, "die", &[("exitCode", &code.to_string())])?;
                 Err(error)
             }
         }
@@ -119,10 +120,10 @@ impl Containers {
         session: Option<Streams>,
         (rows, cols): (u16, u16),
     ) -> std::result::Result<(), StartFailure> {
-        let lock = self.lock_alive(found)?;
+        let lock = self.monitors.lock_alive(found)?;
         let found = &self.decide(found)?;
         self.check_links(found)?;
-        self.let_go_of_root(found)?;
+        self.monitors.let_go_of_root(found)?;
         self.relabel_sources(found)?;
         let mut networks = self.join_networks(found)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
@@ -152,13 +153,15 @@ impl Containers {
             )));
         }
         let unlabelled = self.are_labelled() && old.mount_label.is_empty();
-        if old.users == Users::Undecided || old.engine != self.engine() || old.apparmor != profile || unlabelled {
+        if old.users == Users::Undecided || old.engine != self.places.engine() || old.apparmor != profile || unlabelled
+        {
             let users = match old.users {
                 Users::Undecided => Users::of(old.host_config.modes().userns, self.options.userns_remap),
                 decided => decided,
             };
-            let mut spec = Spec { users, engine: self.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
-            spec = self.db.write(Flush::Durable, |tx| {
+            let mut spec =
+                Spec { users, engine: self.places.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
+            spec = self.register.db.write(Flush::Durable, |tx| {
                 let labels = if unlabelled { self.new_labels(tx, &spec.host_config)? } else { None };
                 if let Some(labels) = labels {
                     self.keep_level(tx, &found.row.id, &labels)?;
@@ -188,32 +191,32 @@ impl Containers {
         let waiting = spawn(&self.program, own_network && self.users(&found.spec).is_none())?;
         self.write_files(found, networks)?;
         if has_init(&found.spec) {
-            dirs::write_program(&self.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
+            dirs::write_program(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
         }
         let joined = self.join(found, hold)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
-        let init = has_init(&found.spec).then(|| self.dir(&found.row.id).join(INIT));
+        let init = has_init(&found.spec).then(|| self.places.dir(&found.row.id).join(INIT));
         self.label_files(found, files_of, init.as_deref())?;
         let held = self.hold_volumes(found)?;
         let mut container = self.container(found, &joined, networks)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
-        let run_dir = self.open_run_dir(&found.row.id)?;
-        let container_dir = dirs::open(&self.dir(&found.row.id))?;
-        let events = self.journal.appender()?;
-        let mut sessions = self.parked_sessions(&found.row.id)?;
+        let run_dir = self.places.open_run_dir(&found.row.id)?;
+        let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
+        let events = self.register.journal.appender()?;
+        let mut sessions = parked_sessions(&self.places, &found.row.id)?;
         sessions.extend(session);
         let boot = Boot {
             run_dir: run_dir.as_fd(),
             container_dir: container_dir.as_fd(),
             events: events.as_fd(),
-            run_states: self.states.run_fd(),
-            root_states: self.states.root_fd(),
+            run_states: self.register.states.run_fd(),
+            root_states: self.register.states.root_fd(),
             lock,
             namespaces: joined.fds,
             volumes: held.iter().map(|volume| &volume.namespace).collect(),
             sessions,
-            boot_id: self.states.boot_id(),
+            boot_id: self.register.states.boot_id(),
         };
         match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
@@ -227,13 +230,13 @@ impl Containers {
     /// Ends a monitor that is still at a start, and what it has made; answers the error. Its record is whoever's holds the
     /// container from here on: a process that has SIGKILL pending writes no more, however long it hangs.
     fn end_late_start(&self, found: &Found) -> Error {
-        let state = match self.states.recorded(found.row.slot, &found.row.id) {
+        let state = match self.register.states.recorded(found.row.slot, &found.row.id) {
             Ok(Some(state)) if state.monitor_pid > 0 && state.monitor_pid != found.now.state.monitor_pid => state,
             Ok(_) => return late(),
             Err(error) => return late().context(error),
         };
         if let Some(monitor) = process::monitor(state.monitor_pid)
-            && self.states.has_monitor(found.row.slot).unwrap_or_default()
+            && self.register.states.has_monitor(found.row.slot).unwrap_or_default()
         {
             // Its first process goes with it.
             let _ = process::pidfd_signal(monitor.as_fd(), libc::SIGKILL);
@@ -254,8 +257,8 @@ impl Containers {
         let until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
             // In this order: the record of a monitor that is gone is its last.
-            let lives = self.states.has_monitor(slot);
-            if let (Ok(lives), Ok(Some(state))) = (lives, self.states.recorded(slot, &found.row.id)) {
+            let lives = self.register.states.has_monitor(slot);
+            if let (Ok(lives), Ok(Some(state))) = (lives, self.register.states.recorded(slot, &found.row.id)) {
                 if state.started_ns != 0 && state.started_ns != before.started_ns {
                     return Ok(());
                 }
@@ -309,7 +312,7 @@ impl Containers {
         self.rebound_storage(&found.row.id, &found.spec, &changed)?;
         keep_decided(&mut changed, &found.spec);
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        let new = self.db.write(Flush::Durable, |tx| {
+        let new = self.register.db.write(Flush::Durable, |tx| {
             table::set_spec(tx, &found.row.id, &text)?;
             crate::store::volumes::clear_uses(tx, &found.row.id)?;
             if host_config.links.is_some() {
@@ -375,43 +378,13 @@ impl Containers {
         }
     }
 
-    /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
-    pub(super) fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
-        let until = Instant::now() + HANDOVER;
-        let mut pause = Duration::from_micros(20);
-        loop {
-            if let Some(lock) = self.states.lock_alive(found.row.slot)? {
-                return Ok(lock);
-            }
-            if Instant::now() > until {
-                return Err(Error::conflict(format!("the monitor of container {} does not end", found.row.id)));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(1));
-        }
-    }
-
-    /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
-    /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
-    pub(super) fn let_go_of_root(&self, found: &Found) -> Result<()> {
-        let pid = found.now.state.monitor_pid;
-        if pid == 0 || found.now.rebooted {
-            return Ok(());
-        }
-        // Its number may be another process's by now.
-        if let Some(monitor) = process::monitor(pid) {
-            wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None)?;
-        }
-        Ok(())
-    }
-
     /// hosts, hostname and resolv.conf as they are to be now.
     pub(super) fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
             // It shows those of the container whose network it shares.
             return Ok(());
         }
-        let dir = self.dir(&found.row.id);
+        let dir = self.places.dir(&found.row.id);
         // Several programs may rewrite these files: the last write must reflect the newest state, so writers take turns.
         let _one_at_a_time = self.lock_files(&found.row.id)?;
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -435,7 +408,7 @@ impl Containers {
     }
 
     fn lock_files(&self, id: &str) -> Result<File> {
-        let path = self.dir(id);
+        let path = self.places.dir(id);
         let dir = File::open(&path).map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
         tree::lock(dir.as_fd(), Lock::Exclusive, path.display())?;
         Ok(dir)
@@ -550,13 +523,13 @@ impl Containers {
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
         let cgroups = cgroup::compile(
-            &self.hierarchies,
+            &self.groups.hierarchies,
             &spec.cgroup_parent,
-            &self.group(found),
+            &self.groups.group(found),
             &host.resources,
             &devices.rules,
         )?;
-        let dir = self.dir(&row.id);
+        let dir = self.places.dir(&row.id);
         // A container that shares another's network has its host name, too.
         let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
         let hostname = spec::hostname(named, id);
@@ -572,11 +545,11 @@ impl Containers {
             stdin_once: spec.config.stdin_once,
             rows: 0,
             cols: 0,
-            lower: self.lower(&row.image_id)?,
+            lower: self.places.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
             // Files of a build's container are flushed with the build.
-            volatile: self.db.read(|tx| table::has_builder(tx, &row.id))?,
+            volatile: self.register.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
             root_propagation: 0,
             privileged: host.privileged,
@@ -629,7 +602,7 @@ impl Containers {
     /// The three files, then the caller's mounts; one of those may stand in for a file.
     fn mounts(&self, found: &Found, files_of: &str) -> Result<Vec<Mount>> {
         let table = spec::mount_table(&found.spec)?;
-        let dir = self.dir(files_of);
+        let dir = self.places.dir(files_of);
         let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
         let files: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
             .into_iter()
@@ -656,7 +629,7 @@ impl Containers {
         mounts.extend(files);
         if has_init(&found.spec) {
             mounts.push(Mount::Bind {
-                source: self.dir(&found.row.id).join(INIT),
+                source: self.places.dir(&found.row.id).join(INIT),
                 target: INIT_PATH.into(),
                 attributes: libc::MOUNT_ATTR_RDONLY,
                 propagation: libc::MS_PRIVATE,

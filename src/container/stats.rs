@@ -57,7 +57,7 @@ impl Containers {
     pub(crate) fn stats(self: &Arc<Self>, reference: &str, query: StatsQuery) -> Result<StatsStream> {
         let found = self.find(reference)?;
         Ok(StatsStream {
-            live: self.live_groups(&found)?,
+            live: self.groups.live_groups(&found)?,
             files: if query.stream { Files::kept() } else { Files::default() },
             process: None,
             has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),
@@ -135,9 +135,9 @@ impl StatsStream {
 
     /// The container's name, and what it does now; `None` once it is removed.
     fn look(&self) -> Result<Option<(String, Now)>> {
-        let row = self.row.read(&self.all.db, |_| true, |tx| table::bare(tx, &self.id))?;
+        let row = self.row.read(&self.all.register.db, |_| true, |tx| table::bare(tx, &self.id))?;
         let Some(row) = row.as_ref() else { return Ok(None) };
-        let now = self.all.states.now(row.slot, &row.id)?;
+        let now = self.all.register.states.now(row.slot, &row.id)?;
         if !now.lost {
             return Ok(Some((row.name.clone(), now)));
         }

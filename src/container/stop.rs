@@ -23,7 +23,7 @@ const LAUNCHING: Duration = Duration::from_secs(APPEARANCE_LIMIT_S as u64 + 5);
 /// How long a container that is told to give up its restart may take to end.
 const DYING: Duration = Duration::from_millis(500);
 /// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.
-const RECORDED: Duration = Duration::from_secs(10);
+pub(super) const RECORDED: Duration = Duration::from_secs(10);
 
 impl Containers {
     /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
@@ -36,7 +36,7 @@ impl Containers {
             self.stop_live(&found, grace_ms, op)?;
             // Best effort: whoever starts or removes it does the same.
             let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
-            self.event(&found, "stop", &[])?;
+            self.register.event(&found, "stop", &[])?;
             Ok(Changed::Yes)
         })
     }
@@ -67,7 +67,9 @@ impl Containers {
                 self.killed(found, &waiter, op)
             }
             Ok(None) => Ok(()),
-            Err(error) if self.is_out_of_reach(found) => self.kill_monitor(found, op).map_err(|e| error.context(e)),
+            Err(error) if self.monitors.is_out_of_reach(found) => {
+                self.kill_monitor(found, op).map_err(|e| error.context(e))
+            }
             Err(error) => Err(error),
         }
     }
@@ -85,8 +87,8 @@ impl Containers {
     /// A connection to the monitor of a container that is to end, and one on which its end will be told; `None` when it
     /// has ended.
     fn ending(&self, found: &Found, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
-        let Some(control) = self.live_control(found)? else { return Ok(None) };
-        let Some(waiter) = self.waiter(found)? else { return Ok(None) };
+        let Some(control) = self.monitors.live_control(found)? else { return Ok(None) };
+        let Some(waiter) = self.monitors.waiter(found)? else { return Ok(None) };
         if decide(Verb::Stop, found)? == Way::EndRestart {
             // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
             let _ = control.ask(Call::NoRestart, op);
@@ -97,28 +99,9 @@ impl Containers {
         Ok(Some((control, waiter)))
     }
 
-    /// The connection to a live monitor, or `None` when it ended meanwhile.
-    fn live_control(&self, found: &Found) -> Result<Option<Control>> {
-        match self.control(found) {
-            Ok(control) => Ok(Some(control)),
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
-    pub(super) fn waiter(&self, found: &Found) -> Result<Option<Control>> {
-        let Some(control) = self.live_control(found)? else { return Ok(None) };
-        match control.ask_later(Call::Wait(Until::Over)) {
-            Ok(()) => Ok(Some(control)),
-            Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Tells of a signal and sends it. A frozen container is thawed, else it could not take it.
     fn send(&self, found: &Found, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
-        self.event(found, "kill", &[("signal", &signal.to_string())])?;
+        self.register.event(found, "kill", &[("signal", &signal.to_string())])?;
         let sent = control.ask(Call::Signal { signal: signal as u32, by_hand }, None);
         match sent {
             // It ended by itself in between: what was wanted.
@@ -127,7 +110,7 @@ impl Containers {
             Ok(_) if decide(Verb::Kill, found)? == Way::Thaw => {
                 if signal != libc::SIGKILL {
                     // Told before: what it does next may be its end.
-                    self.event(found, "unpause", &[])?;
+                    self.register.event(found, "unpause", &[])?;
                 }
                 let _ = control.ask(Call::Unpause, None);
                 Ok(())
@@ -161,7 +144,7 @@ impl Containers {
             return Err(prefix(Error::internal(text)));
         }
         let way = decide(Verb::Kill, &found).map_err(prefix)?;
-        let Some(control) = self.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
+        let Some(control) = self.monitors.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
         if way == Way::EndRestart {
             let _ = control.ask(Call::NoRestart, op);
             return Ok(());
@@ -170,7 +153,7 @@ impl Containers {
         if signal != libc::SIGKILL {
             return self.send(&found, &control, signal, by_hand);
         }
-        let Some(waiter) = self.waiter(&found)? else { return Ok(()) };
+        let Some(waiter) = self.monitors.waiter(&found)? else { return Ok(()) };
         self.send(&found, &control, signal, by_hand)?;
         self.killed(&found, &waiter, op)
     }
@@ -181,10 +164,10 @@ impl Containers {
         self.holding_the_end(&found, || {
             if decide(Verb::Restart, &found)? == Way::EndFirst {
                 self.stop_live(&found, grace_ms, op)?;
-                self.event(&found, "stop", &[])?;
+                self.register.event(&found, "stop", &[])?;
             }
             self.start(&found.row.id, None, (0, 0), op)?;
-            self.event(&found, "restart", &[])
+            self.register.event(&found, "restart", &[])
         })?;
         Ok(found)
     }
@@ -214,7 +197,7 @@ impl Containers {
         }
         match held.ask(Call::Unpause, None) {
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            answer => answer.and_then(|_| self.event(&found, "unpause", &[])),
+            answer => answer.and_then(|_| self.register.event(&found, "unpause", &[])),
         }
     }
 
@@ -223,13 +206,13 @@ impl Containers {
         let id = &found.row.id;
         decide(Verb::Pause, &found)?;
         let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
-        self.event(&found, "pause", &[])?;
+        self.register.event(&found, "pause", &[])?;
         Ok(control)
     }
 
     /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
     fn freeze(&self, found: &Found, how: Freeze) -> Result<Control> {
-        let control = self.control(found)?;
+        let control = self.monitors.control(found)?;
         let until = Instant::now() + LAUNCHING;
         loop {
             match control.ask(Call::Pause(how), None) {
@@ -254,8 +237,8 @@ impl Containers {
         let (_busy, found) = self.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Unpause, &found)?;
-        self.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
-        self.event(&found, "unpause", &[])
+        self.monitors.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
+        self.register.event(&found, "unpause", &[])
     }
 
     /// Waits until a container does not run; answers its exit code.
@@ -276,7 +259,7 @@ impl Containers {
         if !found.now.is_live() {
             return Ok(Stop::Over(found.now.state.exit_code));
         }
-        if let Some(control) = self.live_control(found)? {
+        if let Some(control) = self.monitors.live_control(found)? {
             match control.ask_later(Call::Wait(Until::Stopped)) {
                 Ok(()) => return Ok(Stop::Awaited(control)),
                 Err(error) if is_gone(&error) => {}
@@ -312,24 +295,7 @@ impl Containers {
                 return Ok(now.state.exit_code);
             }
             if Instant::now() > until {
-                return Err(self.out_of_reach(found));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Whether the run of a container that was found live is over, or is about to be.
-    pub(super) fn has_ended(&self, found: &Found) -> Result<bool> {
-        let until = Instant::now() + RECORDED;
-        loop {
-            let now = self.states.now(found.row.slot, &found.row.id)?;
-            let (then, present) = (&found.now.state, &now.state);
-            let another = present.monitor_pid != then.monitor_pid || then.pid != 0 && present.pid != then.pid;
-            if another || !now.is_live() {
-                return Ok(true);
-            }
-            if Instant::now() > until {
-                return Ok(false);
+                return Err(self.monitors.out_of_reach(found));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -344,7 +310,7 @@ impl Containers {
         if !found.now.is_live() || found.spec.config.stdin_once {
             return Ok(());
         }
-        let asked = self.control(&found).and_then(|control| control.ask(Call::EndInput, None));
+        let asked = self.monitors.control(&found).and_then(|control| control.ask(Call::EndInput, None));
         match asked {
             // It has ended; or an older monitor, which does what StdinOnce says.
             Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
@@ -358,17 +324,17 @@ impl Containers {
         let found = self.find(reference)?;
         decide(Verb::Resize, &found)?;
         let size = Call::Resize { rows, cols, process: None };
-        self.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
-        self.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
+        self.monitors.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
+        self.register.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
     }
 
     /// The container's processes.
     pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
         let found = self.find(reference)?;
         decide(Verb::Top, &found)?;
-        let live = self.live_groups(&found)?;
+        let live = self.groups.live_groups(&found)?;
         let top = super::top::top(&live.pids()?, ps_args)?;
-        self.event(&found, "top", &[])?;
+        self.register.event(&found, "top", &[])?;
         Ok(top)
     }
 }

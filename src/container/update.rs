@@ -37,33 +37,33 @@ impl Containers {
             }
         })?;
         let later = Spec { host_config, ..Spec::clone(&found.spec) };
-        let limits = self.limits(&later, &self.group(&found)).map_err(prefix)?;
+        let limits = self.limits(&later, &self.groups.group(&found)).map_err(prefix)?;
         if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
         let text = serde_json::to_string(&later).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
+        self.register.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
         found.spec = later.into();
         self.tell(&found, &limits)?;
         // Started by its policy since we looked, it may have the limits of before; later starts have the new ones.
-        let now = self.states.now(found.row.slot, &found.row.id)?;
+        let now = self.register.states.now(found.row.slot, &found.row.id)?;
         if now.state.pid != found.now.state.pid && is_grouped(&now) {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
-        self.event(&found, "update", &[])?;
+        self.register.event(&found, "update", &[])?;
         Ok(Updated { warnings })
     }
 
     /// Changes the groups of a container that runs. One that has ended meanwhile took them along: that is no error, its
     /// next start makes them anew.
     fn limit_now(&self, found: &Found, change: &Resources) -> Result<()> {
-        let writes = update_writes(&self.hierarchies, change)?;
+        let writes = update_writes(&self.groups.hierarchies, change)?;
         let until = Instant::now() + GONE;
         loop {
-            let updated = self.live_groups(found).and_then(|live| live.update(&writes));
+            let updated = self.groups.live_groups(found).and_then(|live| live.update(&writes));
             match updated {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
-                    if !is_grouped(&self.states.now(found.row.slot, &found.row.id)?) {
+                    if !is_grouped(&self.register.states.now(found.row.slot, &found.row.id)?) {
                         return Ok(());
                     }
                     if Instant::now() > until {
@@ -82,7 +82,7 @@ impl Containers {
     fn limits(&self, spec: &Spec, group: &str) -> Result<Vec<u8>> {
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
-        let groups = compile(&self.hierarchies, &spec.cgroup_parent, group, &host.resources, &devices.rules)?;
+        let groups = compile(&self.groups.hierarchies, &spec.cgroup_parent, group, &host.resources, &devices.rules)?;
         Ok(compile_limits(&groups))
     }
 
@@ -92,7 +92,7 @@ impl Containers {
         let (name, bound) = policy_words(&found.spec)?;
         let limits = sealed_memfd("limits", limits, Sealed::Data)?;
         if found.now.is_live()
-            && let Ok(control) = self.control(found)
+            && let Ok(control) = self.monitors.control(found)
         {
             let _ = control.ask(Call::Policy { name, bound }, None);
             let _ = control.hand(Call::Limits, limits.as_fd());

@@ -4,7 +4,6 @@ use super::spec::{self, Mount, MountKind, Spec};
 use super::{Containers, Found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
-use crate::kernel::{mount, tree};
 use crate::launch::plan;
 use crate::model::{Event, HostConfig};
 use crate::store::volumes as table;
@@ -12,7 +11,6 @@ use crate::volume::{self, Source, Staged};
 use coracle_monitor::wire::MAX_VOLUMES;
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 /// A volume of a container that starts: nobody else mounts it meanwhile.
 pub(super) struct HeldVolume {
@@ -60,7 +58,7 @@ impl Containers {
             } else {
                 let root = match &mut image {
                     Some(root) => root,
-                    none => none.insert(self.root_before(&spec.image_id)?),
+                    none => none.insert(self.places.root_before(&spec.image_id)?),
                 };
                 directory_in(root, &mount.target)?
             };
@@ -169,9 +167,9 @@ impl Containers {
 
     /// The mount namespace of a volume that a running container has mounted.
     pub(super) fn mounted_volume(&self, name: &str) -> Result<Option<OwnedFd>> {
-        for id in self.db.read(|tx| table::users(tx, name))? {
+        for id in self.register.db.read(|tx| table::users(tx, name))? {
             let Some(user) = self.find(&id).ok().filter(|user| user.now.is_live()) else { continue };
-            match self.control(&user).and_then(|control| control.volume(name)) {
+            match self.monitors.control(&user).and_then(|control| control.volume(name)) {
                 Ok(namespace) => return Ok(Some(namespace)),
                 Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                     return Err(Error::unsupported(format!(
@@ -185,29 +183,6 @@ impl Containers {
             }
         }
         Ok(None)
-    }
-
-    /// The root of a container at its start, for reading: the image's files, and those that the engine adds.
-    pub(super) fn root_before(&self, image_id: &str) -> Result<OwnedFd> {
-        let layers = self.lower(image_id)?;
-        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).collect();
-        match lower.as_slice() {
-            [only] => tree::open_dir(only),
-            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
-        }
-    }
-
-    /// The image's file system, for reading.
-    pub(super) fn image_root(&self, image_id: &str) -> Result<OwnedFd> {
-        let layers = self.images.rootfs(image_id)?;
-        let empty = self.root.join("tmp/empty");
-        super::dirs::make(&empty)?;
-        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).chain([empty.as_path()]).collect();
-        match layers.len() {
-            // An overlay that cannot be written takes two directories, and none of them twice.
-            0 => tree::open_dir(&empty),
-            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
-        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<RootCopy> {
-        let root = self.0.containers.root();
+        let root = self.0.containers.places.root();
         let target = Target::begin(dir.as_ref(), root)?;
         let files = TreeCopy::new(Attributes::All, op);
         let (report, states, gone) = (RootCopy::default(), Vec::new(), Gone::default());
@@ -99,7 +99,7 @@ impl Copying<'_> {
     fn all(mut self, target: Target, root: &Path, op: Option<&Op>) -> Result<RootCopy> {
         let inner = &self.engine.0;
         let images = inner.images.copying()?;
-        let mut db = inner.containers.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
+        let mut db = inner.containers.register.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
         // The containers of builds go with their builds, which are not in the copy.
         db.change(|tx| container_rows::of_builds(tx)?.iter().try_for_each(|(id, _)| container::forget_row(tx, id)))?;
         db.forget_work()?;
@@ -134,7 +134,7 @@ impl Copying<'_> {
         let inner = &self.engine.0;
         for row in &content.volumes {
             let users = match self.how.pause {
-                true => inner.containers.db().read(|tx| volume_rows::users(tx, &row.name))?,
+                true => inner.containers.register.db().read(|tx| volume_rows::users(tx, &row.name))?,
                 false => Vec::new(),
             };
             let files = &mut self.files;
@@ -173,7 +173,7 @@ impl Copying<'_> {
 
     /// Takes out of the copy what was removed meanwhile, and says of what ran that it has ended.
     fn settle(&mut self, db: &mut DbCopy, content: &Content) -> Result<()> {
-        self.gone = self.engine.0.containers.db().read(|tx| {
+        self.gone = self.engine.0.containers.register.db().read(|tx| {
             let mut gone = Gone::default();
             for (row, _) in &content.containers {
                 if !container_rows::is_there(tx, &row.id)? {

@@ -20,6 +20,6 @@ impl Engine {
             let engine = self.clone();
             Box::new(move || engine.0.containers.bury_lost())
         };
-        EventStream::follow(self.0.journal.clone(), query, self.0.containers.alive_path(), &look)
+        EventStream::follow(self.0.journal.clone(), query, self.0.containers.register.alive_path(), &look)
     }
 }

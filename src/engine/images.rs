@@ -42,13 +42,13 @@ impl Engine {
     }
     /// Untags it and, where nothing else holds it, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
-        let usage = |image_id: &str| self.0.containers.of_image(image_id);
+        let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
         self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
     }
     /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
     /// filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
     pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
-        let usage = |image_id: &str| self.0.containers.of_image(image_id);
+        let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
         self.telling(|emit| self.0.images.prune(filters, &usage, emit))
     }
     /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
@@ -56,7 +56,7 @@ impl Engine {
     /// A verification that finds damage succeeds, too; the report lists the damage. A verification takes as long as
     /// reading and unpacking all layers, and for a moment the disk space of the largest. A layer of a running container is not repaired.
     pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
-        let usage = |image_id: &str| self.0.containers.of_image(image_id);
+        let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
         self.0.images.verify(&self.0.options.registry, verify, &usage, progress, op)
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).

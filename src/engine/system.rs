@@ -71,7 +71,7 @@ impl Engine {
     }
 
     fn counts(&self) -> Result<Counts> {
-        let (running, paused, stopped) = self.0.containers.counts()?;
+        let (running, paused, stopped) = self.0.containers.register.counts()?;
         let images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
         Ok(Counts { running, paused, stopped, images })
     }
@@ -87,7 +87,7 @@ impl Engine {
         if self.0.containers.networks.lacks_filter().unwrap_or(false) {
             warnings.push("WARNING: The kernel has no filter for bridges (sch_ingress and cls_bpf): what comes to ports at 127.0.0.1 is passed on by the containers' monitors".into());
         }
-        if let Some(text) = facts::not_on_tmpfs(self.0.containers.run()) {
+        if let Some(text) = facts::not_on_tmpfs(self.0.containers.places.run()) {
             warnings.push(text);
         }
         warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));

@@ -33,7 +33,7 @@ impl Containers {
     /// The changes of a container, by path.
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
         let found = self.find(reference)?;
-        let (_, changes) = self.if_there(&found, self.changed(&found.row.id, &found.row.image_id))?;
+        let (_, changes) = self.register.if_there(&found, self.changed(&found.row.id, &found.row.image_id))?;
         let shown =
             |change: Change| FileChange { path: String::from_utf8_lossy(&change.path).into_owned(), kind: change.kind };
         Ok(changes.into_iter().map(shown).collect())
@@ -41,9 +41,9 @@ impl Containers {
 
     /// The writable directory, and what is different in it.
     pub(super) fn changed(&self, id: &str, image_id: &str) -> Result<(OwnedFd, Vec<Change>)> {
-        let image = self.image_root(image_id)?;
+        let image = self.places.image_root(image_id)?;
         let image = openat2(image.as_fd(), ".", libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)?;
-        let upper = tree::open_dir(&self.dir(id).join("upper"))?;
+        let upper = tree::open_dir(&self.places.dir(id).join("upper"))?;
         let found = compare(upper.as_fd(), image.as_fd())?;
         Ok((upper, found))
     }

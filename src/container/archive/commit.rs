@@ -37,10 +37,14 @@ impl Containers {
         let committed = self.images.commit_container(&commit, &mut |out| self.write_layer(&found, out, op));
         let told = committed.and_then(|(id, tag)| {
             if let Some(event) = tag {
-                self.journal.append(&event)?;
+                self.register.journal.append(&event)?;
             }
             let image = name.as_ref().map(ToString::to_string).unwrap_or_default();
-            self.event(&found, "commit", &[("comment", &how.comment), ("imageID", &id), ("imageRef", &image)])?;
+            self.register.event(
+                &found,
+                "commit",
+                &[("comment", &how.comment), ("imageID", &id), ("imageRef", &image)],
+            )?;
             Ok(id)
         });
         let thawed = held.map_or(Ok(()), |held| self.let_go_on(&found.row.id, &held));
@@ -49,7 +53,7 @@ impl Containers {
 
     /// Writes the container's changes as a layer's tar.
     pub(in crate::container) fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        let (upper, changes) = self.if_there(found, self.changed(&found.row.id, &found.row.image_id))?;
+        let (upper, changes) = self.register.if_there(found, self.changed(&found.row.id, &found.row.image_id))?;
         let mut tar = TarWriter::new(out, op);
         for change in changes {
             let path = change.path.strip_prefix(b"/").unwrap_or(&change.path);
@@ -76,7 +80,7 @@ impl Containers {
             }
         }
         // Half of what a container had is no image of it.
-        self.if_there(found, Ok(()))?;
+        self.register.if_there(found, Ok(()))?;
         tar.finish()
     }
 }

@@ -118,24 +118,24 @@ impl Containers {
     ) -> Result<Archive> {
         let (name, stat) = (wanted.name().as_bytes().to_vec(), path_stat(wanted, &place, &view)?);
         self.volume_events(&found, "mount")?;
-        self.event(&found, action, &[])?;
+        self.register.event(&found, action, &[])?;
         Ok(Archive { stat, place, name, end: End { containers: self.clone(), found, _view: view } })
     }
 
     /// Writes a container's whole file system as a tar, without volumes.
     pub(crate) fn export(&self, reference: &str, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
         let (found, view) = self.view(reference, Access::ReadOwn, op)?;
-        self.event(&found, "export", &[])?;
+        self.register.event(&found, "export", &[])?;
         let place = Wanted::parse("/")?.find(&view.root)?;
         let mut tar = TarWriter::new(out, op);
         tar.content(place.parent.as_fd())?;
-        self.if_there(&found, Ok(()))?;
+        self.register.if_there(&found, Ok(()))?;
         tar.finish()
     }
 
     pub(super) fn volume_events(&self, found: &Found, action: &str) -> Result<()> {
         for mount in volumes(&found.spec) {
-            self.journal.append(&volume_event(mount, action, &found.row.id))?;
+            self.register.journal.append(&volume_event(mount, action, &found.row.id))?;
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ impl Containers {
             _ => error,
         });
         if done.is_ok() {
-            self.event(&found, "extract-to-dir", &[])?;
+            self.register.event(&found, "extract-to-dir", &[])?;
         }
         self.volume_events(&found, "unmount")?;
         done

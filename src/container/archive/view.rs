@@ -139,10 +139,10 @@ impl Containers {
 
     /// The overlay of a container that does not run.
     fn overlay(&self, found: &Found, access: Access) -> Result<OwnedFd> {
-        let dir = self.dir(&found.row.id);
+        let dir = self.places.dir(&found.row.id);
         let (upper, work) = (dir.join("upper"), dir.join("work"));
         // With the mount points that the image lacks, as a start has them.
-        let layers = self.lower(&found.row.image_id)?;
+        let layers = self.places.lower(&found.row.image_id)?;
         let mut lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
         let mounted = match access {
             Access::Write => mount::overlay(&lower, Some((&upper, &work)), SAFE),
@@ -152,7 +152,7 @@ impl Containers {
             }
         };
         // A removal may have taken it meanwhile.
-        mounted.or_else(|error| self.if_there(found, Err(error)))
+        mounted.or_else(|error| self.register.if_there(found, Err(error)))
     }
 
     /// The root of a container that never ran, without what is mounted in it and without anything of its own, and its
@@ -160,7 +160,7 @@ impl Containers {
     pub(super) fn empty_root(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, OwnedFd, OwnedFd)> {
         let (busy, found) = self.take(reference, op)?;
         // Its creation may have made its working directory.
-        let upper = tree::open_dir(&self.dir(&found.row.id).join("upper"))?;
+        let upper = tree::open_dir(&self.places.dir(&found.row.id).join("upper"))?;
         for name in tree::names(upper.as_fd())? {
             crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
         }
@@ -173,7 +173,7 @@ impl Containers {
     /// For a container that waits for its restart: what keeps it waiting. Errors: ESRCH when it does not wait any more.
     fn take_root(&self, found: &Found) -> Result<Option<Control>> {
         if found.now.is_live() {
-            let control = self.control(found)?;
+            let control = self.monitors.control(found)?;
             match control.ask(Call::HoldOff, None) {
                 Ok(_) => return Ok(Some(control)),
                 // An older monitor.
@@ -187,8 +187,8 @@ impl Containers {
                 Err(error) => return Err(error),
             }
         }
-        drop(self.lock_alive(found)?);
-        self.let_go_of_root(found)?;
+        drop(self.monitors.lock_alive(found)?);
+        self.monitors.let_go_of_root(found)?;
         Ok(None)
     }
 
@@ -229,10 +229,10 @@ impl Containers {
     fn dir_of_files(&self, found: &Found) -> Result<PathBuf> {
         match mode(&found.spec) {
             Mode::Container(other) => match self.find(other) {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.dir(&found.row.id)),
-                other => Ok(self.dir(&other?.row.id)),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.places.dir(&found.row.id)),
+                other => Ok(self.places.dir(&other?.row.id)),
             },
-            _ => Ok(self.dir(&found.row.id)),
+            _ => Ok(self.places.dir(&found.row.id)),
         }
     }
 
@@ -251,7 +251,7 @@ impl Containers {
             return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
         }
         // Any directory that is there for certain: nobody else sees what is mounted on it.
-        let place = self.claim.run.join("c");
+        let place = self.places.claim.run.join("c");
         let work = || -> Result<View> {
             let namespace = mount::unshare()?;
             let at = super::super::dirs::open(&place)?;

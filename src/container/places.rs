@@ -1,0 +1,117 @@
+//! A container's directories, by their paths: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
+
+use super::volumes::READ_ATTRIBUTES;
+use super::{Found, dirs};
+use crate::error::Result;
+use crate::image::Images;
+use crate::kernel::{mount, tree};
+use crate::store::identity::Claim;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How much of the engine's id names its control groups.
+const ENGINE_LENGTH: usize = 12;
+
+/// The places of containers on disk: the root, the run directory, the directories of each container.
+pub(crate) struct Places {
+    pub(super) root: PathBuf,
+    /// The root's identity, and its run directory; held as long as this is open.
+    pub(super) claim: Claim,
+    /// The layer below every image's.
+    pub(super) base: PathBuf,
+    pub(super) images: Arc<Images>,
+}
+
+impl Places {
+    /// The read-only layers of a container's root, topmost first.
+    pub(super) fn lower(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        let mut layers = self.images.rootfs(image_id)?;
+        layers.push(self.base.clone());
+        Ok(layers)
+    }
+
+    /// The durable directory.
+    pub(super) fn dir(&self, id: &str) -> PathBuf {
+        self.root.join("containers").join(id)
+    }
+
+    /// The run directory.
+    pub(super) fn run_dir(&self, id: &str) -> PathBuf {
+        self.claim.run.join("c").join(id)
+    }
+
+    /// Opens the run directory, making it if a reboot took it.
+    pub(super) fn open_run_dir(&self, id: &str) -> Result<File> {
+        let path = self.run_dir(id);
+        dirs::open(&path).or_else(|_| {
+            dirs::make(&path)?;
+            dirs::open(&path)
+        })
+    }
+
+    /// The log's file.
+    pub(super) fn log_path(&self, found: &Found) -> PathBuf {
+        self.dir(&found.row.id).join(dirs::log_name(found))
+    }
+
+    pub(super) fn make_dirs(&self, id: &str) -> Result<()> {
+        let dir = self.dir(id);
+        dirs::make(&dir)?;
+        // The root of the container's tree: open to its users.
+        dirs::make(&dir.join("upper"))?;
+        std::fs::set_permissions(dir.join("upper"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        dirs::make(&dir.join("work"))?;
+        dirs::make(&self.run_dir(id))
+    }
+
+    pub(super) fn remove_dirs(&self, id: &str) -> Result<()> {
+        dirs::remove(&self.run_dir(id))?;
+        dirs::remove(&self.dir(id))
+    }
+
+    pub(super) fn empty(&self) -> Result<PathBuf> {
+        let empty = self.root.join("tmp/empty");
+        dirs::make(&empty)?;
+        Ok(empty)
+    }
+
+    /// The root of a container at its start, for reading: the image's files, and those that the engine adds.
+    pub(super) fn root_before(&self, image_id: &str) -> Result<OwnedFd> {
+        let layers = self.lower(image_id)?;
+        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).collect();
+        match lower.as_slice() {
+            [only] => tree::open_dir(only),
+            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
+        }
+    }
+
+    /// The image's file system, for reading.
+    pub(super) fn image_root(&self, image_id: &str) -> Result<OwnedFd> {
+        let layers = self.images.rootfs(image_id)?;
+        let empty = self.root.join("tmp/empty");
+        dirs::make(&empty)?;
+        let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).chain([empty.as_path()]).collect();
+        match layers.len() {
+            // An overlay that cannot be written takes two directories, and none of them twice.
+            0 => tree::open_dir(&empty),
+            _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
+        }
+    }
+
+    /// The run directory.
+    pub(crate) fn run(&self) -> &Path {
+        &self.claim.run
+    }
+
+    /// The beginning of the engine's id, which names its control groups.
+    pub(super) fn engine(&self) -> &str {
+        &self.claim.id[..ENGINE_LENGTH]
+    }
+
+    /// The engine root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+}

@@ -1,0 +1,146 @@
+//! The containers as they are stored: rows, specs and state records; their events.
+
+use super::spec::Spec;
+use super::{Found, Places, Stored, found_as, no_such, specs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Journal;
+use crate::image::ImageUser;
+use crate::kernel::process;
+use crate::model::Event;
+use crate::options::Options;
+use crate::store::containers::{self as table, ContainerRow};
+use crate::store::states::States;
+use crate::store::{Db, Flush};
+use coracle_monitor::wire::Status;
+use std::sync::Arc;
+
+/// The containers as the database and the state records have them, and the journal of their events.
+pub(crate) struct Register {
+    pub(super) db: Arc<Db>,
+    pub(super) states: Arc<States>,
+    pub(super) journal: Arc<Journal>,
+    /// Specs that were parsed already.
+    pub(super) specs: specs::Specs,
+    pub(super) places: Arc<Places>,
+    pub(super) options: Arc<Options>,
+}
+
+impl Register {
+    pub(super) fn set_spec(&self, found: &Found, spec: &Spec) -> Result<()> {
+        let text = serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
+    }
+
+    /// How many run, are paused, are stopped.
+    pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
+        let mut counts = (0, 0, 0);
+        for (id, slot) in self.db.read(crate::store::containers::slots)? {
+            let now = self.states.now(slot, &id)?;
+            match now.state.status() {
+                Status::Paused => counts.1 += 1,
+                Status::Running => counts.0 += 1,
+                Status::Created | Status::Starting | Status::Restarting | Status::Exited => counts.2 += 1,
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The value that was read of a container's directories without its lock, if the container is still there: a removal
+    /// takes the row first.
+    pub(super) fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
+        match self.db.read(|tx| table::is_there(tx, &found.row.id))? {
+            true => read,
+            false => Err(no_such(&found.row.id)),
+        }
+    }
+
+    /// Reads a container whole, or with what can be found of its damaged document, where that lies.
+    pub(super) fn stored(&self) -> impl FnMut(ContainerRow, &str) -> Result<Stored> {
+        |row, text| {
+            let spec = self.spec_of(&row, text)?;
+            Ok((Arc::new(row), spec))
+        }
+    }
+
+    /// A container with what it does now.
+    pub(super) fn found(&self, (row, spec): Stored) -> Result<Found> {
+        let now = self.states.now(row.slot, &row.id)?;
+        Ok(found_as(row, spec, now))
+    }
+
+    /// A container that was found before, with what it does by now.
+    pub(super) fn again(&self, found: Found) -> Result<Found> {
+        self.found((found.row, found.spec))
+    }
+
+    /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
+    pub(super) fn spec_of(&self, row: &ContainerRow, text: &str) -> Result<Arc<Spec>> {
+        match self.specs.of(&row.id, text) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => self.salvaged(row, text, &error).map(Arc::new),
+            spec => spec,
+        }
+    }
+
+    /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
+    pub(super) fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
+        let mut spec = specs::salvage(text);
+        let or = |value: &mut String, other: &str| {
+            if value.is_empty() {
+                other.clone_into(value);
+            }
+        };
+        or(&mut spec.image_id, &row.image_id);
+        or(&mut spec.image_name, &row.image_id);
+        or(&mut spec.cgroup_parent, &self.options.cgroup_parent);
+        or(&mut spec.engine, self.places.engine());
+        spec.host_config = spec.host_config.changed(|host| or(&mut host.log_config.kind, "json-file"))?;
+        error.message().clone_into(&mut spec.damage);
+        Ok(spec)
+    }
+
+    /// Whether a start is under way whose program was killed: a monitor holds the container, and has not told how it went,
+    /// or not written its record yet. (The record of one that is on its way out is its own.)
+    pub(super) fn is_arriving(&self, found: &Found) -> Result<bool> {
+        let state = &found.now.state;
+        if state.status() == Status::Starting {
+            return Ok(!found.now.lost);
+        }
+        Ok(!found.now.is_live() && self.states.has_monitor(found.row.slot)? && !process::is_monitor(state.monitor_pid))
+    }
+
+    /// The containers made from an image, by its id.
+    pub(crate) fn of_image(&self, image_id: &str) -> Result<Vec<ImageUser>> {
+        let users = self.db.read(|tx| table::of_image(tx, image_id))?;
+        users
+            .into_iter()
+            .map(|(id, slot)| Ok(ImageUser { running: self.states.now(slot, &id)?.is_live(), id }))
+            .collect()
+    }
+
+    /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
+    pub(super) fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
+        self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
+    }
+
+    pub(super) fn event_of(found: &Found, action: &str, extras: &[(&str, &str)]) -> Event {
+        let (row, spec) = (&found.row, &found.spec);
+        Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras)
+    }
+
+    pub(super) fn set_error(&self, found: &Found, text: &str) -> Result<()> {
+        if found.row.error == text && !found.now.lost {
+            return Ok(());
+        }
+        self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))
+    }
+
+    /// The file whose closing may mean that a monitor ended.
+    pub(crate) fn alive_path(&self) -> &std::path::Path {
+        self.states.alive_path()
+    }
+
+    /// Its database.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+}
