@@ -203,7 +203,7 @@ impl Containers {
             return Ok(Connected::Stopped);
         }
         // Under its lock: a start either finds what waits here or has gone before, and nothing waits in what is removed.
-        let (busy, again) = self.take(&found.row.id, op)?;
+        let (busy, again) = self.finder.take(&found.row.id, op)?;
         if again.now.is_live() {
             drop(busy);
             return self.attach_now(&again, streams, op);
@@ -231,7 +231,7 @@ impl Containers {
 
     /// Somebody typed the detach keys.
     pub(crate) fn detached(&self, id: &str) -> Result<()> {
-        self.register.event(&self.find(id)?, "detach", &[])
+        self.register.event(&self.finder.find(id)?, "detach", &[])
     }
 
     fn park(&self, found: &Found, streams: Streams) -> Result<Parked> {

@@ -2,7 +2,7 @@
 //! container; where none does, whoever looks at it next: an open, a list, an inspect, a wait, a look-up by name. A monitor
 //! never does: it opens no database.
 
-use super::{Containers, Found, Stop};
+use super::{Containers, Finder, Found, Stop};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
 use crate::launch::monitor::Control;
@@ -34,7 +34,7 @@ pub(super) fn is_over(found: &Found) -> bool {
     found.spec.host_config.auto_remove && begun && !found.now.is_live()
 }
 
-impl Containers {
+impl Finder {
     /// Removes a container if it has ended and is to go then. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
         let Some(busy) = self.register.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
@@ -45,7 +45,7 @@ impl Containers {
             return Ok(Fate::Busy);
         }
         if found.now.lost {
-            self.bury(&found)?;
+            self.crashes.bury(&found)?;
             found = self.register.again(found)?;
         }
         // Read under the lock: nobody can start it from here on.
@@ -55,7 +55,7 @@ impl Containers {
         if self.register.states.is_end_held(found.row.slot)? {
             return Ok(Fate::Held);
         }
-        self.remove_taken(busy, &found, true).map(|()| Fate::Gone)
+        self.removals.remove_taken(busy, &found, true).map(|()| Fate::Gone)
     }
 
     /// The same; whoever works on the container is waited for, within reason.
@@ -128,7 +128,9 @@ impl Containers {
         let _ = self.reap_soon(&found.row);
         done
     }
+}
 
+impl Containers {
     /// A connection on which the end of a container that was started will be told. `None`: it has ended.
     pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
         self.monitors.waiter(found)

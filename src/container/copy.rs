@@ -69,7 +69,7 @@ impl Containers {
 
     /// Copies a writable layer of overlayfs into that of a new container, which must be empty.
     pub(crate) fn fill(&self, reference: &str, layer: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
-        let (_busy, found) = self.take(reference, None)?;
+        let (_busy, found) = self.finder.take(reference, None)?;
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join(UPPER))?;
         // Its creation may have made its working directory.
         for name in tree::names(upper.as_fd())? {
@@ -87,7 +87,7 @@ impl Containers {
         if !quota::has_projects(dir)? {
             return Ok(false);
         }
-        let project = super::create::free_project(dir, id)?;
+        let project = super::storage::free_project(dir, id)?;
         quota::set_limit(dir, project, size)?;
         quota::set_project(&dir.join(UPPER), project)?;
         Ok(true)

@@ -5,7 +5,7 @@ use super::spec::{self, Defaults, ImageView, Owner, Spec};
 use super::{Containers, now_ns};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
-use crate::kernel::{mount, quota, tree};
+use crate::kernel::{mount, tree};
 use crate::launch::{apparmor, cgroup};
 use crate::model::{CreateBody, Created};
 use crate::store::Flush;
@@ -50,7 +50,7 @@ impl Containers {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let id = new_id()?;
         let (mut spec, warnings) = self.resolve_new(&id, body)?;
-        name.map_or(Ok(()), |name| self.free_name(name))?;
+        name.map_or(Ok(()), |name| self.finder.free_name(name))?;
         let mut volumes = self.stage_volumes(&mut spec)?;
         let links = body.host_config.links.as_deref().unwrap_or_default();
         let new = New { id: &id, name, spec: &spec, links, builder };
@@ -89,17 +89,17 @@ impl Containers {
     /// Makes the directories of a new container, and bounds them.
     fn make_files(&self, new: &New<'_>) -> Result<()> {
         self.places.make_dirs(new.id)?;
-        self.bound_storage(new.id, new.spec)?;
+        self.storage.bound_storage(new.id, new.spec)?;
         // The steps of a build have theirs from WORKDIR.
         if new.builder.is_none() { self.make_working_dir(new.id, new.spec) } else { Ok(()) }
     }
 
     /// Removes the directories of a container that was not created.
     fn take_back(&self, new: &New<'_>) {
-        let project = self.storage_project(new.id, new.spec);
+        let project = self.storage.storage_project(new.id, new.spec);
         // Best effort: the next open sweeps what stays.
         let _ = self.places.remove_dirs(new.id);
-        self.free_storage(project);
+        self.storage.free_storage(project);
     }
 
     /// Stores a new container: it is on disk as durably as `builder` and the engine's options say.
@@ -160,9 +160,9 @@ impl Containers {
     fn check_owners(&self, spec: &mut Spec) -> Result<()> {
         let modes = spec.host_config.modes();
         for name in [modes.pid.owner(), modes.ipc.owner()].into_iter().filter_map(Owner::container) {
-            self.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
+            self.finder.find(name).map_err(|error| error.with_kind(ErrorKind::Invalid))?;
         }
-        let other = modes.network.owner().container().and_then(|name| self.find(name).ok());
+        let other = modes.network.owner().container().and_then(|name| self.finder.find(name).ok());
         if let Some(other) = other {
             // By what does not change: the other may get another name.
             let mode = format!("container:{}", other.row.id);
@@ -225,61 +225,6 @@ impl Containers {
         Ok(())
     }
 
-    /// Bounds what the container may write to its root file system, where that is asked for. Errors: the file system below
-    /// the root cannot.
-    fn bound_storage(&self, id: &str, spec: &Spec) -> Result<()> {
-        let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
-        let dir = self.places.dir(id);
-        if !quota::has_projects(&dir)? {
-            return Err(crate::Error::unsupported(format!(
-                "StorageOpt: size needs project quotas, and the file system of {} is not mounted with them (ext4: prjquota, \
-                 xfs: pquota)",
-                self.places.root.display()
-            )));
-        }
-        let project = free_project(&dir, id)?;
-        quota::set_limit(&dir, project, size)?;
-        quota::set_project(&dir.join("upper"), project)?;
-        quota::set_project(&dir.join("work"), project)
-    }
-
-    /// Changes the bound of a container that does not run. Errors: as [`Self::bound_storage`]; it had none, and has written
-    /// files already, which would not count.
-    pub(super) fn rebound_storage(&self, id: &str, old: &Spec, new: &Spec) -> Result<()> {
-        let size = spec::storage_size(&new.host_config)?;
-        if size == spec::storage_size(&old.host_config)? {
-            return Ok(());
-        }
-        let upper = self.places.dir(id).join("upper");
-        match (quota::project_of(&upper), size) {
-            (Ok(project), _) if project != 0 => quota::set_limit(&upper, project, size.unwrap_or(0)),
-            (_, None) => Ok(()),
-            (_, Some(_)) => {
-                let written = std::fs::read_dir(&upper).map(|mut entries| entries.next().is_some());
-                if written.map_err(|e| crate::Error::io(format_args!("list {}", upper.display()), &e))? {
-                    return Err(crate::Error::unsupported(
-                        "StorageOpt: a container that has written files already cannot be bounded",
-                    ));
-                }
-                self.bound_storage(id, new)
-            }
-        }
-    }
-
-    /// The project that bounds a container, to be freed when its files are gone.
-    pub(super) fn storage_project(&self, id: &str, spec: &Spec) -> Option<u32> {
-        spec::storage_size(&spec.host_config).ok().flatten()?;
-        quota::project_of(&self.places.dir(id).join("upper")).ok().filter(|project| *project != 0)
-    }
-
-    /// Frees a container's storage bound: files that are left of the container bound nobody.
-    pub(super) fn free_storage(&self, project: Option<u32>) {
-        if let Some(project) = project {
-            // Best effort: numbers that are bounded are not given away.
-            let _ = quota::set_limit(&self.places.root, project, 0);
-        }
-    }
-
     pub(super) fn defaults(&self) -> Defaults {
         Defaults {
             log_driver: self.options.log_driver.clone(),
@@ -298,17 +243,4 @@ impl Containers {
 /// A spec as it is stored.
 fn written(spec: &Spec) -> Result<String> {
     serde_json::to_string(spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))
-}
-
-/// A project for a container's files: a number of its id, in the upper half, where no administrator counts, that nobody else
-/// on the file system has, be it another root's.
-pub(super) fn free_project(dir: &Path, id: &str) -> Result<u32> {
-    for part in 0..8 {
-        let digits = id.get(part * 8..part * 8 + 8).unwrap_or_default();
-        let project = u32::from_str_radix(digits, 16).unwrap_or_default() | 1 << 31;
-        if quota::is_free(dir, project)? {
-            return Ok(project);
-        }
-    }
-    Err(crate::Error::internal("StorageOpt: no project number is free"))
 }

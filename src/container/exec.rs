@@ -1,5 +1,6 @@
 //! Exec instances: a file each in `run/x`, gone with the boot; the monitor writes state and exit code beside it.
 
+use super::exec_records::{ExecRecord, head};
 use super::names::new_id;
 use super::spec::{IpcMode, NetworkMode, UtsMode};
 use super::start::rlimits;
@@ -15,11 +16,7 @@ use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
 use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
-use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long an ended instance can be asked about, at the least.
@@ -29,13 +26,6 @@ const FEW: usize = 200;
 /// The time between two looks of one engine for those that ended.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// An exec instance as kept.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    container: String,
-    config: ExecConfig,
-}
-
 /// A started process: the connection on which its end will be told.
 pub(crate) struct RunningExec {
     pub control: Control,
@@ -44,7 +34,7 @@ pub(crate) struct RunningExec {
 impl Containers {
     /// Prepares a process; answers the exec instance's id.
     pub(crate) fn exec_create(&self, reference: &str, config: &ExecConfig) -> Result<String> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         if config.cmd.as_ref().is_none_or(Vec::is_empty) {
             return Err(Error::invalid("No exec command specified"));
         }
@@ -57,34 +47,14 @@ impl Containers {
         decide(Verb::Exec, &found)?;
         self.sweep_execs();
         let id = new_exec_id(&found.row.id)?;
-        let kept = Kept { container: found.row.id.clone(), config: config.clone() };
+        let kept = ExecRecord { container: found.row.id.clone(), config: config.clone() };
         let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
-        let path = self.exec_path(&id);
+        let path = self.exec_records.exec_path(&id);
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
         // A removal takes the row, then the exec instances that it sees.
         self.register.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         self.register.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
         Ok(id)
-    }
-
-    fn exec_path(&self, id: &str) -> PathBuf {
-        self.places.claim.run.join("x").join(id)
-    }
-
-    fn exec_state_path(&self, id: &str) -> PathBuf {
-        self.places.claim.run.join("x").join(format!("{id}.state"))
-    }
-
-    fn kept(&self, id: &str) -> Result<Kept> {
-        let known = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        let text = known.then(|| std::fs::read(self.exec_path(id)).ok()).flatten();
-        let text = text.ok_or_else(|| Error::not_found(format!("No such exec instance: {id}")))?;
-        serde_json::from_slice(&text).map_err(|e| Error::corrupt(format!("exec instance {id}: {e}")))
-    }
-
-    /// The configuration of an exec instance.
-    pub(crate) fn exec_config(&self, id: &str) -> Result<ExecConfig> {
-        self.kept(id).map(|kept| kept.config)
     }
 
     /// Starts an exec instance with these streams.
@@ -95,10 +65,10 @@ impl Containers {
         size: (u16, u16),
         op: Option<&Op>,
     ) -> Result<RunningExec> {
-        let Kept { container, config } = self.kept(id)?;
-        let found = self.find(&container)?;
+        let ExecRecord { container, config } = self.exec_records.kept(id)?;
+        let found = self.finder.find(&container)?;
         decide(Verb::Exec, &found)?;
-        let state_file = self.claim_exec(id)?;
+        let state_file = self.exec_records.claim_exec(id)?;
         let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
         let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
         let control = self.monitors.control(&found)?;
@@ -131,21 +101,6 @@ impl Containers {
         let user = if config.user.is_empty() { &found.spec.config.user } else { &config.user };
         let sentence = sentence(&plan.steps, answer.failure.step);
         Err(failure::explain(answer.failure, &sentence, program, user, &[]).error)
-    }
-
-    /// An exec instance starts once: whoever makes its state file.
-    fn claim_exec(&self, id: &str) -> Result<File> {
-        let path = self.exec_state_path(id);
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            // Its container may have been removed since it was read.
-            Ok(file) => self.kept(id).map(|_| file).inspect_err(|_| drop(std::fs::remove_file(&path))),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                let running = self.exec_state(id).is_some_and(|state| state.phase == 1);
-                let what = if running { "is already running" } else { "has already run" };
-                Err(Error::conflict(format!("Error: Exec command {id} {what}")))
-            }
-            Err(e) => Err(Error::io(format_args!("make {}", path.display()), &e)),
-        }
     }
 
     pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
@@ -192,17 +147,11 @@ impl Containers {
         })
     }
 
-    fn exec_state(&self, id: &str) -> Option<ExecState> {
-        let file = File::open(self.exec_state_path(id)).ok()?;
-        let mut bytes = [0; EXEC_STATE_LEN];
-        (file.read_at(&mut bytes, 0).ok()? == EXEC_STATE_LEN).then(|| ExecState::from_bytes(&bytes)).flatten()
-    }
-
     /// Everything about an exec instance.
     pub(crate) fn exec_inspect(&self, id: &str) -> Result<ExecDetail> {
-        let Kept { container, config } = self.kept(id)?;
-        let state = self.exec_state(id);
-        let live = self.find(&container).ok().filter(|found| found.now.is_live());
+        let ExecRecord { container, config } = self.exec_records.kept(id)?;
+        let state = self.exec_records.exec_state(id);
+        let live = self.finder.find(&container).ok().filter(|found| found.now.is_live());
         let monitor = live.as_ref().map(|found| found.now.state.monitor_pid);
         let running = state.is_some_and(|state| state.phase == 1 && Some(state.monitor_pid) == monitor);
         let exit_code = state.filter(|_| !running).map(|state| if state.phase == 2 { state.exit_code } else { 137 });
@@ -231,14 +180,14 @@ impl Containers {
 
     /// Somebody typed the detach keys.
     pub(crate) fn exec_detached(&self, id: &str) -> Result<()> {
-        let found = self.find(&self.kept(id)?.container)?;
+        let found = self.finder.find(&self.exec_records.kept(id)?.container)?;
         self.register.event(&found, "exec_detach", &[("execID", id)])
     }
 
     /// Sets an exec'd process's terminal size.
     pub(crate) fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        let kept = self.kept(id)?;
-        let found = self.find(&kept.container)?;
+        let kept = self.exec_records.kept(id)?;
+        let found = self.finder.find(&kept.container)?;
         let pid = self.exec_inspect(id)?.pid;
         if pid == 0 {
             return Err(Error::not_found(format!("No such exec instance: {id}")));
@@ -251,41 +200,12 @@ impl Containers {
     pub(super) fn running_execs(&self, container: &str) -> Result<Vec<String>> {
         let active = |id: &String| {
             // Of most, which ended, no more than this is read.
-            self.exec_state(id).is_none_or(|state| state.phase != 2)
+            self.exec_records.exec_state(id).is_none_or(|state| state.phase != 2)
                 && self
                     .exec_inspect(id)
                     .is_ok_and(|detail| detail.container_id == container && detail.exit_code.is_none())
         };
-        Ok(self.execs_of(container)?.filter(active).collect())
-    }
-
-    /// The exec instances that may be this container's: whose ids end as its begins.
-    fn execs_of(&self, container: &str) -> Result<impl Iterator<Item = String>> {
-        let head = head(container);
-        Ok(self.exec_ids()?.into_iter().filter(move |id| id.ends_with(head)))
-    }
-
-    fn exec_ids(&self) -> Result<Vec<String>> {
-        let dir = self.places.claim.run.join("x");
-        let entries = std::fs::read_dir(&dir).map_err(|e| Error::io(format_args!("list {}", dir.display()), &e))?;
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        Ok(names.filter(|name| name.len() == 64).collect())
-    }
-
-    /// A container goes: so do its exec instances.
-    pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
-        for id in self.execs_of(container)? {
-            if self.kept(&id).is_ok_and(|kept| kept.container == container) {
-                self.forget_exec(&id);
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_exec(&self, id: &str) {
-        // In this order: without its state it could be started once more.
-        let _ = std::fs::remove_file(self.exec_path(id));
-        let _ = std::fs::remove_file(self.exec_state_path(id));
+        Ok(self.exec_records.execs_of(container)?.filter(active).collect())
     }
 
     /// Instances that ended minutes ago go where there are many: else a container that lives for years, and in which
@@ -298,15 +218,15 @@ impl Containers {
         }
         *swept = Some(now);
         drop(swept);
-        let ids = self.exec_ids().unwrap_or_default();
+        let ids = self.exec_records.exec_ids().unwrap_or_default();
         if ids.len() > FEW {
-            ids.iter().filter(|id| self.ended_long_ago(id)).for_each(|id| self.forget_exec(id));
+            ids.iter().filter(|id| self.ended_long_ago(id)).for_each(|id| self.exec_records.forget_exec(id));
         }
     }
 
     /// Its state file changed last when it ended.
     fn ended_long_ago(&self, id: &str) -> bool {
-        let changed = std::fs::metadata(self.exec_state_path(id)).and_then(|data| data.modified());
+        let changed = std::fs::metadata(self.exec_records.exec_state_path(id)).and_then(|data| data.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
             && self.exec_inspect(id).is_ok_and(|detail| !detail.running)
     }
@@ -316,11 +236,6 @@ impl Containers {
 fn new_exec_id(container: &str) -> Result<String> {
     let head = head(container);
     new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
-}
-
-/// The part of an exec instance's id that is its container's: the first 16 digits.
-fn head(container: &str) -> &str {
-    container.get(..16).unwrap_or_default()
 }
 
 /// The container's environment, then the request's.

@@ -37,7 +37,7 @@ impl Containers {
         visit: &mut dyn FnMut(ContainerSummary) -> Result<()>,
     ) -> Result<()> {
         let all = self.all()?;
-        let found = self.without_the_ended(self.found_all(&all)?);
+        let found = self.finder.without_the_ended(self.found_all(&all)?);
         let networks = &all.networks;
         let mut views: Vec<ContainerView> =
             found.iter().enumerate().map(|(place, found)| view(place, found, networks, query)).collect();
@@ -80,7 +80,7 @@ impl Containers {
 
     /// Everything about one container.
     pub(crate) fn inspect(&self, reference: &str, size: bool) -> Result<ContainerDetail> {
-        let found = self.find_any(reference)?;
+        let found = self.finder.find_any(reference)?;
         let (row, spec) = (&found.row, &found.spec);
         let sizes = if size { Some(self.sizes(&found)?) } else { None };
         let dir = self.places.dir(&row.id);
@@ -140,7 +140,7 @@ impl Containers {
         if !query.stdout && !query.stderr {
             return Err(crate::Error::invalid("Bad parameters: you must choose at least one stream"));
         }
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         let options = spec::log_options(&found.spec.host_config.log_config)?;
         if options.driver == LogDriver::None {
             return Err(crate::Error::unsupported("configured logging driver does not support reading"));

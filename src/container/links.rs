@@ -178,7 +178,7 @@ impl Containers {
         }
         let refused = |text: String| Err(Error::new(ErrorKind::Internal, text).in_area("network"));
         for link in self.register.db.read(|tx| table::of_parent(tx, &found.row.id))? {
-            let child = self.find(&link.child_id)?;
+            let child = self.finder.find(&link.child_id)?;
             if !on_default(&child.spec) {
                 let text = format!("Cannot link to /{}, as it does not belong to the default network", link.child);
                 return refused(text);
@@ -202,7 +202,7 @@ impl Containers {
         let default = self.networks.find("bridge")?;
         let mut seen = Vec::new();
         for link in links {
-            let child = self.find(&link.child_id)?;
+            let child = self.finder.find(&link.child_id)?;
             let mut ends = self.networks.endpoints(&link.child_id)?;
             if let Some(end) = ends.remove(&default.id)
                 && child.now.is_live()
@@ -236,7 +236,7 @@ impl Containers {
     }
 
     pub(super) fn rewrite_hosts(&self, id: &str) -> Result<()> {
-        let found = self.find(id)?;
+        let found = self.finder.find(id)?;
         if found.now.is_live() {
             self.write_files(&found, &self.networks.recall(id)?)?;
         }
@@ -245,7 +245,7 @@ impl Containers {
 
     /// Removes a link by its name, `parent/alias`. Errors: it is a container's own name; there is no such parent.
     pub(super) fn remove_link(&self, reference: &str) -> Result<()> {
-        let child = self.find(reference)?;
+        let child = self.finder.find(reference)?;
         let name = reference.strip_prefix('/').unwrap_or(reference);
         let Some((parent, alias)) = name.split_once('/') else {
             let text = format!("Conflict, cannot remove the default link name of the container {}", child.row.id);

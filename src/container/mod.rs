@@ -9,10 +9,13 @@ mod attach;
 mod auto_remove;
 mod build;
 mod copy;
+mod crashes;
 mod create;
 mod dirs;
 mod exec;
+mod exec_records;
 mod failure;
+mod finder;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod groups;
@@ -36,6 +39,7 @@ mod start;
 mod state;
 mod stats;
 mod stop;
+mod storage;
 pub(crate) mod text;
 mod top;
 mod update;
@@ -48,16 +52,21 @@ pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
 pub(crate) use copy::{CopiedFiles, copy_place};
+use crashes::Crashes;
 pub(crate) use exec::RunningExec;
+use exec_records::ExecRecords;
+use finder::Finder;
 use groups::Groups;
 use monitors::Monitors;
 use places::Places;
 use register::Register;
+use removal::Removals;
 pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
 pub(crate) use stop::Stop;
+use storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::event::Journal;
@@ -68,11 +77,10 @@ use crate::launch::monitor::MonitorProgram;
 use crate::launch::seccomp::DefaultFilters;
 use crate::launch::selinux;
 use crate::network::{Networks, PREDEFINED};
-use crate::op::Op;
 use crate::options::Options;
-use crate::store::containers::{self as table, ContainerRow};
+use crate::store::containers::ContainerRow;
 use crate::store::identity::Claim;
-use crate::store::states::{Busy, Now, States};
+use crate::store::states::{Now, States};
 use crate::store::{Db, Kept, Leftovers};
 use crate::time::now_ns;
 use crate::volume::Volumes;
@@ -99,6 +107,11 @@ pub(crate) struct Containers {
     pub(crate) register: Arc<Register>,
     pub(crate) monitors: Arc<Monitors>,
     pub(crate) groups: Arc<Groups>,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) exec_records: Arc<ExecRecords>,
+    pub(crate) crashes: Arc<Crashes>,
+    pub(crate) removals: Arc<Removals>,
+    pub(crate) finder: Arc<Finder>,
     program: MonitorProgram,
     /// The words of SELinux's policy about containers; none: they have no labels.
     policy: Option<selinux::Policy>,
@@ -167,11 +180,34 @@ impl Containers {
         });
         let monitors = Arc::new(Monitors { places: places.clone(), register: register.clone() });
         let groups = Arc::new(Groups { hierarchies, places: places.clone() });
+        let storage = Arc::new(Storage { places: places.clone() });
+        let exec_records = Arc::new(ExecRecords { places: places.clone() });
+        let crashes =
+            Arc::new(Crashes { register: register.clone(), groups: groups.clone(), networks: networks.clone() });
+        let removals = Arc::new(Removals {
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            groups: groups.clone(),
+            storage: storage.clone(),
+            exec_records: exec_records.clone(),
+            images: images.clone(),
+            leftovers: leftovers.clone(),
+            networks: networks.clone(),
+            volumes: volumes.clone(),
+        });
+        let finder =
+            Arc::new(Finder { register: register.clone(), crashes: crashes.clone(), removals: removals.clone() });
         let all = Containers {
             places,
             register,
             monitors,
             groups,
+            storage,
+            exec_records,
+            crashes,
+            removals,
+            finder,
             program,
             policy,
             filters: DefaultFilters::default(),
@@ -202,75 +238,11 @@ impl Containers {
     pub(crate) fn is_remapped(&self) -> bool {
         self.options.userns_remap.is_some()
     }
-
-    /// Finds a container as people name it.
-    pub(crate) fn find(&self, reference: &str) -> Result<Found> {
-        self.find_any(reference)?.whole()
-    }
-
-    /// The same, also of one whose stored document is damaged.
-    fn find_any(&self, reference: &str) -> Result<Found> {
-        let found = self.found_settled(reference)?;
-        match self.is_gone_by_now(&found) {
-            true => Err(no_such(reference)),
-            false => Ok(found),
-        }
-    }
-
-    /// The same, with its end recorded if nobody else did.
-    fn found_settled(&self, reference: &str) -> Result<Found> {
-        let found = self
-            .register
-            .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
-        if !found.now.lost {
-            return Ok(found);
-        }
-        // Whoever works on it now has looked, or will.
-        if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
-            let again = self.register.again(found.clone())?;
-            if again.now.lost {
-                self.bury(&again)?;
-            }
-        }
-        self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
-    }
-
-    /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
-    fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
-        let (busy, found) = self.take_any(reference, op)?;
-        if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
-            return Ok((busy, found.whole()?));
-        }
-        drop(busy);
-        if self.is_gone_by_now(&found) {
-            return Err(no_such(reference));
-        }
-        let (busy, found) = self.take_any(&found.row.id, op)?;
-        Ok((busy, found.whole()?))
-    }
-
-    /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
-    fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
-        let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
-        let busy = self.register.states.busy(row.slot, &row.id, op)?;
-        let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
-        let mut found = self.register.found(stored.ok_or_else(|| no_such(reference))?)?;
-        let until = Instant::now() + start::HANDOVER;
-        while self.register.is_arriving(&found)? && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-            found = self.register.again(found)?;
-        }
-        if found.now.lost {
-            self.bury(&found)?;
-            found = self.register.again(found)?;
-        }
-        Ok((busy, found))
-    }
 }
 
 fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Found {
     if now.lost && row.error.is_empty() {
-        Arc::make_mut(&mut row).error = recover::LOST.into();
+        Arc::make_mut(&mut row).error = crashes::LOST.into();
     }
     Found { row, spec, now }
 }

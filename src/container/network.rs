@@ -266,7 +266,7 @@ impl Containers {
     /// Puts a container on a network: at once if it runs, else its next start finds it there.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
-        let (_busy, found) = self.take(&asked.container, op)?;
+        let (_busy, found) = self.finder.take(&asked.container, op)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
         check_connect(&found, &network)?;
@@ -292,7 +292,7 @@ impl Containers {
             }
             network => network?,
         };
-        let (_busy, found) = match self.take(&asked.container, op) {
+        let (_busy, found) = match self.finder.take(&asked.container, op) {
             Err(error) if asked.force && error.kind() == ErrorKind::NotFound => {
                 return self.networks.forget_gone(&network, &asked.container);
             }
@@ -321,7 +321,7 @@ impl Containers {
     /// A container that does not run is taken off a network that is not there any more, by the network's name. `None`: it
     /// runs, or is not there.
     fn disconnect_from_gone(&self, name: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Option<Result<()>> {
-        let (_busy, found) = self.take(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
+        let (_busy, found) = self.finder.take(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
         let mut spec = Spec::clone(&found.spec);
         if spec.networks.remove(name).is_none() {
             let text = format!("container {} is not connected to the network {name}", found.row.id);
@@ -393,7 +393,7 @@ impl Containers {
     pub(super) fn undo_connects(&self) -> Result<()> {
         for (id, slot) in self.networks.on_several()? {
             let Some(_busy) = self.register.states.try_busy(slot)? else { continue };
-            let Ok(found) = self.find(&id) else { continue };
+            let Ok(found) = self.finder.find(&id) else { continue };
             if !found.now.is_live() {
                 continue;
             }

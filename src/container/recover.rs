@@ -4,15 +4,11 @@ use super::spec::{self, RestartPolicy};
 use super::{Containers, Found, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
-use crate::kernel::{process, quota};
+use crate::kernel::quota;
 use crate::store::containers as table;
-use crate::store::states::{Now, id_head};
+use crate::store::states::id_head;
 use coracle_monitor::wire::*;
 use std::collections::HashSet;
-use std::os::fd::AsFd;
-
-/// The text about a container whose monitor was killed.
-pub(super) const LOST: &str = "the container's monitor was killed, and the container with it";
 
 /// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.
 fn starts_after_boot(found: &Found) -> bool {
@@ -31,7 +27,7 @@ impl Containers {
     /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
-        self.end_lost_removals()?;
+        self.removals.end_lost_removals()?;
         // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
         let _ = self.networks.heal();
         let _ = self.undo_connects();
@@ -46,7 +42,7 @@ impl Containers {
                 continue;
             }
             // Removed meanwhile, or broken: no reason not to open.
-            let Ok((_busy, found)) = self.take(&id, None) else { continue };
+            let Ok((_busy, found)) = self.finder.take(&id, None) else { continue };
             let mut state = found.now.state;
             if found.now.stale && state.started_ns != 0 {
                 state.flags |= STATE_AFTER_BOOT;
@@ -82,7 +78,7 @@ impl Containers {
                 if self.is_nobodys(id)? {
                     let dir = parent.join(id);
                     let project = quota::project_of(&dir.join("upper")).ok().filter(|project| *project != 0);
-                    self.remove_dir(dir, project, dirs::remove)?;
+                    self.removals.remove_dir(dir, project, dirs::remove)?;
                 }
             }
         }
@@ -99,42 +95,7 @@ impl Containers {
     /// Buries every container whose monitor was killed. What cannot be buried now is by the next who meets it.
     pub(crate) fn bury_lost(&self) {
         for head in self.register.states.lost().unwrap_or_default() {
-            let _ = self.take(&head, None);
+            let _ = self.finder.take(&head, None);
         }
-    }
-
-    /// Best effort: ends what is left in a container's cgroups, and removes them.
-    pub(super) fn end_groups(&self, found: &Found) {
-        if self.groups.group_name(found).is_some()
-            && let Ok(live) = self.groups.live_groups(found)
-        {
-            let _ = live.kill_all();
-            let _ = live.remove();
-        }
-    }
-
-    /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
-    pub(super) fn bury(&self, found: &Found) -> Result<()> {
-        let row = &found.row;
-        let before = self.register.states.recorded(row.slot, &row.id)?;
-        if let Some(state) = before
-            && state.pid > 0
-            && process::start_time(state.pid) == Some(state.pid_start)
-            && let Ok(pidfd) = process::pidfd(state.pid)
-            && process::start_time(state.pid) == Some(state.pid_start)
-        {
-            let _ = process::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
-        }
-        self.end_groups(found);
-        // Its ports lead nowhere any more; a firewall that cannot be asked now is made anew by the next who needs it.
-        let _ = self.networks.bury(&row.id);
-        let Now { state, .. } = found.now;
-        self.register.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
-        self.register.set_error(found, LOST)?;
-        self.register.event(found, "die", &[("exitCode", &state.exit_code.to_string())])?;
-        for mount in super::volumes::volumes(&found.spec) {
-            self.register.journal.append(&super::volumes::volume_event(mount, "unmount", &row.id))?;
-        }
-        Ok(())
     }
 }

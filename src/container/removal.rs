@@ -1,14 +1,23 @@
 //! The rest of a removal when the container's row is gone: its volumes that nobody named, the event of its end. Both are
 //! noted with the removal of the row, so that the next open does them where the program was killed before.
 
-use super::{Containers, Found, Register, now_ns};
+use super::attach::parked_sessions;
+use super::remove::forget_row;
+use super::{ExecRecords, Found, Groups, Monitors, Places, Register, Storage, dirs, now_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::hex::is_hex_id;
+use crate::image::Images;
 use crate::model::{Event, EventQuery};
-use crate::store::{Flush, removals as table, volumes};
+use crate::network::Networks;
+use crate::store::states::Busy;
+use crate::store::{Flush, Leftovers, containers, removals as table, volumes};
+use crate::volume::Volumes;
+use coracle_monitor::wire::STATE_SWEPT;
 use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How often a reader of the journal goes on where the oldest events were given up while it read.
 pub(super) const GIVEN_UP: u32 = 100;
@@ -30,7 +39,21 @@ impl Removal {
     }
 }
 
-impl Containers {
+/// Removes containers that do not run, and completes removals that were cut short.
+pub(crate) struct Removals {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) groups: Arc<Groups>,
+    pub(super) storage: Arc<Storage>,
+    pub(super) exec_records: Arc<ExecRecords>,
+    pub(super) images: Arc<Images>,
+    pub(super) leftovers: Arc<Leftovers>,
+    pub(super) networks: Arc<Networks>,
+    pub(super) volumes: Arc<Volumes>,
+}
+
+impl Removals {
     /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
     pub(super) fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
@@ -114,5 +137,72 @@ impl Containers {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
+    pub(super) fn remove_taken(&self, busy: Busy, found: &Found, volumes: bool) -> Result<()> {
+        let removal = self.plan_removal(found, volumes)?;
+        let _ours = self.register.states.removing(&found.row.id)?;
+        self.forget(found, &removal)?;
+        drop(busy);
+        self.end_removal(&found.row.id, &removal)
+    }
+
+    /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings
+    /// back a container whose directory is gone.
+    fn forget(&self, found: &Found, removal: &Removal) -> Result<()> {
+        let row = &found.row;
+        // Best effort: a plugin that is gone has nothing of it any more.
+        let _ = self.networks.settle(&row.id);
+        self.register.specs.forget(&row.id);
+        let of_build = self.register.db.write_to_free(Flush::Lazy, |tx| {
+            let of_build = containers::has_builder(tx, &row.id)?;
+            forget_row(tx, &row.id)?;
+            removal.note(tx, &row.id)?;
+            Ok(of_build)
+        })?;
+        if !of_build {
+            // With others who remove; the directories go when it is certain that the row has gone. A build's, that a
+            // power cut brings back, goes again with the next open.
+            self.register.db.settle()?;
+        }
+        self.exec_records.forget_execs(&row.id)?;
+        // A monitor that has just told the end still cleans up. What one that hangs keeps is swept by the next open.
+        match self.monitors.lock_alive(found) {
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
+            lock => drop(lock?),
+        }
+        // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
+        let swept =
+            self.register.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
+        if !swept && self.groups.group_name(found).is_some() {
+            let _ = self.groups.live_groups(found)?.remove();
+        }
+        let project = self.storage.storage_project(&row.id, &found.spec);
+        // Whoever waits for its start need not wait any longer: the streams end.
+        drop(parked_sessions(&self.places, &row.id));
+        self.remove_dir(self.places.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
+        let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
+        let dirs = ["upper", "work/work", "work"];
+        self.remove_dir(self.places.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;
+        // On a disk that was full: the next removal needs room, too.
+        self.register.db.restock();
+        // An image that was removed by force stayed as long as this container needed it.
+        self.images.collect()
+    }
+
+    /// Removes a directory of a container that is gone, and frees the project that bounded it. What cannot be removed is
+    /// noted, and its project goes on to bound it.
+    pub(super) fn remove_dir(
+        &self,
+        dir: PathBuf,
+        project: Option<u32>,
+        remove: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
+        let removed = remove(&dir);
+        if removed.is_ok() {
+            self.storage.free_storage(project);
+        }
+        self.leftovers.note(dir, removed)
     }
 }

@@ -80,7 +80,7 @@ impl Containers {
         size: (u16, u16),
         op: Option<&Op>,
     ) -> Result<(Changed, Found)> {
-        let (busy, found) = self.take(reference, op)?;
+        let (busy, found) = self.finder.take(reference, op)?;
         if decide(Verb::Start, &found)? == Way::Nothing {
             return Ok((Changed::No, found));
         }
@@ -91,7 +91,7 @@ impl Containers {
         drop(busy);
         if started.is_err() && found.spec.host_config.auto_remove {
             // A failed start is an end, too. Else by the next look.
-            let _ = self.reap_soon(&found.row);
+            let _ = self.finder.reap_soon(&found.row);
         }
         started.map(|()| (Changed::Yes, found))
     }
@@ -242,7 +242,7 @@ impl Containers {
             let _ = process::pidfd_signal(monitor.as_fd(), libc::SIGKILL);
             let _ = wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None);
         }
-        self.end_groups(found);
+        self.crashes.end_groups(found);
         late()
     }
 
@@ -303,13 +303,13 @@ impl Containers {
 
     /// Replaces the host configuration of a container that does not run: checked as a new one's.
     pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
-        let (_busy, found) = self.take(reference, None)?;
+        let (_busy, found) = self.finder.take(reference, None)?;
         if found.now.is_live() {
             return Ok(());
         }
         let mut changed = self.resolve_changed(&found, host_config)?;
         let mut volumes = self.stage_volumes(&mut changed)?;
-        self.rebound_storage(&found.row.id, &found.spec, &changed)?;
+        self.storage.rebound_storage(&found.row.id, &found.spec, &changed)?;
         keep_decided(&mut changed, &found.spec);
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         let new = self.register.db.write(Flush::Durable, |tx| {
@@ -365,7 +365,7 @@ impl Containers {
 
     /// A pidfd of the first process. Errors: it does not run.
     pub(crate) fn pidfd(&self, reference: &str) -> Result<OwnedFd> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         let state = found.now.state;
         if !found.now.is_live() || state.pid == 0 {
             return Err(super::not_running(&found.row.id));
@@ -441,7 +441,7 @@ impl Containers {
             Mode::Host => Namespace::Host,
             Mode::None | Mode::Networks => Namespace::New,
             Mode::Container(other) => {
-                let other_one = self.find(other)?;
+                let other_one = self.finder.find(other)?;
                 if other_one.row.id == found.row.id {
                     return Err(Error::internal("cannot join own network"));
                 }
@@ -470,7 +470,7 @@ impl Containers {
     fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
         for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
             let Owner::Container(other) = owner else { continue };
-            let theirs = self.users(&self.find(other)?.spec);
+            let theirs = self.users(&self.finder.find(other)?.spec);
             if theirs.is_none() {
                 return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
             }
@@ -487,7 +487,7 @@ impl Containers {
     }
 
     fn shares_ipc(&self, donor: &str) -> Result<()> {
-        let other = self.find(donor)?;
+        let other = self.finder.find(donor)?;
         match other.spec.host_config.modes().ipc.is_shareable() {
             true => Ok(()),
             false => Err(Error::internal(format!(
@@ -501,7 +501,7 @@ impl Containers {
         let other = match owner {
             Owner::Own => return Ok(Namespace::New),
             Owner::Host => return Ok(Namespace::Host),
-            Owner::Container(reference) => self.find(reference)?,
+            Owner::Container(reference) => self.finder.find(reference)?,
         };
         let pid = other.now.state.pid;
         if !other.now.is_live() || pid == 0 {

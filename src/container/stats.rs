@@ -55,7 +55,7 @@ pub struct StatsStream {
 impl Containers {
     /// Begins to sample a container, whether it runs or not.
     pub(crate) fn stats(self: &Arc<Self>, reference: &str, query: StatsQuery) -> Result<StatsStream> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         Ok(StatsStream {
             live: self.groups.live_groups(&found)?,
             files: if query.stream { Files::kept() } else { Files::default() },
@@ -141,7 +141,7 @@ impl StatsStream {
         if !now.lost {
             return Ok(Some((row.name.clone(), now)));
         }
-        match self.all.find(&self.id) {
+        match self.all.finder.find(&self.id) {
             Ok(found) if found.row.id == self.id => Ok(Some((found.row.name.clone(), found.now))),
             Ok(_) => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -32,7 +32,7 @@ impl Containers {
         if decide(Verb::Stop, &found)? == Way::Nothing {
             return Ok(Changed::No);
         }
-        self.holding_the_end(&found, || {
+        self.finder.holding_the_end(&found, || {
             self.stop_live(&found, grace_ms, op)?;
             // Best effort: whoever starts or removes it does the same.
             let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
@@ -43,7 +43,7 @@ impl Containers {
 
     /// Finds a container after anybody who is working on it.
     fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Found> {
-        self.take(reference, op).map(|(_, found)| found)
+        self.finder.take(reference, op).map(|(_, found)| found)
     }
 
     fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
@@ -161,7 +161,7 @@ impl Containers {
     /// Stops a container if it runs, and starts it.
     pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Found> {
         let found = self.settled(reference, op)?;
-        self.holding_the_end(&found, || {
+        self.finder.holding_the_end(&found, || {
             if decide(Verb::Restart, &found)? == Way::EndFirst {
                 self.stop_live(&found, grace_ms, op)?;
                 self.register.event(&found, "stop", &[])?;
@@ -188,7 +188,7 @@ impl Containers {
 
     /// Thaws a container that [`Containers::hold_still`] froze, unless it ended or somebody else thawed it.
     pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
-        let (_busy, found) = match self.take(id, None) {
+        let (_busy, found) = match self.finder.take(id, None) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             taken => taken?,
         };
@@ -202,7 +202,7 @@ impl Containers {
     }
 
     fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
-        let (_busy, found) = self.take(reference, None)?;
+        let (_busy, found) = self.finder.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Pause, &found)?;
         let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
@@ -234,7 +234,7 @@ impl Containers {
 
     /// Thaws a container.
     pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
-        let (_busy, found) = self.take(reference, None)?;
+        let (_busy, found) = self.finder.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Unpause, &found)?;
         self.monitors.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
@@ -243,7 +243,7 @@ impl Containers {
 
     /// Waits until a container does not run; answers its exit code.
     pub(crate) fn wait(&self, reference: &str, op: Option<&Op>) -> Result<i32> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         self.wait_found(&found, op)
     }
 
@@ -284,7 +284,7 @@ impl Containers {
         let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;
         loop {
-            let now = match self.find(id) {
+            let now = match self.finder.find(id) {
                 Ok(now) => now.now,
                 // It was removed at its end.
                 Err(error) if error.kind() == ErrorKind::NotFound => return self.code_of_gone(slot, id).ok_or(error),
@@ -303,7 +303,7 @@ impl Containers {
 
     /// The end of the input of those who are attached now is the end of the container's.
     pub(crate) fn end_input(&self, id: &str) -> Result<()> {
-        let found = match self.find(id) {
+        let found = match self.finder.find(id) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found?,
         };
@@ -321,7 +321,7 @@ impl Containers {
 
     /// Sets the terminal's size.
     pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         decide(Verb::Resize, &found)?;
         let size = Call::Resize { rows, cols, process: None };
         self.monitors.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
@@ -330,7 +330,7 @@ impl Containers {
 
     /// The container's processes.
     pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         decide(Verb::Top, &found)?;
         let live = self.groups.live_groups(&found)?;
         let top = super::top::top(&live.pids()?, ps_args)?;

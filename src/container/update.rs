@@ -23,7 +23,7 @@ impl Containers {
         let warnings = check(&mut asked, &self.host, Asked::AsChange)?;
         let policy = (!body.restart_policy.name.is_empty()).then_some(&body.restart_policy);
         policy.map(restart_policy).transpose()?;
-        let (_busy, mut found) = self.take(reference, None)?;
+        let (_busy, mut found) = self.finder.take(reference, None)?;
         let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
         if found.spec.host_config.auto_remove && policy.is_some_and(|policy| policy.name != "no") {
             let text = "Restart policy cannot be updated because AutoRemove is enabled for the container";

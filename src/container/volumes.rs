@@ -29,7 +29,7 @@ impl Containers {
     pub(super) fn inherited(&self, host: &HostConfig) -> Result<Vec<Mount>> {
         let mut mounts: Vec<Mount> = Vec::new();
         for (name, writable) in spec::volumes_from(host)? {
-            let other = self.find(&name).map_err(|error| match error.kind() {
+            let other = self.finder.find(&name).map_err(|error| match error.kind() {
                 ErrorKind::NotFound => error.with_kind(ErrorKind::Invalid),
                 _ => error,
             })?;
@@ -168,7 +168,7 @@ impl Containers {
     /// The mount namespace of a volume that a running container has mounted.
     pub(super) fn mounted_volume(&self, name: &str) -> Result<Option<OwnedFd>> {
         for id in self.register.db.read(|tx| table::users(tx, name))? {
-            let Some(user) = self.find(&id).ok().filter(|user| user.now.is_live()) else { continue };
+            let Some(user) = self.finder.find(&id).ok().filter(|user| user.now.is_live()) else { continue };
             match self.monitors.control(&user).and_then(|control| control.volume(name)) {
                 Ok(namespace) => return Ok(Some(namespace)),
                 Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {

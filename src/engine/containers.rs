@@ -44,7 +44,7 @@ impl Engine {
         let (session, mut ours, size, tty) = match io {
             None => (None, None, (0, 0), false),
             Some(io) => {
-                let spec = all.find(id)?.spec;
+                let spec = all.finder.find(id)?.spec;
                 let direct = io.is_direct();
                 if direct {
                     check_direct(&spec)?;
@@ -135,7 +135,7 @@ impl Engine {
     /// Attaches to its standard streams.
     pub fn container_attach(&self, id: &str, io: Io, how: AttachOptions, op: Option<&Op>) -> Result<Session> {
         let all = &self.0.containers;
-        let found = all.find(id)?;
+        let found = all.finder.find(id)?;
         if io.is_direct() {
             return Err(Error::invalid("io.direct: a process gets its streams when it is started"));
         }

@@ -20,7 +20,7 @@ impl Engine {
     /// Errors: it ran already, the container does not run, the program cannot be executed.
     pub fn exec_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Option<Session>> {
         let all = &self.0.containers;
-        let config = all.exec_config(id)?;
+        let config = all.exec_records.exec_config(id)?;
         let attached = io.is_some();
         let io = io.unwrap_or_default();
         let size = (io.rows, io.cols);

@@ -108,7 +108,7 @@ impl Engine {
         let containers = Containers::open(root, claim, options.clone(), shared)?;
         let containers = Arc::new(containers);
         let reaper = reaper::Reaper::new()?;
-        for found in containers.reap_all()? {
+        for found in containers.finder.reap_all()? {
             reaper.follow(&containers, &found);
         }
         Ok(Engine(Arc::new(Inner {

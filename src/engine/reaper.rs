@@ -111,5 +111,5 @@ fn look(shared: &Shared, followed: &mut [Followed]) -> Result<()> {
 /// Removes a container that has ended; answers whether that is to be tried again.
 fn stays(all: &Containers, one: &mut Followed) -> bool {
     let until = *one.until.get_or_insert_with(|| Instant::now() + PATIENCE);
-    matches!(all.reap_ended(&one.id), Ok(Fate::Busy)) && Instant::now() < until
+    matches!(all.finder.reap_ended(&one.id), Ok(Fate::Busy)) && Instant::now() < until
 }

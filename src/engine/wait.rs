@@ -48,7 +48,7 @@ impl Engine {
     /// Errors: no such container, also if it has ended and has `HostConfig.AutoRemove`.
     pub fn container_wait_begin(&self, id: &str, condition: WaitCondition) -> Result<ContainerWait> {
         let all = Arc::clone(&self.0.containers);
-        let found = all.find(id)?;
+        let found = all.finder.find(id)?;
         if condition == WaitCondition::NotRunning {
             let until = Until::Stop(all.stop_of(&found)?);
             return Ok(ContainerWait { all, found, until });
@@ -57,7 +57,7 @@ impl Engine {
         let filters = filters.map(|(key, values)| (key.to_owned(), values)).into();
         let told = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
         // The earlier state counts as long as no event came, so it is read after the stream has its place.
-        let found = all.find(&found.row.id)?;
+        let found = all.finder.find(&found.row.id)?;
         Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed) })
     }
 }
@@ -85,7 +85,7 @@ impl ContainerWait {
                         return Ok(waited(code));
                     }
                     if found.spec.host_config.auto_remove
-                        && let Err(error) = all.reap_ended_soon(&found.row.id)
+                        && let Err(error) = all.finder.reap_ended_soon(&found.row.id)
                     {
                         let error = Some(WaitError { message: error.message().to_owned() });
                         return Ok(ContainerWaited { status_code: code, error });
@@ -93,7 +93,7 @@ impl ContainerWait {
                 }
                 Ok(None) => return Err(Error::internal("the events of a container ended")),
                 // Some were given up before they were read here: its end may be among them.
-                Err(error) if error.kind() == ErrorKind::Unavailable => match all.find(&found.row.id) {
+                Err(error) if error.kind() == ErrorKind::Unavailable => match all.finder.find(&found.row.id) {
                     Err(gone) if gone.kind() == ErrorKind::NotFound => {
                         return Ok(waited(all.code_of_gone(found.row.slot, &found.row.id).unwrap_or(code)));
                     }
@@ -145,7 +145,7 @@ impl Ending {
         };
         let _ = self.code.set(code);
         // Else by the next look.
-        let _ = all.reap_ended_soon(id);
+        let _ = all.finder.reap_ended_soon(id);
         Ok(code)
     }
 }

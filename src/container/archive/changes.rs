@@ -32,7 +32,7 @@ impl Change {
 impl Containers {
     /// The changes of a container, by path.
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         let (_, changes) = self.register.if_there(&found, self.changed(&found.row.id, &found.row.image_id))?;
         let shown =
             |change: Change| FileChange { path: String::from_utf8_lossy(&change.path).into_owned(), kind: change.kind };

@@ -17,7 +17,7 @@ impl Containers {
     /// Makes an image of a container's changes; answers its id.
     pub(crate) fn commit(&self, reference: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
         let name = check_commit_name(&how.repo, &how.tag)?;
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         let base = how.config.as_ref().unwrap_or(&found.spec.config);
         let mut config = base.clone();
         crate::image::apply_changes(&mut config, &how.changes)?;

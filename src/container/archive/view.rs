@@ -85,7 +85,7 @@ impl Containers {
 
     /// Errors: ESRCH when it is just being started again.
     fn view_as_it_is(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
-        let found = self.find(reference)?;
+        let found = self.finder.find(reference)?;
         if is_running(&found) {
             match self.running_view(&found, access) {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
@@ -98,7 +98,7 @@ impl Containers {
             let view = self.assemble(&found, root, parts, access, None)?;
             return Ok((found, view));
         }
-        let (busy, found) = self.take(reference, op)?;
+        let (busy, found) = self.finder.take(reference, op)?;
         if is_running(&found) {
             drop(busy);
             return match self.running_view(&found, access) {
@@ -158,7 +158,7 @@ impl Containers {
     /// The root of a container that never ran, without what is mounted in it and without anything of its own, and its
     /// writable layer; nobody else works on it meanwhile.
     pub(super) fn empty_root(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, OwnedFd, OwnedFd)> {
-        let (busy, found) = self.take(reference, op)?;
+        let (busy, found) = self.finder.take(reference, op)?;
         // Its creation may have made its working directory.
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join("upper"))?;
         for name in tree::names(upper.as_fd())? {
@@ -228,7 +228,7 @@ impl Containers {
     /// Where hosts, hostname and resolv.conf are: they are another container's where the network is.
     fn dir_of_files(&self, found: &Found) -> Result<PathBuf> {
         match mode(&found.spec) {
-            Mode::Container(other) => match self.find(other) {
+            Mode::Container(other) => match self.finder.find(other) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.places.dir(&found.row.id)),
                 other => Ok(self.places.dir(&other?.row.id)),
             },

@@ -246,7 +246,7 @@ pub(super) fn take(
     fill: impl FnOnce(&str) -> Result<()>,
 ) -> Result<(String, bool)> {
     let all = &engine.0.containers;
-    if let Ok(there) = all.find(&stopped.name)
+    if let Ok(there) = all.finder.find(&stopped.name)
         && there.row.name == stopped.name
     {
         return Ok((there.row.id.clone(), true));
@@ -254,7 +254,7 @@ pub(super) fn take(
     // Until its files are there it has another name, by which a run after one that was killed finds it.
     let unfinished = format!("unfinished-import-{}", &stopped.id[..12]);
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
-    if all.find(&unfinished).is_ok() {
+    if all.finder.find(&unfinished).is_ok() {
         engine.container_remove(&unfinished, force, told.op)?;
     }
     let created = engine.container_create(Some(&unfinished), &stopped.body())?;

@@ -1,0 +1,91 @@
+//! Finding containers, and locking them for changes.
+
+use super::{Crashes, Found, Register, Removals, auto_remove, no_such, start};
+use crate::error::Result;
+use crate::op::Op;
+use crate::store::containers as table;
+use crate::store::states::Busy;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Finds containers, and locks them for changes. A container that has ended and is to be removed then, is removed on the way.
+pub(crate) struct Finder {
+    pub(super) register: Arc<Register>,
+    pub(super) crashes: Arc<Crashes>,
+    pub(super) removals: Arc<Removals>,
+}
+
+impl Finder {
+    /// Removes the container that has a name, if it has ended and is to go for it.
+    pub(super) fn free_name(&self, name: &str) -> Result<()> {
+        if self.register.db.read(|tx| table::has_name(tx, name))? {
+            // The look-up removes it; the insertion of the name tells whether the name is free then.
+            let _ = self.find(name);
+        }
+        Ok(())
+    }
+
+    /// Finds a container as people name it.
+    pub(crate) fn find(&self, reference: &str) -> Result<Found> {
+        self.find_any(reference)?.whole()
+    }
+
+    /// The same, also of one whose stored document is damaged.
+    pub(super) fn find_any(&self, reference: &str) -> Result<Found> {
+        let found = self.found_settled(reference)?;
+        match self.is_gone_by_now(&found) {
+            true => Err(no_such(reference)),
+            false => Ok(found),
+        }
+    }
+
+    /// The same, with its end recorded if nobody else did.
+    pub(super) fn found_settled(&self, reference: &str) -> Result<Found> {
+        let found = self
+            .register
+            .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
+        if !found.now.lost {
+            return Ok(found);
+        }
+        // Whoever works on it now has looked, or will.
+        if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
+            let again = self.register.again(found.clone())?;
+            if again.now.lost {
+                self.crashes.bury(&again)?;
+            }
+        }
+        self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
+    }
+
+    /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
+    pub(super) fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+        let (busy, found) = self.take_any(reference, op)?;
+        if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
+            return Ok((busy, found.whole()?));
+        }
+        drop(busy);
+        if self.is_gone_by_now(&found) {
+            return Err(no_such(reference));
+        }
+        let (busy, found) = self.take_any(&found.row.id, op)?;
+        Ok((busy, found.whole()?))
+    }
+
+    /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
+    pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+        let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
+        let busy = self.register.states.busy(row.slot, &row.id, op)?;
+        let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
+        let mut found = self.register.found(stored.ok_or_else(|| no_such(reference))?)?;
+        let until = Instant::now() + start::HANDOVER;
+        while self.register.is_arriving(&found)? && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            found = self.register.again(found)?;
+        }
+        if found.now.lost {
+            self.crashes.bury(&found)?;
+            found = self.register.again(found)?;
+        }
+        Ok((busy, found))
+    }
+}
