@@ -2,7 +2,8 @@
 
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, Places, dirs};
+use super::stop::{gone_is_not_running, is_gone};
+use super::{Finder, Found, Monitors, Places, Register, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
 use crate::launch::monitor::Streams;
@@ -13,6 +14,7 @@ use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The standard streams of a session. The engine makes absent members: stdin as a socket pair, outputs as pipes.
@@ -191,7 +193,15 @@ impl Drop for Parked {
     }
 }
 
-impl Containers {
+/// Attaches streams to containers, and sets the sizes of their terminals.
+pub(crate) struct Attach {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+}
+
+impl Attach {
     /// Attaches streams to a container; `wait` also before it runs.
     pub(crate) fn attach(&self, found: &Found, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
         let way = decide(Verb::Attach, found)?;
@@ -224,7 +234,7 @@ impl Containers {
             }
             Ok(_) => Ok(Connected::Now),
             // It ended while we asked: the streams end, as they would have a moment later.
-            Err(error) if super::stop::is_gone(&error) => Ok(Connected::Now),
+            Err(error) if is_gone(&error) => Ok(Connected::Now),
             Err(error) => Err(error),
         }
     }
@@ -239,6 +249,33 @@ impl Containers {
         let name = format!("{PARKED}{}", &super::names::new_id()?[..16]);
         let listener = socket::listen(dir.as_fd(), &name)?;
         Ok(Parked { listener, path: self.places.run_dir(&found.row.id).join(name), streams })
+    }
+
+    /// The end of the input of those who are attached now is the end of the container's.
+    pub(crate) fn end_input(&self, id: &str) -> Result<()> {
+        let found = match self.finder.find(id) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        if !found.now.is_live() || found.spec.config.stdin_once {
+            return Ok(());
+        }
+        let asked = self.monitors.control(&found).and_then(|control| control.ask(Call::EndInput, None));
+        match asked {
+            // It has ended; or an older monitor, which does what StdinOnce says.
+            Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            asked => asked.map(drop),
+        }
+    }
+
+    /// Sets the terminal's size.
+    pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
+        let found = self.finder.find(reference)?;
+        decide(Verb::Resize, &found)?;
+        let size = Call::Resize { rows, cols, process: None };
+        self.monitors.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
+        self.register.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
     }
 }
 

@@ -2,11 +2,8 @@
 //! container; where none does, whoever looks at it next: an open, a list, an inspect, a wait, a look-up by name. A monitor
 //! never does: it opens no database.
 
-use super::{Containers, Finder, Found, Stop};
-use crate::error::{ErrorKind, Result};
-use crate::event::EventStream;
-use crate::launch::monitor::Control;
-use crate::model::EventQuery;
+use super::{Finder, Found};
+use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use coracle_monitor::wire::Failure;
 use std::time::{Duration, Instant};
@@ -127,47 +124,5 @@ impl Finder {
         // Else by the next look.
         let _ = self.reap_soon(&found.row);
         done
-    }
-}
-
-impl Containers {
-    /// A connection on which the end of a container that was started will be told. `None`: it has ended.
-    pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
-        self.monitors.waiter(found)
-    }
-
-    /// A container as it is after its start, and the end of its run as [`Containers::stop_of`] has it; `None`: it did not run.
-    pub(crate) fn run_of(&self, found: &Found) -> Option<(Found, Stop)> {
-        let now =
-            self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
-        let found = Found { now, ..found.clone() };
-        let stop = self.stop_of(&found).ok()?;
-        Some((found, stop))
-    }
-
-    /// The exit code of a container that was removed since it was found: its record lies there until another container
-    /// gets its place, and its end was told. `None`: nothing is left of it.
-    pub(crate) fn code_of_gone(&self, slot: u32, id: &str) -> Option<i32> {
-        let recorded = self.register.states.recorded(slot, id).ok().flatten();
-        let now = recorded.and_then(|_| self.register.states.now(slot, id).ok());
-        now.filter(|now| !now.is_live()).map(|now| now.state.exit_code).or_else(|| self.code_told(id))
-    }
-
-    /// The exit code of the last end of a container that was told.
-    fn code_told(&self, id: &str) -> Option<i32> {
-        let filters = [("container", id), ("event", "die"), ("type", "container")];
-        let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
-        let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
-        let mut stream = EventStream::open(self.register.journal.clone(), &query).ok()?;
-        let (mut code, mut left) = (None, super::removal::GIVEN_UP);
-        loop {
-            match stream.next(None, None) {
-                Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
-                Ok(None) => return code,
-                // The oldest were given up meanwhile.
-                Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
-                Err(_) => return code,
-            }
-        }
     }
 }

@@ -108,7 +108,7 @@ impl BuildStep<'_> {
         open.extend(ends.stderr.take().map(|fd| (Channel::Stderr, fd)));
         self.all.start(&self.id, Some(ends.streams), (0, 0), op)?;
         pass_on(open, take, op)?;
-        self.all.wait(&self.id, op)
+        self.all.waits.wait(&self.id, op)
     }
 
     /// Makes a layer of the container's changes; `stays`: the container stays, so its files are copied.

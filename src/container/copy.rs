@@ -97,14 +97,14 @@ impl Containers {
     /// also where this program is killed.
     pub(crate) fn while_still<T>(&self, ids: &[String], work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held: Vec<(&String, Control)> = Vec::new();
-        let frozen = ids.iter().try_for_each(|id| match self.hold_still(id) {
+        let frozen = ids.iter().try_for_each(|id| match self.freezer.hold_still(id) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             still => still.map(|control| held.extend(control.map(|control| (id, control)))),
         });
         let done = frozen.and_then(|()| work());
         let mut freed = Ok(());
         for (id, control) in held {
-            freed = freed.and(self.let_go_on(id, &control));
+            freed = freed.and(self.freezer.let_go_on(id, &control));
         }
         done.and_then(|done| freed.map(|()| done))
     }

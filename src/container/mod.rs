@@ -16,6 +16,7 @@ mod exec;
 mod exec_records;
 mod failure;
 mod finder;
+mod freeze;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod groups;
@@ -44,10 +45,12 @@ pub(crate) mod text;
 mod top;
 mod update;
 mod volumes;
+mod wait;
 
 pub use archive::Archive;
 pub(crate) use archive::walk::Wanted;
 pub(crate) use archive::{Differences, extract};
+use attach::Attach;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
@@ -56,6 +59,7 @@ use crashes::Crashes;
 pub(crate) use exec::RunningExec;
 use exec_records::ExecRecords;
 use finder::Finder;
+use freeze::Freezer;
 use groups::Groups;
 use monitors::Monitors;
 use places::Places;
@@ -65,8 +69,9 @@ pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
-pub(crate) use stop::Stop;
 use storage::Storage;
+pub(crate) use wait::Stop;
+use wait::Waits;
 
 use crate::error::{Error, Result};
 use crate::event::Journal;
@@ -112,6 +117,9 @@ pub(crate) struct Containers {
     pub(crate) crashes: Arc<Crashes>,
     pub(crate) removals: Arc<Removals>,
     pub(crate) finder: Arc<Finder>,
+    pub(crate) waits: Arc<Waits>,
+    pub(crate) freezer: Arc<Freezer>,
+    pub(crate) attach: Arc<Attach>,
     program: MonitorProgram,
     /// The words of SELinux's policy about containers; none: they have no labels.
     policy: Option<selinux::Policy>,
@@ -198,6 +206,15 @@ impl Containers {
         });
         let finder =
             Arc::new(Finder { register: register.clone(), crashes: crashes.clone(), removals: removals.clone() });
+        let waits = Arc::new(Waits { register: register.clone(), monitors: monitors.clone(), finder: finder.clone() });
+        let freezer =
+            Arc::new(Freezer { register: register.clone(), monitors: monitors.clone(), finder: finder.clone() });
+        let attach = Arc::new(Attach {
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+        });
         let all = Containers {
             places,
             register,
@@ -208,6 +225,9 @@ impl Containers {
             crashes,
             removals,
             finder,
+            waits,
+            freezer,
+            attach,
             program,
             policy,
             filters: DefaultFilters::default(),

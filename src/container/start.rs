@@ -363,21 +363,6 @@ impl Containers {
         Ok(Spec { host_config, ..changed })
     }
 
-    /// A pidfd of the first process. Errors: it does not run.
-    pub(crate) fn pidfd(&self, reference: &str) -> Result<OwnedFd> {
-        let found = self.finder.find(reference)?;
-        let state = found.now.state;
-        if !found.now.is_live() || state.pid == 0 {
-            return Err(super::not_running(&found.row.id));
-        }
-        let pidfd = process::pidfd(state.pid)?;
-        // Only after it is open can its number not be given away any more.
-        match process::start_time(state.pid) == Some(state.pid_start) {
-            true => Ok(pidfd),
-            false => Err(super::not_running(&found.row.id)),
-        }
-    }
-
     /// hosts, hostname and resolv.conf as they are to be now.
     pub(super) fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {

@@ -5,11 +5,11 @@ use super::state::{Verb, Way, decide};
 use super::{Containers, Found, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Control, accepted};
+use crate::launch::monitor::Control;
 use crate::model::Top;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
-use coracle_monitor::call::{Call, Freeze, Until};
+use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 const GRACE_MS: i64 = 10_000;
 /// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
-/// How long a pause waits for processes that are just being started in the container.
-const LAUNCHING: Duration = Duration::from_secs(APPEARANCE_LIMIT_S as u64 + 5);
 /// How long a container that is told to give up its restart may take to end.
 const DYING: Duration = Duration::from_millis(500);
 /// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.
@@ -172,162 +170,6 @@ impl Containers {
         Ok(found)
     }
 
-    /// Freezes a container.
-    pub(crate) fn pause(&self, reference: &str) -> Result<()> {
-        self.pause_until(reference, Freeze::On).map(drop)
-    }
-
-    /// Freezes a container that runs as long as the answer lives, also where this program is killed; `None` where there is
-    /// nothing to freeze any more.
-    pub(super) fn hold_still(&self, id: &str) -> Result<Option<Control>> {
-        match self.pause_until(id, Freeze::Held) {
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
-            held => held.map(Some),
-        }
-    }
-
-    /// Thaws a container that [`Containers::hold_still`] froze, unless it ended or somebody else thawed it.
-    pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
-        let (_busy, found) = match self.finder.take(id, None) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            taken => taken?,
-        };
-        if found.now.state.status() != Status::Paused {
-            return Ok(());
-        }
-        match held.ask(Call::Unpause, None) {
-            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            answer => answer.and_then(|_| self.register.event(&found, "unpause", &[])),
-        }
-    }
-
-    fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
-        let (_busy, found) = self.finder.take(reference, None)?;
-        let id = &found.row.id;
-        decide(Verb::Pause, &found)?;
-        let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
-        self.register.event(&found, "pause", &[])?;
-        Ok(control)
-    }
-
-    /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
-    fn freeze(&self, found: &Found, how: Freeze) -> Result<Control> {
-        let control = self.monitors.control(found)?;
-        let until = Instant::now() + LAUNCHING;
-        loop {
-            match control.ask(Call::Pause(how), None) {
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
-                    if Instant::now() > until {
-                        let text = format!(
-                            "Cannot pause container {}: a process that is being started in it did not come to its program \
-                             within {LAUNCHING:?}",
-                            found.row.id
-                        );
-                        return Err(Error::new(ErrorKind::Timeout, text));
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                answer => return answer.map(|_| control),
-            }
-        }
-    }
-
-    /// Thaws a container.
-    pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
-        let (_busy, found) = self.finder.take(reference, None)?;
-        let id = &found.row.id;
-        decide(Verb::Unpause, &found)?;
-        self.monitors.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
-        self.register.event(&found, "unpause", &[])
-    }
-
-    /// Waits until a container does not run; answers its exit code.
-    pub(crate) fn wait(&self, reference: &str, op: Option<&Op>) -> Result<i32> {
-        let found = self.finder.find(reference)?;
-        self.wait_found(&found, op)
-    }
-
-    fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
-        match self.stop_of(found)? {
-            Stop::Over(code) => Ok(code),
-            Stop::Awaited(control) => self.stopped(found, &control, op),
-        }
-    }
-
-    /// Asks to be told when a container does not run.
-    pub(crate) fn stop_of(&self, found: &Found) -> Result<Stop> {
-        if !found.now.is_live() {
-            return Ok(Stop::Over(found.now.state.exit_code));
-        }
-        if let Some(control) = self.monitors.live_control(found)? {
-            match control.ask_later(Call::Wait(Until::Stopped)) {
-                Ok(()) => return Ok(Stop::Awaited(control)),
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        // The monitor ended between the two looks, or was killed: the record says how.
-        self.code_after(found).map(Stop::Over)
-    }
-
-    /// Waits for what [`Containers::stop_of`] asked; answers the exit code.
-    pub(crate) fn stopped(&self, found: &Found, control: &Control, op: Option<&Op>) -> Result<i32> {
-        match control.end(op) {
-            Ok(answer) => Ok(accepted(answer)?.value),
-            Err(error) if is_gone(&error) => self.code_after(found),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The exit code in a container's record once its monitor is gone.
-    fn code_after(&self, found: &Found) -> Result<i32> {
-        let (slot, id) = (found.row.slot, &found.row.id);
-        let until = Instant::now() + RECORDED;
-        loop {
-            let now = match self.finder.find(id) {
-                Ok(now) => now.now,
-                // It was removed at its end.
-                Err(error) if error.kind() == ErrorKind::NotFound => return self.code_of_gone(slot, id).ok_or(error),
-                Err(error) => return Err(error),
-            };
-            // Started again meanwhile, it has the code of its last end.
-            if !now.is_live() || now.state.monitor_pid != found.now.state.monitor_pid {
-                return Ok(now.state.exit_code);
-            }
-            if Instant::now() > until {
-                return Err(self.monitors.out_of_reach(found));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// The end of the input of those who are attached now is the end of the container's.
-    pub(crate) fn end_input(&self, id: &str) -> Result<()> {
-        let found = match self.finder.find(id) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            found => found?,
-        };
-        if !found.now.is_live() || found.spec.config.stdin_once {
-            return Ok(());
-        }
-        let asked = self.monitors.control(&found).and_then(|control| control.ask(Call::EndInput, None));
-        match asked {
-            // It has ended; or an older monitor, which does what StdinOnce says.
-            Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
-            asked => asked.map(drop),
-        }
-    }
-
-    /// Sets the terminal's size.
-    pub(crate) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<()> {
-        let found = self.finder.find(reference)?;
-        decide(Verb::Resize, &found)?;
-        let size = Call::Resize { rows, cols, process: None };
-        self.monitors.control(&found)?.ask(size, None).map_err(|error| gone_is_not_running(error, &found.row.id))?;
-        self.register.event(&found, "resize", &[("height", &rows.to_string()), ("width", &cols.to_string())])
-    }
-
     /// The container's processes.
     pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
         let found = self.finder.find(reference)?;
@@ -337,14 +179,6 @@ impl Containers {
         self.register.event(&found, "top", &[])?;
         Ok(top)
     }
-}
-
-/// The end of a run.
-pub(crate) enum Stop {
-    /// It does not run; its exit code.
-    Over(i32),
-    /// The monitor tells it here.
-    Awaited(Control),
 }
 
 /// Whether an answer of a waiter means the end: the monitor said so, or is gone.

@@ -89,15 +89,15 @@ impl Engine {
     }
     /// Freezes it.
     pub fn container_pause(&self, id: &str) -> Result<()> {
-        self.0.containers.pause(id)
+        self.0.containers.freezer.pause(id)
     }
     /// Thaws it.
     pub fn container_unpause(&self, id: &str) -> Result<()> {
-        self.0.containers.unpause(id)
+        self.0.containers.freezer.unpause(id)
     }
     /// A pidfd of its first process, for the caller's own event loop.
     pub fn container_pidfd(&self, id: &str) -> Result<OwnedFd> {
-        self.0.containers.pidfd(id)
+        self.0.containers.waits.pidfd(id)
     }
     /// Removes it.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
@@ -143,7 +143,7 @@ impl Engine {
         let streams = AttachStreams { stdin: how.streams.stdin && found.spec.config.open_stdin, ..how.streams };
         let mut ends = Ends::new(io, streams, tty)?;
         let ours = local(&mut ends);
-        let waiting = match all.attach(&found, ends.streams, how.wait_for_start, op)? {
+        let waiting = match all.attach.attach(&found, ends.streams, how.wait_for_start, op)? {
             Connected::Now | Connected::Stopped => None,
             Connected::Parked(parked) => Some(wait_for_start(parked)?),
         };
@@ -153,7 +153,7 @@ impl Engine {
     }
     /// Sets its terminal's size.
     pub fn container_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        self.0.containers.resize(id, rows, cols)
+        self.0.containers.attach.resize(id, rows, cols)
     }
 }
 

@@ -54,7 +54,7 @@ impl Reaper {
 
     /// Follows a container that runs, or has just ended. Where that cannot be, it is removed by the next look at it.
     pub(super) fn follow(&self, all: &Arc<Containers>, found: &Found) {
-        let Ok(control) = all.follow_end(found) else { return };
+        let Ok(control) = all.waits.follow_end(found) else { return };
         let mut list = self.0.list.lock();
         list.new.push(Followed { id: found.row.id.clone(), control, until: None });
         if list.works {

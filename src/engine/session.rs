@@ -172,7 +172,7 @@ impl Session {
         if let Process::Container { all, id, .. } = &self.process
             && self.has_stdin
         {
-            all.end_input(id)?;
+            all.attach.end_input(id)?;
         }
         self.stdin.as_ref().map_or(Ok(()), |stdin| socket::shut_write(stdin.as_fd()))
     }
@@ -180,7 +180,7 @@ impl Session {
     /// Sets the terminal's size.
     pub fn resize(&self, rows: u16, cols: u16) -> Result<()> {
         match &self.process {
-            Process::Container { all, id, .. } => all.resize(id, rows, cols),
+            Process::Container { all, id, .. } => all.attach.resize(id, rows, cols),
             Process::Exec { all, id, .. } => all.exec_resize(id, rows, cols),
         }
     }
@@ -188,7 +188,7 @@ impl Session {
     /// Leaves the process running, as after the detach keys: sends the event `detach` (`exec_detach`).
     pub fn detach(self) -> Result<()> {
         match &self.process {
-            Process::Container { all, id, .. } => all.detached(id),
+            Process::Container { all, id, .. } => all.attach.detached(id),
             Process::Exec { all, id, .. } => all.exec_detached(id),
         }
     }
@@ -197,7 +197,7 @@ impl Session {
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         match &self.process {
             Process::Container { all, end: Some(end), .. } => end.wait(all, op),
-            Process::Container { all, id, end: None } => all.wait(id, op),
+            Process::Container { all, id, end: None } => all.waits.wait(id, op),
             Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
                 // Asked before, or the container ended with the process in it: its state says the code.

@@ -35,7 +35,7 @@ enum Until {
 impl Engine {
     /// Waits until a container does not run; answers its exit code.
     pub fn container_wait(&self, id: &str, op: Option<&Op>) -> Result<i32> {
-        self.0.containers.wait(id, op)
+        self.0.containers.waits.wait(id, op)
     }
 
     /// Waits for what `condition` names; see [`Engine::container_wait_begin`].
@@ -50,7 +50,7 @@ impl Engine {
         let all = Arc::clone(&self.0.containers);
         let found = all.finder.find(id)?;
         if condition == WaitCondition::NotRunning {
-            let until = Until::Stop(all.stop_of(&found)?);
+            let until = Until::Stop(all.waits.stop_of(&found)?);
             return Ok(ContainerWait { all, found, until });
         }
         let filters = [("container", vec![found.row.id.clone()]), ("event", vec!["die".into(), "destroy".into()])];
@@ -72,7 +72,7 @@ impl ContainerWait {
         let waited = |code| ContainerWaited { status_code: code, error: None };
         let (mut told, removed) = match self.until {
             Until::Stop(Stop::Over(code)) => return Ok(waited(code)),
-            Until::Stop(Stop::Awaited(control)) => return all.stopped(&found, &control, op).map(waited),
+            Until::Stop(Stop::Awaited(control)) => return all.waits.stopped(&found, &control, op).map(waited),
             Until::Told(told, removed) => (told, removed),
         };
         let mut code = found.now.state.exit_code;
@@ -95,7 +95,7 @@ impl ContainerWait {
                 // Some were given up before they were read here: its end may be among them.
                 Err(error) if error.kind() == ErrorKind::Unavailable => match all.finder.find(&found.row.id) {
                     Err(gone) if gone.kind() == ErrorKind::NotFound => {
-                        return Ok(waited(all.code_of_gone(found.row.slot, &found.row.id).unwrap_or(code)));
+                        return Ok(waited(all.waits.code_of_gone(found.row.slot, &found.row.id).unwrap_or(code)));
                     }
                     Ok(now) if !removed && now.now.state.finished_ns > found.now.state.finished_ns => {
                         return Ok(waited(now.now.state.exit_code));
@@ -122,7 +122,7 @@ impl Ending {
         if !found.spec.host_config.auto_remove {
             return None;
         }
-        let (found, stop) = match all.run_of(found) {
+        let (found, stop) = match all.waits.run_of(found) {
             Some((found, stop)) => (found, Some(stop)),
             None => (found.clone(), None),
         };
@@ -137,9 +137,9 @@ impl Ending {
         let (slot, id) = (self.found.row.slot, &self.found.row.id);
         let code = match &self.stop {
             Some(Stop::Over(code)) => *code,
-            Some(Stop::Awaited(control)) => all.stopped(&self.found, control, op)?,
-            None => match all.wait(id, op) {
-                Err(error) if error.kind() == ErrorKind::NotFound => all.code_of_gone(slot, id).ok_or(error)?,
+            Some(Stop::Awaited(control)) => all.waits.stopped(&self.found, control, op)?,
+            None => match all.waits.wait(id, op) {
+                Err(error) if error.kind() == ErrorKind::NotFound => all.waits.code_of_gone(slot, id).ok_or(error)?,
                 other => other?,
             },
         };

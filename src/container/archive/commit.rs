@@ -24,7 +24,7 @@ impl Containers {
         let config = over(&config, &found.spec.config);
         // One that ends at this moment is committed as it ended.
         let pause = how.pause && decide(Verb::Commit, &found)? == Way::Freeze;
-        let held = if pause { self.hold_still(&found.row.id)? } else { None };
+        let held = if pause { self.freezer.hold_still(&found.row.id)? } else { None };
         let commit = Commit {
             parent: &found.row.image_id,
             container: &found.row.id,
@@ -47,7 +47,7 @@ impl Containers {
             )?;
             Ok(id)
         });
-        let thawed = held.map_or(Ok(()), |held| self.let_go_on(&found.row.id, &held));
+        let thawed = held.map_or(Ok(()), |held| self.freezer.let_go_on(&found.row.id, &held));
         told.and_then(|id| thawed.map(|()| id))
     }
 

@@ -1,0 +1,92 @@
+//! Freezing and thawing containers.
+
+use super::state::{Verb, decide};
+use super::stop::{gone_is_not_running, is_gone};
+use super::{Finder, Found, Monitors, Register};
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::monitor::Control;
+use coracle_monitor::call::{Call, Freeze};
+use coracle_monitor::wire::{APPEARANCE_LIMIT_S, Status};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a pause waits for processes that are just being started in the container.
+const LAUNCHING: Duration = Duration::from_secs(APPEARANCE_LIMIT_S as u64 + 5);
+
+/// Freezes and thaws containers.
+pub(crate) struct Freezer {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+}
+
+impl Freezer {
+    /// Freezes a container.
+    pub(crate) fn pause(&self, reference: &str) -> Result<()> {
+        self.pause_until(reference, Freeze::On).map(drop)
+    }
+
+    /// Freezes a container that runs as long as the answer lives, also where this program is killed; `None` where there is
+    /// nothing to freeze any more.
+    pub(super) fn hold_still(&self, id: &str) -> Result<Option<Control>> {
+        match self.pause_until(id, Freeze::Held) {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            held => held.map(Some),
+        }
+    }
+
+    /// Thaws a container that [`Freezer::hold_still`] froze, unless it ended or somebody else thawed it.
+    pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
+        let (_busy, found) = match self.finder.take(id, None) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            taken => taken?,
+        };
+        if found.now.state.status() != Status::Paused {
+            return Ok(());
+        }
+        match held.ask(Call::Unpause, None) {
+            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            answer => answer.and_then(|_| self.register.event(&found, "unpause", &[])),
+        }
+    }
+
+    pub(super) fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
+        let (_busy, found) = self.finder.take(reference, None)?;
+        let id = &found.row.id;
+        decide(Verb::Pause, &found)?;
+        let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
+        self.register.event(&found, "pause", &[])?;
+        Ok(control)
+    }
+
+    /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
+    pub(super) fn freeze(&self, found: &Found, how: Freeze) -> Result<Control> {
+        let control = self.monitors.control(found)?;
+        let until = Instant::now() + LAUNCHING;
+        loop {
+            match control.ask(Call::Pause(how), None) {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    if Instant::now() > until {
+                        let text = format!(
+                            "Cannot pause container {}: a process that is being started in it did not come to its program \
+                             within {LAUNCHING:?}",
+                            found.row.id
+                        );
+                        return Err(Error::new(ErrorKind::Timeout, text));
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                answer => return answer.map(|_| control),
+            }
+        }
+    }
+
+    /// Thaws a container.
+    pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
+        let (_busy, found) = self.finder.take(reference, None)?;
+        let id = &found.row.id;
+        decide(Verb::Unpause, &found)?;
+        self.monitors.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;
+        self.register.event(&found, "unpause", &[])
+    }
+}

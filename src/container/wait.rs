@@ -1,0 +1,146 @@
+//! Waiting for the end of a container, and its exit code.
+
+use super::stop::{RECORDED, is_gone};
+use super::{Finder, Found, Monitors, Register};
+use crate::error::{ErrorKind, Result};
+use crate::event::EventStream;
+use crate::kernel::process;
+use crate::launch::monitor::{Control, accepted};
+use crate::model::EventQuery;
+use crate::op::Op;
+use coracle_monitor::call::{Call, Until};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The end of a run.
+pub(crate) enum Stop {
+    /// It does not run; its exit code.
+    Over(i32),
+    /// The monitor tells it here.
+    Awaited(Control),
+}
+
+/// Waits for the ends of containers.
+pub(crate) struct Waits {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+}
+
+impl Waits {
+    /// A connection on which the end of a container that was started will be told. `None`: it has ended.
+    pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
+        self.monitors.waiter(found)
+    }
+
+    /// A container as it is after its start, and the end of its run as [`Waits::stop_of`] has it; `None`: it did not run.
+    pub(crate) fn run_of(&self, found: &Found) -> Option<(Found, Stop)> {
+        let now =
+            self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
+        let found = Found { now, ..found.clone() };
+        let stop = self.stop_of(&found).ok()?;
+        Some((found, stop))
+    }
+
+    /// The exit code of a container that was removed since it was found: its record lies there until another container
+    /// gets its place, and its end was told. `None`: nothing is left of it.
+    pub(crate) fn code_of_gone(&self, slot: u32, id: &str) -> Option<i32> {
+        let recorded = self.register.states.recorded(slot, id).ok().flatten();
+        let now = recorded.and_then(|_| self.register.states.now(slot, id).ok());
+        now.filter(|now| !now.is_live()).map(|now| now.state.exit_code).or_else(|| self.code_told(id))
+    }
+
+    /// The exit code of the last end of a container that was told.
+    pub(super) fn code_told(&self, id: &str) -> Option<i32> {
+        let filters = [("container", id), ("event", "die"), ("type", "container")];
+        let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
+        let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
+        let mut stream = EventStream::open(self.register.journal.clone(), &query).ok()?;
+        let (mut code, mut left) = (None, super::removal::GIVEN_UP);
+        loop {
+            match stream.next(None, None) {
+                Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
+                Ok(None) => return code,
+                // The oldest were given up meanwhile.
+                Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
+                Err(_) => return code,
+            }
+        }
+    }
+
+    /// A pidfd of the first process. Errors: it does not run.
+    pub(crate) fn pidfd(&self, reference: &str) -> Result<OwnedFd> {
+        let found = self.finder.find(reference)?;
+        let state = found.now.state;
+        if !found.now.is_live() || state.pid == 0 {
+            return Err(super::not_running(&found.row.id));
+        }
+        let pidfd = process::pidfd(state.pid)?;
+        // Only after it is open can its number not be given away any more.
+        match process::start_time(state.pid) == Some(state.pid_start) {
+            true => Ok(pidfd),
+            false => Err(super::not_running(&found.row.id)),
+        }
+    }
+
+    /// Waits until a container does not run; answers its exit code.
+    pub(crate) fn wait(&self, reference: &str, op: Option<&Op>) -> Result<i32> {
+        let found = self.finder.find(reference)?;
+        self.wait_found(&found, op)
+    }
+
+    pub(super) fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
+        match self.stop_of(found)? {
+            Stop::Over(code) => Ok(code),
+            Stop::Awaited(control) => self.stopped(found, &control, op),
+        }
+    }
+
+    /// Asks to be told when a container does not run.
+    pub(crate) fn stop_of(&self, found: &Found) -> Result<Stop> {
+        if !found.now.is_live() {
+            return Ok(Stop::Over(found.now.state.exit_code));
+        }
+        if let Some(control) = self.monitors.live_control(found)? {
+            match control.ask_later(Call::Wait(Until::Stopped)) {
+                Ok(()) => return Ok(Stop::Awaited(control)),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The monitor ended between the two looks, or was killed: the record says how.
+        self.code_after(found).map(Stop::Over)
+    }
+
+    /// Waits for what [`Waits::stop_of`] asked; answers the exit code.
+    pub(crate) fn stopped(&self, found: &Found, control: &Control, op: Option<&Op>) -> Result<i32> {
+        match control.end(op) {
+            Ok(answer) => Ok(accepted(answer)?.value),
+            Err(error) if is_gone(&error) => self.code_after(found),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The exit code in a container's record once its monitor is gone.
+    pub(super) fn code_after(&self, found: &Found) -> Result<i32> {
+        let (slot, id) = (found.row.slot, &found.row.id);
+        let until = Instant::now() + RECORDED;
+        loop {
+            let now = match self.finder.find(id) {
+                Ok(now) => now.now,
+                // It was removed at its end.
+                Err(error) if error.kind() == ErrorKind::NotFound => return self.code_of_gone(slot, id).ok_or(error),
+                Err(error) => return Err(error),
+            };
+            // Started again meanwhile, it has the code of its last end.
+            if !now.is_live() || now.state.monitor_pid != found.now.state.monitor_pid {
+                return Ok(now.state.exit_code);
+            }
+            if Instant::now() > until {
+                return Err(self.monitors.out_of_reach(found));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
