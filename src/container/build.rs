@@ -115,7 +115,7 @@ impl BuildStep<'_> {
     pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
         let (_busy, found) = self.all.finder.take(&self.id, op)?;
         if stays {
-            return building.layer_of_tar(&mut |out| self.all.write_layer(&found, out, op));
+            return building.layer_of_tar(&mut |out| self.all.files.write_layer(&found, out, op));
         }
         drop(self.all.monitors.lock_alive(&found)?);
         self.all.monitors.let_go_of_root(&found)?;

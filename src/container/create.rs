@@ -51,7 +51,7 @@ impl Containers {
         let id = new_id()?;
         let (mut spec, warnings) = self.resolve_new(&id, body)?;
         name.map_or(Ok(()), |name| self.finder.free_name(name))?;
-        let mut volumes = self.stage_volumes(&mut spec)?;
+        let mut volumes = self.mounts.stage_volumes(&mut spec)?;
         let links = body.host_config.links.as_deref().unwrap_or_default();
         let new = New { id: &id, name, spec: &spec, links, builder };
         let making = self.register.states.making(&id)?;
@@ -59,7 +59,7 @@ impl Containers {
         drop(making);
         let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.take_back(&new))?;
         let found = self.register.found((Arc::new(row), Arc::new(spec)))?;
-        self.tell_of_volumes(&new_volumes)?;
+        self.mounts.tell_of_volumes(&new_volumes)?;
         self.register.event(&found, "create", &[])?;
         Ok(Created { id, warnings })
     }
@@ -76,7 +76,7 @@ impl Containers {
             image => self.images.config(image)?,
         };
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
-        let inherited = self.inherited(&body.host_config)?;
+        let inherited = self.mounts.inherited(&body.host_config)?;
         let (mut spec, warnings) = spec::resolve(body, &image, id, &inherited, &defaults)?;
         #[cfg(feature = "attacks")]
         if self.images.asks_for_rights(&spec.image_id)? {
@@ -132,7 +132,7 @@ impl Containers {
             Some(name) => name.to_owned(),
             None => make_up_name(id, |name| table::has_name(tx, name).map(|taken| !taken))?,
         };
-        let labels = self.new_labels(tx, &spec.host_config)?;
+        let labels = self.labels.new_labels(tx, &spec.host_config)?;
         let text = match &labels {
             None => text,
             Some(labels) => written(&spec.clone().with_labels(labels))?,
@@ -145,10 +145,10 @@ impl Containers {
         let (image_id, error) = (spec.image_id.clone(), String::new());
         let row = ContainerRow { id: id.to_owned(), slot, name, created_ns: now_ns(), image_id, error };
         table::insert(tx, &row, text)?;
-        labels.map_or(Ok(()), |labels| self.keep_level(tx, id, &labels))?;
+        labels.map_or(Ok(()), |labels| self.labels.keep_level(tx, id, &labels))?;
         self.add_links(tx, id, new.links, spec)?;
         new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
-        let volumes = self.take_volumes(tx, id, volumes)?;
+        let volumes = self.mounts.take_volumes(tx, id, volumes)?;
         // Under the transaction, so that no start can see the record of the slot's last owner.
         self.register.states.clear(slot)?;
         self.register.states.write(slot, State { id: id_head(id), ..State::EMPTY })?;
@@ -234,7 +234,7 @@ impl Containers {
             host_name: spec::host_name(),
             remap: self.options.userns_remap,
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
-            selinux: self.are_labelled(),
+            selinux: self.labels.are_labelled(),
             host: cgroup::HostFacts::clone(&self.host),
         }
     }

@@ -106,7 +106,7 @@ impl Containers {
     pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
         let spec = &found.spec;
         let host = &spec.host_config;
-        let mut rights = self.rights(spec)?;
+        let mut rights = self.confinement.rights(spec)?;
         if config.privileged && !host.privileged {
             rights.capabilities = capability::host_bounding()?;
         }
@@ -124,7 +124,7 @@ impl Containers {
                 enter |= kind;
             }
         }
-        let users = self.users(spec);
+        let users = self.confinement.users(spec);
         if users.is_some() {
             enter |= libc::CLONE_NEWUSER;
         }

@@ -2,15 +2,16 @@
 //! given to what of the host a container is shown.
 
 use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
-use super::{Containers, Found};
+use super::{Found, Places};
 use crate::error::{Error, Result};
 use crate::kernel::tree;
 use crate::launch::selinux::{self, Asked, Context, Labels, relabel};
 use crate::store::levels;
-use crate::volume::Source;
+use crate::volume::{Source, Volumes};
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The word of a mount's mode about labels.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,15 @@ enum Sharing {
     Unsaid,
 }
 
-impl Containers {
+/// Gives containers, and what they are shown of the host, their SELinux labels.
+pub(crate) struct Labelling {
+    /// The words of SELinux's policy about containers; none: they have no labels.
+    pub(super) policy: Option<selinux::Policy>,
+    pub(super) places: Arc<Places>,
+    pub(super) volumes: Arc<Volumes>,
+}
+
+impl Labelling {
     /// Whether containers have labels unless they ask not to have one.
     pub(crate) fn are_labelled(&self) -> bool {
         self.policy.is_some()

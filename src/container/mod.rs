@@ -8,6 +8,7 @@ mod archive;
 mod attach;
 mod auto_remove;
 mod build;
+mod confinement;
 mod copy;
 mod crashes;
 mod create;
@@ -48,12 +49,14 @@ mod volumes;
 mod wait;
 
 pub use archive::Archive;
+use archive::Files;
 pub(crate) use archive::walk::Wanted;
 pub(crate) use archive::{Differences, extract};
 use attach::Attach;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
+use confinement::Confinement;
 pub(crate) use copy::{CopiedFiles, copy_place};
 use crashes::Crashes;
 pub(crate) use exec::RunningExec;
@@ -61,6 +64,7 @@ use exec_records::ExecRecords;
 use finder::Finder;
 use freeze::Freezer;
 use groups::Groups;
+use labels::Labelling;
 use monitors::Monitors;
 use places::Places;
 use register::Register;
@@ -70,6 +74,7 @@ pub(crate) use remove::forget_row;
 pub(crate) use spec::rlimit;
 pub use stats::StatsStream;
 use storage::Storage;
+use volumes::VolumeMounts;
 pub(crate) use wait::Stop;
 use wait::Waits;
 
@@ -120,11 +125,11 @@ pub(crate) struct Containers {
     pub(crate) waits: Arc<Waits>,
     pub(crate) freezer: Arc<Freezer>,
     pub(crate) attach: Arc<Attach>,
+    pub(crate) labels: Arc<Labelling>,
+    pub(crate) confinement: Arc<Confinement>,
+    pub(crate) mounts: Arc<VolumeMounts>,
+    pub(crate) files: Arc<Files>,
     program: MonitorProgram,
-    /// The words of SELinux's policy about containers; none: they have no labels.
-    policy: Option<selinux::Policy>,
-    /// Seccomp filters that were compiled already.
-    filters: DefaultFilters,
     /// The rows that the last list read.
     overview: Kept<overview::Overview>,
     /// When exec instances that ended long ago were looked for last.
@@ -135,7 +140,6 @@ pub(crate) struct Containers {
     pub(crate) leftovers: Arc<Leftovers>,
     pub(crate) networks: Arc<Networks>,
     options: Arc<Options>,
-    volumes: Arc<Volumes>,
 }
 
 /// A container as found: its row, its spec, what it does now.
@@ -215,6 +219,33 @@ impl Containers {
             monitors: monitors.clone(),
             finder: finder.clone(),
         });
+        let labels = Arc::new(Labelling { policy, places: places.clone(), volumes: volumes.clone() });
+        let confinement = Arc::new(Confinement {
+            filters: DefaultFilters::default(),
+            labels: labels.clone(),
+            options: options.clone(),
+        });
+        let mounts = Arc::new(VolumeMounts {
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+            labels: labels.clone(),
+            confinement: confinement.clone(),
+            volumes: volumes.clone(),
+        });
+        let files = Arc::new(Files {
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+            freezer: freezer.clone(),
+            confinement: confinement.clone(),
+            mounts: mounts.clone(),
+            images: images.clone(),
+            options: options.clone(),
+            volumes: volumes.clone(),
+        });
         let all = Containers {
             places,
             register,
@@ -228,9 +259,11 @@ impl Containers {
             waits,
             freezer,
             attach,
+            labels,
+            confinement,
+            mounts,
+            files,
             program,
-            policy,
-            filters: DefaultFilters::default(),
             overview: Kept::default(),
             swept: Mutex::default(),
             host,
@@ -238,7 +271,6 @@ impl Containers {
             leftovers,
             networks,
             options,
-            volumes,
         };
         all.recover()?;
         Ok(all)

@@ -4,7 +4,7 @@ use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
 use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::spec::{
-    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, Owner, PidMode, Propagation, RestartPolicy, Seccomp, Spec,
+    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, Owner, PidMode, Propagation, RestartPolicy, Spec,
     TagFacts, UsernsMode, Users, UtsMode,
 };
 use super::state::{Verb, Way, decide};
@@ -13,9 +13,8 @@ use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::kernel::tree::{self, Lock};
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
-use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rights, Rlimit};
-use crate::launch::seccomp::Machine;
-use crate::launch::{apparmor, capability, cgroup, devices, seccomp, selinux};
+use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
+use crate::launch::{apparmor, cgroup, devices, selinux};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
 use crate::op::Changed;
@@ -28,7 +27,6 @@ use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
@@ -124,7 +122,7 @@ impl Containers {
         let found = &self.decide(found)?;
         self.check_links(found)?;
         self.monitors.let_go_of_root(found)?;
-        self.relabel_sources(found)?;
+        self.labels.relabel_sources(found)?;
         let mut networks = self.join_networks(found)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
@@ -152,7 +150,7 @@ impl Containers {
                 old.process_label
             )));
         }
-        let unlabelled = self.are_labelled() && old.mount_label.is_empty();
+        let unlabelled = self.labels.are_labelled() && old.mount_label.is_empty();
         if old.users == Users::Undecided || old.engine != self.places.engine() || old.apparmor != profile || unlabelled
         {
             let users = match old.users {
@@ -162,9 +160,9 @@ impl Containers {
             let mut spec =
                 Spec { users, engine: self.places.engine().to_owned(), apparmor: profile, ..Spec::clone(old) };
             spec = self.register.db.write(Flush::Durable, |tx| {
-                let labels = if unlabelled { self.new_labels(tx, &spec.host_config)? } else { None };
+                let labels = if unlabelled { self.labels.new_labels(tx, &spec.host_config)? } else { None };
                 if let Some(labels) = labels {
-                    self.keep_level(tx, &found.row.id, &labels)?;
+                    self.labels.keep_level(tx, &found.row.id, &labels)?;
                     spec = spec.with_labels(&labels);
                 }
                 let text = serde_json::to_string(&spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
@@ -188,7 +186,7 @@ impl Containers {
     ) -> std::result::Result<(), StartFailure> {
         let hold = networks.hold.take();
         let own_network = matches!(mode(&found.spec), Mode::None | Mode::Networks);
-        let waiting = spawn(&self.program, own_network && self.users(&found.spec).is_none())?;
+        let waiting = spawn(&self.program, own_network && self.confinement.users(&found.spec).is_none())?;
         self.write_files(found, networks)?;
         if has_init(&found.spec) {
             dirs::write_program(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
@@ -196,8 +194,8 @@ impl Containers {
         let joined = self.join(found, hold)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
         let init = has_init(&found.spec).then(|| self.places.dir(&found.row.id).join(INIT));
-        self.label_files(found, files_of, init.as_deref())?;
-        let held = self.hold_volumes(found)?;
+        self.labels.label_files(found, files_of, init.as_deref())?;
+        let held = self.mounts.hold_volumes(found)?;
         let mut container = self.container(found, &joined, networks)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
@@ -308,7 +306,7 @@ impl Containers {
             return Ok(());
         }
         let mut changed = self.resolve_changed(&found, host_config)?;
-        let mut volumes = self.stage_volumes(&mut changed)?;
+        let mut volumes = self.mounts.stage_volumes(&mut changed)?;
         self.storage.rebound_storage(&found.row.id, &found.spec, &changed)?;
         keep_decided(&mut changed, &found.spec);
         let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
@@ -319,9 +317,9 @@ impl Containers {
                 crate::store::links::clear(tx, &found.row.id)?;
             }
             self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
-            self.take_volumes(tx, &found.row.id, &mut volumes)
+            self.mounts.take_volumes(tx, &found.row.id, &mut volumes)
         })?;
-        self.tell_of_volumes(&new)
+        self.mounts.tell_of_volumes(&new)
     }
 
     /// The spec of a container with another host configuration. Errors: as for a new container.
@@ -349,7 +347,7 @@ impl Containers {
         };
         // Mounts that are there stay, unless a new one takes their place.
         let mut inherited = found.spec.mounts.clone();
-        for mount in self.inherited(host_config)? {
+        for mount in self.mounts.inherited(host_config)? {
             inherited.retain(|other| other.target != mount.target);
             inherited.push(mount);
         }
@@ -441,7 +439,7 @@ impl Containers {
                 _ => None,
             };
         }
-        if let Some(own) = self.users(&found.spec) {
+        if let Some(own) = self.confinement.users(&found.spec) {
             joined.users = self.joined_users(host.modes(), own, &mut joined.fds)?;
         }
         if let Some(network::Hold { held, relayed }) = hold {
@@ -455,7 +453,7 @@ impl Containers {
     fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
         for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
             let Owner::Container(other) = owner else { continue };
-            let theirs = self.users(&self.finder.find(other)?.spec);
+            let theirs = self.confinement.users(&self.finder.find(other)?.spec);
             if theirs.is_none() {
                 return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
             }
@@ -543,7 +541,7 @@ impl Containers {
             nodes: devices.nodes,
             masked: spec::masked_paths(host, self.host.cpu_count),
             readonly: spec::readonly_paths(host),
-            sysctls: parameters(host, joined.net, self.users(spec).is_some())?,
+            sysctls: parameters(host, joined.net, self.confinement.users(spec).is_some())?,
             rlimits: rlimits(host)?,
             oom_score_adj: host.oom_score_adj,
             pid: joined.pid,
@@ -563,8 +561,8 @@ impl Containers {
             relays: relays(networks),
             namespace_count: joined.fds.len() as u32,
             cgroups,
-            rights: self.rights(spec)?,
-            users: self.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
+            rights: self.confinement.rights(spec)?,
+            users: self.confinement.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
             program: Program {
                 argv: self.words(spec),
                 env: spec::environment(spec, &hostname, &self.link_variables(found)?),
@@ -632,46 +630,9 @@ impl Containers {
 
     fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
         match mount.kind {
-            MountKind::Volume => self.volume_mount(found, mount),
-            _ => Ok(plan_mount(mount, self.mount_label(&found.spec))),
+            MountKind::Volume => self.mounts.volume_mount(found, mount),
+            _ => Ok(plan_mount(mount, self.labels.mount_label(&found.spec))),
         }
-    }
-
-    /// The user namespace of a container by its spec; none: the host's.
-    pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
-        match spec.users {
-            // It was started by a library of before: by one that was opened as this one, one may hope.
-            Users::Undecided => Users::of(spec.host_config.modes().userns, self.options.userns_remap).of_plan(),
-            decided => decided.of_plan(),
-        }
-    }
-
-    /// The identity and the rights of the container's first process.
-    pub(super) fn rights(&self, spec: &Spec) -> Result<Rights> {
-        let host = &spec.host_config;
-        let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
-        let bounding = capability::host_bounding()?;
-        let capabilities =
-            capability::effective(host.privileged, &list(&host.cap_add), &list(&host.cap_drop), bounding)?;
-        let security = spec::security(host)?;
-        let seccomp = match (&security.seccomp, host.privileged) {
-            (Seccomp::Unconfined, _) | (Seccomp::Default, true) => Arc::from([]),
-            (Seccomp::Default, false) if !Wall::SeccompDefault.stands() => Arc::from([]),
-            (Seccomp::Default, false) => self.filters.get(capabilities, Machine::of(&spec.architecture))?,
-            (Seccomp::Profile(json), _) => seccomp::profile_filter(json, capabilities)?.unwrap_or_default().into(),
-        };
-        Ok(Rights {
-            user: spec.config.user.clone(),
-            groups: list(&host.group_add),
-            capabilities,
-            inheritable: 0,
-            ambient: 0,
-            no_new_privs: security.no_new_privs,
-            apparmor: spec.apparmor.clone(),
-            label: spec.process_label.clone(),
-            mount_label: self.mount_label(spec).to_owned(),
-            seccomp,
-        })
     }
 }
 

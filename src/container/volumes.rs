@@ -1,16 +1,17 @@
 //! A container's volumes: made ready at its creation, mounted at its start, told of, given back at its removal.
 
 use super::spec::{self, Mount, MountKind, Spec};
-use super::{Containers, Found};
+use super::{Confinement, Finder, Found, Labelling, Monitors, Places, Register};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::launch::plan;
 use crate::model::{Event, HostConfig};
 use crate::store::volumes as table;
-use crate::volume::{self, Source, Staged};
+use crate::volume::{self, Source, Staged, Volumes};
 use coracle_monitor::wire::MAX_VOLUMES;
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// A volume of a container that starts: nobody else mounts it meanwhile.
 pub(super) struct HeldVolume {
@@ -24,7 +25,18 @@ pub(super) fn unnamed(spec: &Spec) -> impl Iterator<Item = &Mount> {
     spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume && mount.anonymous)
 }
 
-impl Containers {
+/// The volumes of containers: made at the creation, mounted at the start.
+pub(crate) struct VolumeMounts {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) labels: Arc<Labelling>,
+    pub(super) confinement: Arc<Confinement>,
+    pub(super) volumes: Arc<Volumes>,
+}
+
+impl VolumeMounts {
     /// The mounts that VolumesFrom names. Errors: no such container, a bad mode.
     pub(super) fn inherited(&self, host: &HostConfig) -> Result<Vec<Mount>> {
         let mut mounts: Vec<Mount> = Vec::new();
@@ -116,7 +128,7 @@ impl Containers {
             }
             Source::FileSystem { kind, device, mut options, attributes } => {
                 if !volume::names_label(&options) {
-                    options.extend(self.volume_context(&found.spec, &mount)?);
+                    options.extend(self.labels.volume_context(&found.spec, &mount)?);
                 }
                 Ok(plan::Mount::FileSystem {
                     kind,
@@ -138,8 +150,8 @@ impl Containers {
                 "a container takes at most {MAX_VOLUMES} volumes that are a tmpfs, ramfs or overlay"
             )));
         }
-        let uid = self.users(&found.spec).map(|users| (users.uid, users.gid));
-        let label = self.volume_label(&found.spec)?;
+        let uid = self.confinement.users(&found.spec).map(|users| (users.uid, users.gid));
+        let label = self.labels.volume_label(&found.spec)?;
         let hold = |name: String| {
             let lock = self.volumes.lock(&name)?;
             let namespace = match self.mounted_volume(&name)? {

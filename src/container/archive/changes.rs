@@ -1,6 +1,6 @@
 //! The changes that a container made to its image: its writable directory against the image's tree.
 
-use crate::container::Containers;
+use super::Files;
 use crate::error::Result;
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
@@ -29,7 +29,7 @@ impl Change {
     }
 }
 
-impl Containers {
+impl Files {
     /// The changes of a container, by path.
     pub(crate) fn changes(&self, reference: &str) -> Result<Vec<FileChange>> {
         let found = self.finder.find(reference)?;

@@ -1,8 +1,9 @@
 //! Making an image of a container.
 
+use super::Files;
+use crate::container::Found;
 use crate::container::spec::over;
 use crate::container::state::{Verb, Way, decide};
-use crate::container::{Containers, Found};
 use crate::error::Result;
 use crate::image::archive_writer::TarWriter;
 use crate::image::{Commit, check_commit_name};
@@ -13,7 +14,7 @@ use crate::op::Op;
 use std::io::Write;
 use std::os::fd::AsFd;
 
-impl Containers {
+impl Files {
     /// Makes an image of a container's changes; answers its id.
     pub(crate) fn commit(&self, reference: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
         let name = check_commit_name(&how.repo, &how.tag)?;

@@ -1,9 +1,10 @@
 //! Stat, get, copy and export.
 
+use super::Files;
 use super::view::{Access, View};
 use super::walk::{Place, Wanted};
 use crate::container::volumes::{volume_event, volumes};
-use crate::container::{Containers, Found};
+use crate::container::{Found, Register};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_writer::TarWriter;
 use crate::kernel::tree::Stat;
@@ -34,7 +35,7 @@ pub struct Archive {
 
 /// Tells of the volumes once the archive is over, and holds what it is read from.
 struct End {
-    containers: Arc<Containers>,
+    register: Arc<Register>,
     found: Found,
     _view: View,
 }
@@ -42,7 +43,7 @@ struct End {
 impl Drop for End {
     fn drop(&mut self) {
         // The events of an archive that broke off, too; a journal that is full must not hide how it went.
-        let _ = self.containers.volume_events(&self.found, "unmount");
+        let _ = volume_events(&self.register, &self.found, "unmount");
     }
 }
 
@@ -76,19 +77,19 @@ impl Archive {
     }
 }
 
-impl Containers {
+impl Files {
     /// The object at a path of a container.
     pub(crate) fn archive_stat(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;
-        self.volume_events(&found, "mount")?;
+        volume_events(&self.register, &found, "mount")?;
         let stat = wanted.find(&view.root).and_then(|place| path_stat(&wanted, &place, &view));
-        self.volume_events(&found, "unmount")?;
+        volume_events(&self.register, &found, "unmount")?;
         stat.map_err(|error| explain(error, path, &found))
     }
 
     /// Makes a tar of a path ready.
-    pub(crate) fn archive_get(self: &Arc<Self>, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+    pub(crate) fn archive_get(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;
         let place = wanted.find(&view.root).map_err(|error| explain(error, path, &found))?;
@@ -96,7 +97,7 @@ impl Containers {
     }
 
     /// The older form: a link at the end of the path is followed.
-    pub(crate) fn copy(self: &Arc<Self>, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
+    pub(crate) fn copy(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         if path.is_empty() {
             return Err(Error::invalid("Path cannot be empty"));
         }
@@ -108,18 +109,11 @@ impl Containers {
         self.ready(found, view, &wanted, place, "copy")
     }
 
-    fn ready(
-        self: &Arc<Self>,
-        found: Found,
-        view: View,
-        wanted: &Wanted,
-        place: Place,
-        action: &str,
-    ) -> Result<Archive> {
+    fn ready(&self, found: Found, view: View, wanted: &Wanted, place: Place, action: &str) -> Result<Archive> {
         let (name, stat) = (wanted.name().as_bytes().to_vec(), path_stat(wanted, &place, &view)?);
-        self.volume_events(&found, "mount")?;
+        volume_events(&self.register, &found, "mount")?;
         self.register.event(&found, action, &[])?;
-        Ok(Archive { stat, place, name, end: End { containers: self.clone(), found, _view: view } })
+        Ok(Archive { stat, place, name, end: End { register: self.register.clone(), found, _view: view } })
     }
 
     /// Writes a container's whole file system as a tar, without volumes.
@@ -132,13 +126,14 @@ impl Containers {
         self.register.if_there(&found, Ok(()))?;
         tar.finish()
     }
+}
 
-    pub(super) fn volume_events(&self, found: &Found, action: &str) -> Result<()> {
-        for mount in volumes(&found.spec) {
-            self.register.journal.append(&volume_event(mount, action, &found.row.id))?;
-        }
-        Ok(())
+/// Tells that the volumes of a container are mounted or unmounted for a call.
+pub(super) fn volume_events(register: &Register, found: &Found, action: &str) -> Result<()> {
+    for mount in volumes(&found.spec) {
+        register.journal.append(&volume_event(mount, action, &found.row.id))?;
     }
+    Ok(())
 }
 
 /// The error of a path as clients know it.

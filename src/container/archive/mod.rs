@@ -12,3 +12,23 @@ pub(crate) mod walk;
 
 pub use get::Archive;
 pub(crate) use put::{Differences, extract};
+
+use super::{Confinement, Finder, Freezer, Monitors, Places, Register, VolumeMounts};
+use crate::image::Images;
+use crate::options::Options;
+use crate::volume::Volumes;
+use std::sync::Arc;
+
+/// The files of containers, from outside.
+pub(crate) struct Files {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) freezer: Arc<Freezer>,
+    pub(super) confinement: Arc<Confinement>,
+    pub(super) mounts: Arc<VolumeMounts>,
+    pub(super) images: Arc<Images>,
+    pub(super) options: Arc<Options>,
+    pub(super) volumes: Arc<Volumes>,
+}

@@ -4,10 +4,10 @@
 //! kept), so links that the container swaps meanwhile lead nowhere else. What an entry makes, it makes by a single name
 //! in an open directory.
 
-use super::get::explain;
+use super::Files;
+use super::get::{explain, volume_events};
 use super::view::Access;
 use super::walk::Wanted;
-use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_reader::{Entry, Kind, Later, LaterDir, Room, TarReader, decompressed};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
@@ -24,7 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-impl Containers {
+impl Files {
     /// Extracts a tar, plain or compressed, into a directory of a container.
     pub(crate) fn archive_put(
         &self,
@@ -49,7 +49,7 @@ impl Containers {
             let text = if own { "container rootfs is marked read-only" } else { "mounted volume is marked read-only" };
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
-        self.volume_events(&found, "mount")?;
+        volume_events(&self.register, &found, "mount")?;
         let first = view.owner.unwrap_or_default();
         let spool = || self.images.unnamed_file();
         let unpack = |archive: &mut dyn Read| {
@@ -69,7 +69,7 @@ impl Containers {
         if done.is_ok() {
             self.register.event(&found, "extract-to-dir", &[])?;
         }
-        self.volume_events(&found, "unmount")?;
+        volume_events(&self.register, &found, "unmount")?;
         done
     }
 }
@@ -121,7 +121,7 @@ pub(crate) struct Differences {
     pub come: BTreeSet<Vec<u8>>,
 }
 
-impl Containers {
+impl Files {
     /// Gives a new container the changes that another one has, whose whole file system is in `archive`. What the archive did
     /// not have of them is left in `changed.come`.
     pub(crate) fn take_changes(

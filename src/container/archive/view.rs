@@ -4,10 +4,11 @@
 //! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace
 //! that only this call has, so nothing of it shows on the host and nothing stays. The mounts live as long as [`View`].
 
+use super::super::Found;
 use super::super::network::{Mode, mode};
 use super::super::spec::MountKind;
 use super::super::volumes::READ_ATTRIBUTES;
-use super::super::{Containers, Found};
+use super::Files;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::read_text;
 use crate::kernel::path::{IN_ROOT, openat2};
@@ -66,7 +67,7 @@ const TURN: Duration = Duration::from_millis(5);
 
 const SAFE: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
-impl Containers {
+impl Files {
     /// Finds a container and makes its file system reachable.
     pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
         for _ in 0..TURNS {
@@ -119,7 +120,7 @@ impl Containers {
     }
 
     fn running_view(&self, found: &Found, access: Access) -> Result<View> {
-        let users = self.users(&found.spec);
+        let users = self.confinement.users(&found.spec);
         // In a user namespace the root shows the owners of that. To read, the layers are put together anew.
         let mapped = if access == Access::Write { users } else { None };
         let root = match (users, mapped) {
@@ -207,7 +208,9 @@ impl Containers {
             };
             let own_ids = source.has_own_ids();
             let shared = match source.is_shared() {
-                true => self.mounted_volume(&mount.name)?.map(|volume| mount::root_of(volume.as_fd())).transpose()?,
+                true => {
+                    self.mounts.mounted_volume(&mount.name)?.map(|volume| mount::root_of(volume.as_fd())).transpose()?
+                }
                 false => None,
             };
             let (target, read_only) = (mount.target.clone(), mount.read_only);

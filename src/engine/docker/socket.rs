@@ -273,7 +273,7 @@ fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut 
     let taken = super::containers::take(engine, stopped, told, |id| {
         let mut changed = changes(api, &stopped.id)?;
         api.archive(&format!("/containers/{}/export", stopped.id), |tar| {
-            engine.0.containers.take_changes(id, &mut changed, tar, op)
+            engine.0.containers.files.take_changes(id, &mut changed, tar, op)
         })?;
         left = changed.come;
         Ok(())

@@ -95,7 +95,7 @@ pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static s
     let options: Vec<&str> = [
         (containers.are_profiled(), "apparmor"),
         (seccomp, "seccomp"),
-        (containers.are_labelled(), "selinux"),
+        (containers.labels.are_labelled(), "selinux"),
         (containers.is_remapped(), "userns"),
     ]
     .into_iter()
