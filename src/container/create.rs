@@ -146,7 +146,7 @@ impl Containers {
         let row = ContainerRow { id: id.to_owned(), slot, name, created_ns: now_ns(), image_id, error };
         table::insert(tx, &row, text)?;
         labels.map_or(Ok(()), |labels| self.labels.keep_level(tx, id, &labels))?;
-        self.add_links(tx, id, new.links, spec)?;
+        self.links.add_links(tx, id, new.links, spec)?;
         new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
         let volumes = self.mounts.take_volumes(tx, id, volumes)?;
         // Under the transaction, so that no start can see the record of the slot's last owner.

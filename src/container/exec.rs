@@ -3,10 +3,9 @@
 use super::exec_records::{ExecRecord, head};
 use super::names::new_id;
 use super::spec::{IpcMode, NetworkMode, UtsMode};
-use super::start::rlimits;
 use super::state::{Refusal, Verb, decide};
 use super::stop::gone_is_not_running;
-use super::{Containers, Found, failure, not_running, spec};
+use super::{ExecRecords, Finder, Found, Monitors, Planner, Register, failure, not_running, spec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::capability;
@@ -16,7 +15,9 @@ use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
 use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
+use parking_lot::Mutex;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long an ended instance can be asked about, at the least.
@@ -31,7 +32,18 @@ pub(crate) struct RunningExec {
     pub control: Control,
 }
 
-impl Containers {
+/// Processes that are added to running containers.
+pub(crate) struct Execs {
+    /// When exec instances that ended long ago were looked for last.
+    pub(super) swept: Mutex<Option<Instant>>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) exec_records: Arc<ExecRecords>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) planner: Arc<Planner>,
+}
+
+impl Execs {
     /// Prepares a process; answers the exec instance's id.
     pub(crate) fn exec_create(&self, reference: &str, config: &ExecConfig) -> Result<String> {
         let found = self.finder.find(reference)?;
@@ -69,7 +81,7 @@ impl Containers {
         let found = self.finder.find(&container)?;
         decide(Verb::Exec, &found)?;
         let state_file = self.exec_records.claim_exec(id)?;
-        let plan = plan::compile_exec(&self.exec_plan(&found, &config, size)?);
+        let plan = plan::compile_exec(&self.planner.exec_plan(&found, &config, size)?);
         let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
         let control = self.monitors.control(&found)?;
         self.register.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
@@ -101,50 +113,6 @@ impl Containers {
         let user = if config.user.is_empty() { &found.spec.config.user } else { &config.user };
         let sentence = sentence(&plan.steps, answer.failure.step);
         Err(failure::explain(answer.failure, &sentence, program, user, &[]).error)
-    }
-
-    pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
-        let spec = &found.spec;
-        let host = &spec.host_config;
-        let mut rights = self.confinement.rights(spec)?;
-        if config.privileged && !host.privileged {
-            rights.capabilities = capability::host_bounding()?;
-        }
-        if !config.user.is_empty() {
-            rights.user = config.user.clone();
-        }
-        let mut enter = libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP;
-        let modes = host.modes();
-        for (of_host, kind) in [
-            (modes.ipc == IpcMode::Host, libc::CLONE_NEWIPC),
-            (modes.uts == UtsMode::Host, libc::CLONE_NEWUTS),
-            (modes.network == NetworkMode::Host, libc::CLONE_NEWNET),
-        ] {
-            if !of_host {
-                enter |= kind;
-            }
-        }
-        let users = self.confinement.users(spec);
-        if users.is_some() {
-            enter |= libc::CLONE_NEWUSER;
-        }
-        let own_cwd = !config.working_dir.is_empty();
-        Ok(plan::Exec {
-            users,
-            tty: config.tty,
-            rows,
-            cols,
-            enter: enter as u32,
-            oom_score_adj: host.oom_score_adj,
-            rlimits: rlimits(host)?,
-            rights,
-            program: Program {
-                argv: config.cmd.clone().unwrap_or_default(),
-                env: exec_environment(found, config, &self.link_variables(found)?),
-                cwd: if own_cwd { &config.working_dir } else { &spec.config.working_dir }.clone(),
-                cwd_is_there: own_cwd,
-            },
-        })
     }
 
     /// Everything about an exec instance.
@@ -236,21 +204,6 @@ impl Containers {
 fn new_exec_id(container: &str) -> Result<String> {
     let head = head(container);
     new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
-}
-
-/// The container's environment, then the request's.
-fn exec_environment(found: &Found, config: &ExecConfig, links: &[String]) -> Vec<String> {
-    let mut spec = spec::Spec::clone(&found.spec);
-    spec.config.tty = config.tty;
-    let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id), links);
-    for added in config.env.iter().flatten() {
-        let key = added.split('=').next().unwrap_or_default();
-        env.retain(|old| old.split('=').next() != Some(key));
-        if added.contains('=') {
-            env.push(added.clone());
-        }
-    }
-    env
 }
 
 fn words(config: &ExecConfig) -> String {

@@ -15,24 +15,6 @@ use std::time::Duration;
 const TRIES: usize = 100;
 
 impl Containers {
-    /// The health check for the plan.
-    pub(super) fn health_plan(&self, found: &Found) -> Result<Option<plan::Health>> {
-        let Some(check) = spec::health_check(&found.spec) else { return Ok(None) };
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Some(plan::Health {
-            interval: ns(check.interval),
-            timeout: ns(check.timeout),
-            start_period: ns(check.start_period),
-            retries: check.retries,
-            command: super::exec::event_words(&check.argv),
-            check: self.check_plan(found, &check)?,
-        }))
-    }
-
-    fn check_plan(&self, found: &Found, check: &spec::HealthCheck) -> Result<plan::Exec> {
-        self.exec_plan(found, &ExecConfig { cmd: Some(check.argv.clone()), ..ExecConfig::default() }, (0, 0))
-    }
-
     /// `State.Health` of inspect.
     pub(super) fn health(&self, found: &Found) -> Option<Health> {
         let check = spec::health_check(&found.spec)?;
@@ -60,7 +42,8 @@ impl Containers {
             return format!("Health check exceeded timeout ({})", duration_text(check.timeout));
         }
         if result.failure != Failure::default() {
-            let steps = self.check_plan(found, check).map(|exec| plan::compile_exec(&exec).steps).unwrap_or_default();
+            let steps =
+                self.planner.check_plan(found, check).map(|exec| plan::compile_exec(&exec).steps).unwrap_or_default();
             let sentence = sentence(&steps, result.failure.step);
             let program = check.argv.first().map_or("", String::as_str);
             let failed = failure::explain(result.failure, &sentence, program, &found.spec.config.user, &[]);

@@ -87,13 +87,17 @@ impl Containers {
         let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
         let driver = spec::log_options(&spec.host_config.log_config)?.driver;
         let logs = matches!(driver, LogDriver::JsonFile { .. });
-        let execs = self.running_execs(&row.id)?;
+        let execs = self.execs.running_execs(&row.id)?;
         Ok(ContainerDetail {
             id: row.id.clone(),
             created: format_time(row.created_ns),
             path: spec.path.clone(),
             args: spec.args.clone(),
-            state: ContainerState { health: self.health(&found), error: self.error_text(&found), ..state(&found) },
+            state: ContainerState {
+                health: self.health(&found),
+                error: self.planner.error_text(&found),
+                ..state(&found)
+            },
             image: row.image_id.clone(),
             resolv_conf_path: path("resolv.conf"),
             hostname_path: path("hostname"),
@@ -103,7 +107,7 @@ impl Containers {
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
             exec_ids: (!execs.is_empty()).then_some(execs),
-            host_config: HostConfig { links: self.link_texts(&row.id)?, ..HostConfig::clone(&spec.host_config) },
+            host_config: HostConfig { links: self.links.link_texts(&row.id)?, ..HostConfig::clone(&spec.host_config) },
             graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),

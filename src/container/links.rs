@@ -3,14 +3,15 @@
 
 use super::network::{Mode, mode};
 use super::spec::{NetworkMode, Spec};
-use super::{Containers, Found};
+use super::{Finder, Found, Register};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::CreateBody;
-use crate::network::parse_port;
+use crate::network::{Networks, parse_port};
 use crate::store::links as table;
 use crate::store::{Flush, containers};
 use rusqlite::Transaction;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A link to a container that runs: what its parent is told of it.
 pub(super) struct Seen {
@@ -128,7 +129,14 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     of_host.chain(of_ends).try_for_each(|link| parse(link).map(drop))
 }
 
-impl Containers {
+/// The links between containers of the default network.
+pub(crate) struct Links {
+    pub(super) register: Arc<Register>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Links {
     /// Notes the links of a request. On networks of one's own they mean nothing: there the endpoint's settings have them.
     ///
     /// Errors: a container is not there, or has the host's network.
@@ -225,41 +233,6 @@ impl Containers {
     /// The variables of its environment that tell of links.
     pub(super) fn link_variables(&self, found: &Found) -> Result<Vec<String>> {
         Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
-    }
-
-    /// A container that others link to runs again, with another address perhaps: their hosts files say so.
-    pub(super) fn tell_parents(&self, child: &str) {
-        // Best effort: their own next start writes the files again.
-        for link in self.register.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
-            let _ = self.rewrite_hosts(&link.parent_id);
-        }
-    }
-
-    pub(super) fn rewrite_hosts(&self, id: &str) -> Result<()> {
-        let found = self.finder.find(id)?;
-        if found.now.is_live() {
-            self.write_files(&found, &self.networks.recall(id)?)?;
-        }
-        Ok(())
-    }
-
-    /// Removes a link by its name, `parent/alias`. Errors: it is a container's own name; there is no such parent.
-    pub(super) fn remove_link(&self, reference: &str) -> Result<()> {
-        let child = self.finder.find(reference)?;
-        let name = reference.strip_prefix('/').unwrap_or(reference);
-        let Some((parent, alias)) = name.split_once('/') else {
-            let text = format!("Conflict, cannot remove the default link name of the container {}", child.row.id);
-            return Err(Error::conflict(text));
-        };
-        let parent_id = self.register.db.write(Flush::Durable, |tx| {
-            let refused = |_| Error::internal(format!("Cannot get parent /{parent} for link name /{name}"));
-            let row = containers::find(tx, parent, &mut |row, _| Ok(row)).map_err(refused)?;
-            table::remove(tx, &row.id, alias)?;
-            Ok(row.id)
-        })?;
-        // Best effort, as above.
-        let _ = self.rewrite_hosts(&parent_id);
-        Ok(())
     }
 }
 

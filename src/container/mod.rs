@@ -22,6 +22,7 @@ mod freeze;
 pub(crate) mod fuzz;
 mod groups;
 mod health;
+mod host_files;
 mod inspect;
 mod labels;
 mod links;
@@ -31,6 +32,7 @@ pub(crate) mod names;
 mod network;
 mod overview;
 mod places;
+mod planner;
 mod recover;
 mod register;
 mod removal;
@@ -59,14 +61,18 @@ pub(crate) use auto_remove::Fate;
 use confinement::Confinement;
 pub(crate) use copy::{CopiedFiles, copy_place};
 use crashes::Crashes;
+use exec::Execs;
 pub(crate) use exec::RunningExec;
 use exec_records::ExecRecords;
 use finder::Finder;
 use freeze::Freezer;
 use groups::Groups;
+use host_files::HostFiles;
 use labels::Labelling;
+use links::Links;
 use monitors::Monitors;
 use places::Places;
+use planner::Planner;
 use register::Register;
 use removal::Removals;
 pub(crate) use remove::forget_row;
@@ -129,11 +135,13 @@ pub(crate) struct Containers {
     pub(crate) confinement: Arc<Confinement>,
     pub(crate) mounts: Arc<VolumeMounts>,
     pub(crate) files: Arc<Files>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) host_files: Arc<HostFiles>,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) execs: Arc<Execs>,
     program: MonitorProgram,
     /// The rows that the last list read.
     overview: Kept<overview::Overview>,
-    /// When exec instances that ended long ago were looked for last.
-    swept: Mutex<Option<Instant>>,
     host: Arc<cgroup::HostFacts>,
     images: Arc<Images>,
     /// Directories that removals could not remove.
@@ -246,6 +254,34 @@ impl Containers {
             options: options.clone(),
             volumes: volumes.clone(),
         });
+        let links = Arc::new(Links { register: register.clone(), finder: finder.clone(), networks: networks.clone() });
+        let host_files = Arc::new(HostFiles {
+            places: places.clone(),
+            register: register.clone(),
+            finder: finder.clone(),
+            links: links.clone(),
+            networks: networks.clone(),
+        });
+        let planner = Arc::new(Planner {
+            places: places.clone(),
+            register: register.clone(),
+            groups: groups.clone(),
+            finder: finder.clone(),
+            labels: labels.clone(),
+            confinement: confinement.clone(),
+            mounts: mounts.clone(),
+            links: links.clone(),
+            host: host.clone(),
+            networks: networks.clone(),
+        });
+        let execs = Arc::new(Execs {
+            swept: Mutex::default(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            exec_records: exec_records.clone(),
+            finder: finder.clone(),
+            planner: planner.clone(),
+        });
         let all = Containers {
             places,
             register,
@@ -263,9 +299,12 @@ impl Containers {
             confinement,
             mounts,
             files,
+            links,
+            host_files,
+            planner,
+            execs,
             program,
             overview: Kept::default(),
-            swept: Mutex::default(),
             host,
             images,
             leftovers,

@@ -88,21 +88,6 @@ impl Containers {
         })
     }
 
-    /// The address of `host-gateway`: the host's address on the container's first network, or, where it has none of its
-    /// own, on the default one.
-    pub(super) fn host_gateway(&self, joined: &Joined) -> Result<String> {
-        if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
-            return Ok(own.to_string());
-        }
-        let networks = self.networks.all()?;
-        let pools =
-            networks.iter().filter(|network| network.is_default()).flat_map(|network| &network.spec.ipam.config);
-        let mut gateways = pools.map(|pool| pool.gateway.split('/').next().unwrap_or_default().to_owned());
-        gateways
-            .find(|gateway| !gateway.is_empty())
-            .ok_or_else(|| Error::internal("unable to derive the IP value for host-gateway"))
-    }
-
     /// Reads what [`Containers::network_settings`] needs for one container.
     pub(super) fn network_view(&self, container: &str) -> Result<View> {
         let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);
@@ -242,7 +227,7 @@ pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
 }
 
 /// The members of a network's events beside the container, as the monitor writes them.
-fn event_members(network: &Network) -> (String, String) {
+pub(super) fn event_members(network: &Network) -> (String, String) {
     let text = serde_json::json!({ "name": network.name, "type": network.spec.driver.name() }).to_string();
     (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
 }
@@ -254,15 +239,6 @@ pub(super) fn addresses(joined: &Joined) -> Vec<String> {
 }
 
 impl Containers {
-    /// The networks that a start and an end tell of: also those that have no interface.
-    pub(super) fn told_networks(&self, found: &Found, joined: &Joined) -> Result<Vec<(String, String)>> {
-        Ok(match found.spec.host_config.modes().network {
-            NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
-            NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
-            _ => joined.endpoints.iter().map(|end| event_members(&end.network)).collect(),
-        })
-    }
-
     /// Puts a container on a network: at once if it runs, else its next start finds it there.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
@@ -369,7 +345,7 @@ impl Containers {
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
             let with_resolver = !had_resolver && !network.is_predefined();
             self.change_network(&found, &joined, &steps, with_resolver, late.as_ref())?;
-            self.write_files(&found, &joined)
+            self.host_files.write_files(&found, &joined)
         })();
         if plugged.is_err() {
             // Best effort: the interface goes with the container at the latest.
@@ -440,7 +416,7 @@ impl Containers {
             self.networks.part_remote(network, &doc);
         }
         let joined = changed?;
-        self.write_files(&found, &joined)?;
+        self.host_files.write_files(&found, &joined)?;
         self.register.set_spec(&found, &found.spec)
     }
 
@@ -454,8 +430,8 @@ impl Containers {
         with_resolver: bool,
         late: Option<&Hold>,
     ) -> Result<()> {
-        let full = self.plan_again(found, joined)?;
-        let resolver = if with_resolver { self.resolver(found, joined)? } else { None };
+        let full = self.planner.plan_again(found, joined)?;
+        let resolver = if with_resolver { self.planner.resolver(found, joined)? } else { None };
         let steps = plan::compile_network(steps, resolver.as_ref());
         let sealed = |name, bytes| process::sealed_memfd(name, bytes, process::Sealed::Data);
         let memfds = [sealed("steps", &steps.bytes)?, sealed("plan", &full.bytes)?];

@@ -18,7 +18,7 @@ impl Containers {
     /// Removes a container; a running one only by force.
     pub(crate) fn remove(&self, reference: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         if how.link {
-            return self.remove_link(reference);
+            return self.host_files.remove_link(reference);
         }
         let until = Instant::now() + REMOVAL;
         let mut ended: Option<Found> = None;

@@ -3,6 +3,7 @@
 use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
 use super::network::{Mode, addresses, mode, relays, requests, servers};
+use super::planner::{INIT, has_init};
 use super::spec::{
     self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, Owner, PidMode, Propagation, RestartPolicy, Spec,
     TagFacts, UsernsMode, Users, UtsMode,
@@ -31,43 +32,6 @@ use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
 pub(super) const HANDOVER: Duration = Duration::from_secs(5);
-
-/// The init's file in the container's directory, and where the container has it.
-const INIT: &str = "init";
-const INIT_PATH: &str = "/sbin/docker-init";
-
-/// Kernel parameters that are set: those that are asked for, and, in a network of its own, those that let every user open
-/// low ports and send pings, which nobody there needs to be kept from.
-fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
-    let mut all = spec::sysctls(host)?;
-    if net == Namespace::New {
-        let mut add = |name: &str, value: &str| {
-            if all.iter().all(|(other, _)| other != name) {
-                all.push((name.into(), value.into()));
-            }
-        };
-        add("net/ipv4/ip_unprivileged_port_start", "0");
-        if !in_users {
-            add("net/ipv4/ping_group_range", "0 2147483647");
-        }
-    }
-    Ok(all)
-}
-
-/// Namespaces of other containers that a container joins, and who uses which.
-struct Joined {
-    fds: Vec<OwnedFd>,
-    pid: Namespace,
-    ipc: Namespace,
-    shm_from: Option<u32>,
-    net: Namespace,
-    /// Index of another container's user namespace, which this one's is.
-    users: Option<u32>,
-    /// The container whose network, host name and files are this one's too.
-    files_of: Option<Box<Found>>,
-    /// Index of the two descriptors that keep published ports from others.
-    hold: Option<u32>,
-}
 
 impl Containers {
     /// Starts a container, with `session` attached before its process runs, and with whoever waits for its start.
@@ -120,7 +84,7 @@ impl Containers {
     ) -> std::result::Result<(), StartFailure> {
         let lock = self.monitors.lock_alive(found)?;
         let found = &self.decide(found)?;
-        self.check_links(found)?;
+        self.links.check_links(found)?;
         self.monitors.let_go_of_root(found)?;
         self.labels.relabel_sources(found)?;
         let mut networks = self.join_networks(found)?;
@@ -129,7 +93,7 @@ impl Containers {
             // Best effort: whoever finds the container dead does the same.
             let _ = self.networks.part(&found.row.id, &networks);
         } else {
-            self.tell_parents(&found.row.id);
+            self.host_files.tell_parents(&found.row.id);
         }
         started
     }
@@ -187,16 +151,16 @@ impl Containers {
         let hold = networks.hold.take();
         let own_network = matches!(mode(&found.spec), Mode::None | Mode::Networks);
         let waiting = spawn(&self.program, own_network && self.confinement.users(&found.spec).is_none())?;
-        self.write_files(found, networks)?;
+        self.host_files.write_files(found, networks)?;
         if has_init(&found.spec) {
             dirs::write_program(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
         }
-        let joined = self.join(found, hold)?;
+        let joined = self.planner.join(found, hold)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
         let init = has_init(&found.spec).then(|| self.places.dir(&found.row.id).join(INIT));
         self.labels.label_files(found, files_of, init.as_deref())?;
         let held = self.mounts.hold_volumes(found)?;
-        let mut container = self.container(found, &joined, networks)?;
+        let mut container = self.planner.container(found, &joined, networks)?;
         (container.rows, container.cols) = (rows, cols);
         let plan = plan::compile(&container);
         let run_dir = self.places.open_run_dir(&found.row.id)?;
@@ -273,32 +237,6 @@ impl Containers {
         Err(unheard.into())
     }
 
-    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
-    /// or what is wrong with the stored document.
-    pub(super) fn error_text(&self, found: &Found) -> String {
-        if !found.spec.is_whole() {
-            return found.spec.damage.clone();
-        }
-        let failed = found.now.state.failure;
-        if !found.row.error.is_empty() || failed == Failure::default() {
-            return found.row.error.clone();
-        }
-        let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
-        let sentence = match &plan {
-            Ok(plan) => sentence(&plan.steps, failed.step),
-            // The parts of the plan are not there any more.
-            Err(_) => "start the container again".into(),
-        };
-        failure::of_start(failed, &sentence, &found.spec).error.message().to_owned()
-    }
-
-    /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
-    pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
-        // The monitor has taken the descriptor that keeps the ports: the plan needs no index any more.
-        let joined = self.join(found, None)?;
-        Ok(plan::compile(&self.container(found, &joined, networks)?))
-    }
-
     /// Replaces the host configuration of a container that does not run: checked as a new one's.
     pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
         let (_busy, found) = self.finder.take(reference, None)?;
@@ -316,7 +254,7 @@ impl Containers {
             if host_config.links.is_some() {
                 crate::store::links::clear(tx, &found.row.id)?;
             }
-            self.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
+            self.links.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
             self.mounts.take_volumes(tx, &found.row.id, &mut volumes)
         })?;
         self.mounts.tell_of_volumes(&new)
@@ -360,280 +298,6 @@ impl Containers {
         })?;
         Ok(Spec { host_config, ..changed })
     }
-
-    /// hosts, hostname and resolv.conf as they are to be now.
-    pub(super) fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
-        if let Mode::Container(_) = mode(&found.spec) {
-            // It shows those of the container whose network it shares.
-            return Ok(());
-        }
-        let dir = self.places.dir(&found.row.id);
-        // Several programs may rewrite these files: the last write must reflect the newest state, so writers take turns.
-        let _one_at_a_time = self.lock_files(&found.row.id)?;
-        let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let spec = &found.spec;
-        let host_network = mode(spec) == Mode::Host;
-        let hosts = if host_network { host("/etc/hosts") } else { String::new() };
-        let links: Vec<_> = self.seen_links(found)?.iter().flat_map(super::links::Seen::hosts).collect();
-        let gateway = match spec::wants_host_gateway(&spec.host_config) {
-            true => self.host_gateway(networks)?,
-            false => String::new(),
-        };
-        dirs::write(&dir.join("hosts"), &spec::hosts_file(spec, &hosts, &gateway, &links, &addresses(networks)))?;
-        dirs::write(&dir.join("hostname"), &spec::hostname_file(spec))?;
-        let resolvers = host("/etc/resolv.conf");
-        let named = networks.endpoints.iter().any(|end| !end.network.is_predefined());
-        let text = match named {
-            true => spec::embedded_resolv_conf(&resolvers, &spec.host_config),
-            false => spec::resolv_conf(&resolvers, &spec.host_config),
-        };
-        dirs::write(&dir.join("resolv.conf"), &text)
-    }
-
-    fn lock_files(&self, id: &str) -> Result<File> {
-        let path = self.places.dir(id);
-        let dir = File::open(&path).map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
-        tree::lock(dir.as_fd(), Lock::Exclusive, path.display())?;
-        Ok(dir)
-    }
-
-    pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
-        let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
-        let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-        let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
-        let network::Resolver { port, redirect, names, aliases, .. } = resolver;
-        Ok(Some(plan::Resolver { port, redirect, servers, names, aliases }))
-    }
-
-    /// Opens the namespaces of `container:` modes. Errors: that container does not run.
-    fn join(&self, found: &Found, hold: Option<network::Hold>) -> Result<Joined> {
-        let mut joined = Joined {
-            hold: None,
-            fds: Vec::new(),
-            pid: Namespace::New,
-            ipc: Namespace::New,
-            net: Namespace::New,
-            users: None,
-            shm_from: None,
-            files_of: None,
-        };
-        let host = &found.spec.host_config;
-        joined.pid = self.namespace(host.modes().pid.owner(), "pid", "PID", &mut joined.fds)?;
-        joined.ipc = self.namespace(host.modes().ipc.owner(), "ipc", "IPC", &mut joined.fds)?;
-        joined.net = match mode(&found.spec) {
-            Mode::Host => Namespace::Host,
-            Mode::None | Mode::Networks => Namespace::New,
-            Mode::Container(other) => {
-                let other_one = self.finder.find(other)?;
-                if other_one.row.id == found.row.id {
-                    return Err(Error::internal("cannot join own network"));
-                }
-                joined.files_of = Some(Box::new(other_one));
-                self.namespace(Owner::Container(other), "net", "network", &mut joined.fds)?
-            }
-        };
-        if let donor @ Owner::Container(name) = host.modes().ipc.owner() {
-            self.shares_ipc(name)?;
-            joined.shm_from = match self.namespace(donor, "mnt", "IPC", &mut joined.fds)? {
-                Namespace::Join(index) => Some(index),
-                _ => None,
-            };
-        }
-        if let Some(own) = self.confinement.users(&found.spec) {
-            joined.users = self.joined_users(host.modes(), own, &mut joined.fds)?;
-        }
-        if let Some(network::Hold { held, relayed }) = hold {
-            joined.hold = Some(joined.fds.len() as u32);
-            joined.fds.extend([held, relayed]);
-        }
-        Ok(joined)
-    }
-
-    /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
-    fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
-        for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
-            let Owner::Container(other) = owner else { continue };
-            let theirs = self.confinement.users(&self.finder.find(other)?.spec);
-            if theirs.is_none() {
-                return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
-            }
-            if theirs != Some(own) {
-                return Err(Error::conflict(format!(
-                    "container {other} has other ids in its user namespace than this one"
-                )));
-            }
-            if let Namespace::Join(index) = self.namespace(owner, "user", "user", fds)? {
-                return Ok(Some(index));
-            }
-        }
-        Ok(None)
-    }
-
-    fn shares_ipc(&self, donor: &str) -> Result<()> {
-        let other = self.finder.find(donor)?;
-        match other.spec.host_config.modes().ipc.is_shareable() {
-            true => Ok(()),
-            false => Err(Error::internal(format!(
-                "can't join IPC of container {donor}: non-shareable IPC (hint: use IpcMode:shareable for the donor \
-                 container)"
-            ))),
-        }
-    }
-
-    fn namespace(&self, owner: Owner<'_>, kind: &str, name: &str, fds: &mut Vec<OwnedFd>) -> Result<Namespace> {
-        let other = match owner {
-            Owner::Own => return Ok(Namespace::New),
-            Owner::Host => return Ok(Namespace::Host),
-            Owner::Container(reference) => self.finder.find(reference)?,
-        };
-        let pid = other.now.state.pid;
-        if !other.now.is_live() || pid == 0 {
-            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
-        }
-        let path = format!("/proc/{pid}/ns/{kind}");
-        let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
-        // The process may have ended and its number been given away meanwhile.
-        if process::start_time(pid) != Some(other.now.state.pid_start) {
-            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
-        }
-        fds.push(file.into());
-        Ok(Namespace::Join(fds.len() as u32 - 1))
-    }
-
-    /// Everything that the plan needs, as plain values.
-    fn container(&self, found: &Found, joined: &Joined, networks: &network::Joined) -> Result<plan::Container> {
-        let Found { row, spec, .. } = found;
-        let host = &spec.host_config;
-        let devices = devices::for_container(host.privileged, &host.resources)?;
-        let cgroups = cgroup::compile(
-            &self.groups.hierarchies,
-            &spec.cgroup_parent,
-            &self.groups.group(found),
-            &host.resources,
-            &devices.rules,
-        )?;
-        let dir = self.places.dir(&row.id);
-        // A container that shares another's network has its host name, too.
-        let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
-        let hostname = spec::hostname(named, id);
-        Ok(plan::Container {
-            id: row.id.clone(),
-            slot: row.slot,
-            image: spec.image_name.clone(),
-            attributes: attributes(found),
-            volumes: super::volumes::actors(found),
-            domainname: named.config.domainname.clone(),
-            tty: spec.config.tty,
-            open_stdin: spec.config.open_stdin,
-            stdin_once: spec.config.stdin_once,
-            rows: 0,
-            cols: 0,
-            lower: self.places.lower(&row.image_id)?,
-            upper: dir.join("upper"),
-            work: dir.join("work"),
-            // Files of a build's container are flushed with the build.
-            volatile: self.register.db.read(|tx| table::has_builder(tx, &row.id))?,
-            readonly_rootfs: host.readonly_rootfs,
-            root_propagation: 0,
-            privileged: host.privileged,
-            mounts: self.mounts(found, id)?,
-            shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
-            nodes: devices.nodes,
-            masked: spec::masked_paths(host, self.host.cpu_count),
-            readonly: spec::readonly_paths(host),
-            sysctls: parameters(host, joined.net, self.confinement.users(spec).is_some())?,
-            rlimits: rlimits(host)?,
-            oom_score_adj: host.oom_score_adj,
-            pid: joined.pid,
-            ipc: joined.ipc,
-            shm_from: joined.shm_from,
-            no_shm: host.modes().ipc == IpcMode::None,
-            uts: if host.modes().uts == UtsMode::Host { Namespace::Host } else { Namespace::New },
-            net: joined.net,
-            own_cgroups: true,
-            net_requests: requests(networks),
-            resolver: self.resolver(found, networks)?,
-            // No monitor speaks to plugins: what they made stays.
-            keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
-            networks: self.told_networks(found, networks)?,
-            firewall_end: networks.firewall_end.clone(),
-            hold: joined.hold,
-            relays: relays(networks),
-            namespace_count: joined.fds.len() as u32,
-            cgroups,
-            rights: self.confinement.rights(spec)?,
-            users: self.confinement.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
-            program: Program {
-                argv: self.words(spec),
-                env: spec::environment(spec, &hostname, &self.link_variables(found)?),
-                cwd: spec.config.working_dir.clone(),
-                cwd_is_there: false,
-            },
-            hostname,
-            log: log(found)?,
-            restart: policy_words(spec)?,
-            health: self.health_plan(found)?,
-        })
-    }
-
-    /// The command; with an init before it, unless the first process is another container's or the host's anyway.
-    fn words(&self, spec: &Spec) -> Vec<String> {
-        let init: &[&str] = if has_init(spec) { &[INIT_PATH, "--"] } else { &[] };
-        init.iter().map(|word| word.to_string()).chain([spec.path.clone()]).chain(spec.args.iter().cloned()).collect()
-    }
-
-    /// The three files, then the caller's mounts; one of those may stand in for a file.
-    fn mounts(&self, found: &Found, files_of: &str) -> Result<Vec<Mount>> {
-        let table = spec::mount_table(&found.spec)?;
-        let dir = self.places.dir(files_of);
-        let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
-        let files: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
-            .into_iter()
-            .map(|name| (dir.join(name), format!("/etc/{name}")))
-            .filter(|(_, target)| table.iter().all(|mount| mount.target != *target))
-            .map(|(source, target)| Mount::Bind {
-                source,
-                target,
-                attributes: access,
-                propagation: libc::MS_PRIVATE,
-                propagate_below: true,
-                recursive: true,
-                make_source: false,
-                own_ids: true,
-            })
-            .collect();
-        // A mount on the directory of a file comes before the file's own mount.
-        let (above, below): (Vec<_>, Vec<_>) =
-            table.into_iter().partition(|mount| mount.target.matches('/').count() < 2);
-        let mut mounts = Vec::new();
-        for mount in above {
-            mounts.push(self.mount(found, mount)?);
-        }
-        mounts.extend(files);
-        if has_init(&found.spec) {
-            mounts.push(Mount::Bind {
-                source: self.places.dir(&found.row.id).join(INIT),
-                target: INIT_PATH.into(),
-                attributes: libc::MOUNT_ATTR_RDONLY,
-                propagation: libc::MS_PRIVATE,
-                propagate_below: true,
-                recursive: true,
-                make_source: false,
-                own_ids: true,
-            });
-        }
-        for mount in below {
-            mounts.push(self.mount(found, mount)?);
-        }
-        Ok(mounts)
-    }
-
-    fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
-        match mount.kind {
-            MountKind::Volume => self.mounts.volume_mount(found, mount),
-            _ => Ok(plan_mount(mount, self.labels.mount_label(&found.spec))),
-        }
-    }
 }
 
 /// Gives a spec that a request changed the decisions of the old one that still hold.
@@ -649,49 +313,6 @@ fn keep_decided(changed: &mut Spec, old: &Spec) {
     }
     if changed.host_config.modes().network == old.host_config.modes().network {
         changed.networks = old.networks.clone();
-    }
-}
-
-/// Whether the container's first process is an init. In the processes of another it would not be the first.
-fn has_init(spec: &Spec) -> bool {
-    spec.host_config.init == Some(true) && spec.host_config.modes().pid == PidMode::Private
-}
-
-fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
-    match mount.kind {
-        MountKind::Bind | MountKind::Volume => Mount::Bind {
-            source: PathBuf::from(mount.source),
-            target: mount.target,
-            attributes: mount.flags,
-            propagation: match mount.propagation {
-                Propagation::Private => libc::MS_PRIVATE,
-                Propagation::Shared => libc::MS_SHARED,
-                Propagation::Slave => libc::MS_SLAVE,
-                Propagation::Unbindable => libc::MS_UNBINDABLE,
-            },
-            propagate_below: mount.recursive,
-            recursive: !mount.top_only,
-            make_source: !mount.long,
-            own_ids: false,
-        },
-        MountKind::Tmpfs => {
-            let options = mount.options.split(',').filter(|option| !option.is_empty());
-            let pair = |option: &str| {
-                let (key, value) = option.split_once('=').unwrap_or((option, ""));
-                (key.to_owned(), value.to_owned())
-            };
-            Mount::FileSystem {
-                kind: "tmpfs".into(),
-                source: "tmpfs".into(),
-                target: mount.target,
-                attributes: mount.flags,
-                propagation: 0,
-                options: options
-                    .map(pair)
-                    .chain((!label.is_empty()).then(|| ("context".to_owned(), label.to_owned())))
-                    .collect(),
-            }
-        }
     }
 }
 
@@ -713,32 +334,6 @@ pub(super) fn attributes(found: &Found) -> String {
 fn members(all: &StringMap) -> String {
     let text = serde_json::to_string(all).unwrap_or_default();
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
-}
-
-pub(super) fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
-    let limits = spec::ulimits(host)?;
-    Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
-}
-
-/// The log as the plan has it.
-fn log(found: &Found) -> Result<Option<Log>> {
-    let (row, spec) = (&found.row, &found.spec);
-    let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
-        LogDriver::None => return Ok(None),
-        LogDriver::Local { max_size, max_file, compress } => (max_size, max_file, compress, StringMap::new()),
-        LogDriver::JsonFile { max_size, max_file, compress } => {
-            let host = spec::host_name();
-            let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
-            (max_size.unwrap_or(0), max_file, compress, attributes)
-        }
-    };
-    let attributes = match attributes.is_empty() {
-        true => String::new(),
-        false => serde_json::to_string(&attributes)
-            .map(|text| format!("\"attrs\":{text},"))
-            .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
-    };
-    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress }))
 }
 
 /// The restart policy and its bound as monitors know them.

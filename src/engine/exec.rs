@@ -12,7 +12,7 @@ impl Engine {
     ///
     /// Errors: no such container, no command, the container does not run or is paused.
     pub fn exec_create(&self, container: &str, config: &ExecConfig) -> Result<String> {
-        self.0.containers.exec_create(container, config)
+        self.0.containers.execs.exec_create(container, config)
     }
 
     /// Starts it; with `io` attached to the streams that its configuration names, else detached.
@@ -34,18 +34,18 @@ impl Engine {
         }
         let mut ends = Ends::new(io, want, config.tty)?;
         let ours = local(&mut ends);
-        let running = all.exec_start(id, ends.streams, size, op)?;
+        let running = all.execs.exec_start(id, ends.streams, size, op)?;
         let process = Process::Exec { all: all.clone(), id: id.into(), running };
         Ok(attached.then(|| Session::new(ours, config.tty, process, None)))
     }
 
     /// Everything about an exec instance.
     pub fn exec_inspect(&self, id: &str) -> Result<ExecDetail> {
-        self.0.containers.exec_inspect(id)
+        self.0.containers.execs.exec_inspect(id)
     }
 
     /// Sets its terminal's size.
     pub fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        self.0.containers.exec_resize(id, rows, cols)
+        self.0.containers.execs.exec_resize(id, rows, cols)
     }
 }

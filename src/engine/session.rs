@@ -181,7 +181,7 @@ impl Session {
     pub fn resize(&self, rows: u16, cols: u16) -> Result<()> {
         match &self.process {
             Process::Container { all, id, .. } => all.attach.resize(id, rows, cols),
-            Process::Exec { all, id, .. } => all.exec_resize(id, rows, cols),
+            Process::Exec { all, id, .. } => all.execs.exec_resize(id, rows, cols),
         }
     }
 
@@ -189,7 +189,7 @@ impl Session {
     pub fn detach(self) -> Result<()> {
         match &self.process {
             Process::Container { all, id, .. } => all.attach.detached(id),
-            Process::Exec { all, id, .. } => all.exec_detached(id),
+            Process::Exec { all, id, .. } => all.execs.exec_detached(id),
         }
     }
 
@@ -201,7 +201,7 @@ impl Session {
             Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
                 // Asked before, or the container ended with the process in it: its state says the code.
-                Err(error) if error.kind() == ErrorKind::Unavailable => match all.exec_inspect(id) {
+                Err(error) if error.kind() == ErrorKind::Unavailable => match all.execs.exec_inspect(id) {
                     Ok(detail) => Ok(detail.exit_code.unwrap_or(KILLED)),
                     // It went with its container, which was to go when it ended.
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(KILLED),

@@ -1,0 +1,507 @@
+//! The plan's parts as plain values: of a container's start, of an exec, of a health check.
+
+use super::failure;
+use super::network::{Mode, event_members, mode, relays, requests, servers};
+use super::spec::{
+    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, NetworkMode, Owner, PidMode, Propagation, Spec, TagFacts,
+    UtsMode,
+};
+use super::start::{attributes, policy_words};
+use super::{Confinement, Finder, Found, Groups, Labelling, Links, Places, Register, VolumeMounts, dirs};
+use crate::error::{Error, Result};
+use crate::kernel::process;
+use crate::launch::monitor::sentence;
+use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
+use crate::launch::{capability, cgroup, devices};
+use crate::model::{ExecConfig, HostConfig, StringMap};
+use crate::network::{self, Networks};
+use crate::store::containers as table;
+use coracle_monitor::wire::*;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The init's file in the container's directory, and where the container has it.
+pub(super) const INIT: &str = "init";
+const INIT_PATH: &str = "/sbin/docker-init";
+
+/// Kernel parameters that are set: those that are asked for, and, in a network of its own, those that let every user open
+/// low ports and send pings, which nobody there needs to be kept from.
+fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
+    let mut all = spec::sysctls(host)?;
+    if net == Namespace::New {
+        let mut add = |name: &str, value: &str| {
+            if all.iter().all(|(other, _)| other != name) {
+                all.push((name.into(), value.into()));
+            }
+        };
+        add("net/ipv4/ip_unprivileged_port_start", "0");
+        if !in_users {
+            add("net/ipv4/ping_group_range", "0 2147483647");
+        }
+    }
+    Ok(all)
+}
+
+/// Namespaces of other containers that a container joins, and who uses which.
+pub(super) struct JoinedNamespaces {
+    pub(super) fds: Vec<OwnedFd>,
+    pid: Namespace,
+    ipc: Namespace,
+    shm_from: Option<u32>,
+    net: Namespace,
+    /// Index of another container's user namespace, which this one's is.
+    users: Option<u32>,
+    /// The container whose network, host name and files are this one's too.
+    pub(super) files_of: Option<Box<Found>>,
+    /// Index of the two descriptors that keep published ports from others.
+    hold: Option<u32>,
+}
+
+/// Gathers what a plan needs: of a start, an exec or a health check.
+pub(crate) struct Planner {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) groups: Arc<Groups>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) labels: Arc<Labelling>,
+    pub(super) confinement: Arc<Confinement>,
+    pub(super) mounts: Arc<VolumeMounts>,
+    pub(super) links: Arc<Links>,
+    pub(super) host: Arc<cgroup::HostFacts>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Planner {
+    /// The networks that a start and an end tell of: also those that have no interface.
+    pub(super) fn told_networks(&self, found: &Found, joined: &network::Joined) -> Result<Vec<(String, String)>> {
+        Ok(match found.spec.host_config.modes().network {
+            NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
+            NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
+            _ => joined.endpoints.iter().map(|end| event_members(&end.network)).collect(),
+        })
+    }
+
+    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
+    /// or what is wrong with the stored document.
+    pub(super) fn error_text(&self, found: &Found) -> String {
+        if !found.spec.is_whole() {
+            return found.spec.damage.clone();
+        }
+        let failed = found.now.state.failure;
+        if !found.row.error.is_empty() || failed == Failure::default() {
+            return found.row.error.clone();
+        }
+        let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
+        let sentence = match &plan {
+            Ok(plan) => sentence(&plan.steps, failed.step),
+            // The parts of the plan are not there any more.
+            Err(_) => "start the container again".into(),
+        };
+        failure::of_start(failed, &sentence, &found.spec).error.message().to_owned()
+    }
+
+    /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
+    pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
+        // The monitor has taken the descriptor that keeps the ports: the plan needs no index any more.
+        let joined = self.join(found, None)?;
+        Ok(plan::compile(&self.container(found, &joined, networks)?))
+    }
+
+    pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
+        let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
+        let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
+        let network::Resolver { port, redirect, names, aliases, .. } = resolver;
+        Ok(Some(plan::Resolver { port, redirect, servers, names, aliases }))
+    }
+
+    /// Opens the namespaces of `container:` modes. Errors: that container does not run.
+    pub(super) fn join(&self, found: &Found, hold: Option<network::Hold>) -> Result<JoinedNamespaces> {
+        let mut joined = JoinedNamespaces {
+            hold: None,
+            fds: Vec::new(),
+            pid: Namespace::New,
+            ipc: Namespace::New,
+            net: Namespace::New,
+            users: None,
+            shm_from: None,
+            files_of: None,
+        };
+        let host = &found.spec.host_config;
+        joined.pid = self.namespace(host.modes().pid.owner(), "pid", "PID", &mut joined.fds)?;
+        joined.ipc = self.namespace(host.modes().ipc.owner(), "ipc", "IPC", &mut joined.fds)?;
+        joined.net = match mode(&found.spec) {
+            Mode::Host => Namespace::Host,
+            Mode::None | Mode::Networks => Namespace::New,
+            Mode::Container(other) => {
+                let other_one = self.finder.find(other)?;
+                if other_one.row.id == found.row.id {
+                    return Err(Error::internal("cannot join own network"));
+                }
+                joined.files_of = Some(Box::new(other_one));
+                self.namespace(Owner::Container(other), "net", "network", &mut joined.fds)?
+            }
+        };
+        if let donor @ Owner::Container(name) = host.modes().ipc.owner() {
+            self.shares_ipc(name)?;
+            joined.shm_from = match self.namespace(donor, "mnt", "IPC", &mut joined.fds)? {
+                Namespace::Join(index) => Some(index),
+                _ => None,
+            };
+        }
+        if let Some(own) = self.confinement.users(&found.spec) {
+            joined.users = self.joined_users(host.modes(), own, &mut joined.fds)?;
+        }
+        if let Some(network::Hold { held, relayed }) = hold {
+            joined.hold = Some(joined.fds.len() as u32);
+            joined.fds.extend([held, relayed]);
+        }
+        Ok(joined)
+    }
+
+    /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
+    pub(super) fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+        for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
+            let Owner::Container(other) = owner else { continue };
+            let theirs = self.confinement.users(&self.finder.find(other)?.spec);
+            if theirs.is_none() {
+                return Err(Error::conflict(format!("container {other} is not in a user namespace, as this one is")));
+            }
+            if theirs != Some(own) {
+                return Err(Error::conflict(format!(
+                    "container {other} has other ids in its user namespace than this one"
+                )));
+            }
+            if let Namespace::Join(index) = self.namespace(owner, "user", "user", fds)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn shares_ipc(&self, donor: &str) -> Result<()> {
+        let other = self.finder.find(donor)?;
+        match other.spec.host_config.modes().ipc.is_shareable() {
+            true => Ok(()),
+            false => Err(Error::internal(format!(
+                "can't join IPC of container {donor}: non-shareable IPC (hint: use IpcMode:shareable for the donor \
+                 container)"
+            ))),
+        }
+    }
+
+    pub(super) fn namespace(
+        &self,
+        owner: Owner<'_>,
+        kind: &str,
+        name: &str,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Namespace> {
+        let other = match owner {
+            Owner::Own => return Ok(Namespace::New),
+            Owner::Host => return Ok(Namespace::Host),
+            Owner::Container(reference) => self.finder.find(reference)?,
+        };
+        let pid = other.now.state.pid;
+        if !other.now.is_live() || pid == 0 {
+            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+        }
+        let path = format!("/proc/{pid}/ns/{kind}");
+        let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
+        // The process may have ended and its number been given away meanwhile.
+        if process::start_time(pid) != Some(other.now.state.pid_start) {
+            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+        }
+        fds.push(file.into());
+        Ok(Namespace::Join(fds.len() as u32 - 1))
+    }
+
+    /// Everything that the plan needs, as plain values.
+    pub(super) fn container(
+        &self,
+        found: &Found,
+        joined: &JoinedNamespaces,
+        networks: &network::Joined,
+    ) -> Result<plan::Container> {
+        let Found { row, spec, .. } = found;
+        let host = &spec.host_config;
+        let devices = devices::for_container(host.privileged, &host.resources)?;
+        let cgroups = cgroup::compile(
+            &self.groups.hierarchies,
+            &spec.cgroup_parent,
+            &self.groups.group(found),
+            &host.resources,
+            &devices.rules,
+        )?;
+        let dir = self.places.dir(&row.id);
+        // A container that shares another's network has its host name, too.
+        let (named, id) = joined.files_of.as_ref().map_or((spec, &row.id), |other| (&other.spec, &other.row.id));
+        let hostname = spec::hostname(named, id);
+        Ok(plan::Container {
+            id: row.id.clone(),
+            slot: row.slot,
+            image: spec.image_name.clone(),
+            attributes: attributes(found),
+            volumes: super::volumes::actors(found),
+            domainname: named.config.domainname.clone(),
+            tty: spec.config.tty,
+            open_stdin: spec.config.open_stdin,
+            stdin_once: spec.config.stdin_once,
+            rows: 0,
+            cols: 0,
+            lower: self.places.lower(&row.image_id)?,
+            upper: dir.join("upper"),
+            work: dir.join("work"),
+            // Files of a build's container are flushed with the build.
+            volatile: self.register.db.read(|tx| table::has_builder(tx, &row.id))?,
+            readonly_rootfs: host.readonly_rootfs,
+            root_propagation: 0,
+            privileged: host.privileged,
+            mounts: self.mounts(found, id)?,
+            shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
+            nodes: devices.nodes,
+            masked: spec::masked_paths(host, self.host.cpu_count),
+            readonly: spec::readonly_paths(host),
+            sysctls: parameters(host, joined.net, self.confinement.users(spec).is_some())?,
+            rlimits: rlimits(host)?,
+            oom_score_adj: host.oom_score_adj,
+            pid: joined.pid,
+            ipc: joined.ipc,
+            shm_from: joined.shm_from,
+            no_shm: host.modes().ipc == IpcMode::None,
+            uts: if host.modes().uts == UtsMode::Host { Namespace::Host } else { Namespace::New },
+            net: joined.net,
+            own_cgroups: true,
+            net_requests: requests(networks),
+            resolver: self.resolver(found, networks)?,
+            // No monitor speaks to plugins: what they made stays.
+            keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
+            networks: self.told_networks(found, networks)?,
+            firewall_end: networks.firewall_end.clone(),
+            hold: joined.hold,
+            relays: relays(networks),
+            namespace_count: joined.fds.len() as u32,
+            cgroups,
+            rights: self.confinement.rights(spec)?,
+            users: self.confinement.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
+            program: Program {
+                argv: self.words(spec),
+                env: spec::environment(spec, &hostname, &self.links.link_variables(found)?),
+                cwd: spec.config.working_dir.clone(),
+                cwd_is_there: false,
+            },
+            hostname,
+            log: log(found)?,
+            restart: policy_words(spec)?,
+            health: self.health_plan(found)?,
+        })
+    }
+
+    /// The command; with an init before it, unless the first process is another container's or the host's anyway.
+    pub(super) fn words(&self, spec: &Spec) -> Vec<String> {
+        let init: &[&str] = if has_init(spec) { &[INIT_PATH, "--"] } else { &[] };
+        init.iter().map(|word| word.to_string()).chain([spec.path.clone()]).chain(spec.args.iter().cloned()).collect()
+    }
+
+    /// The three files, then the caller's mounts; one of those may stand in for a file.
+    pub(super) fn mounts(&self, found: &Found, files_of: &str) -> Result<Vec<Mount>> {
+        let table = spec::mount_table(&found.spec)?;
+        let dir = self.places.dir(files_of);
+        let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
+        let files: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
+            .into_iter()
+            .map(|name| (dir.join(name), format!("/etc/{name}")))
+            .filter(|(_, target)| table.iter().all(|mount| mount.target != *target))
+            .map(|(source, target)| Mount::Bind {
+                source,
+                target,
+                attributes: access,
+                propagation: libc::MS_PRIVATE,
+                propagate_below: true,
+                recursive: true,
+                make_source: false,
+                own_ids: true,
+            })
+            .collect();
+        // A mount on the directory of a file comes before the file's own mount.
+        let (above, below): (Vec<_>, Vec<_>) =
+            table.into_iter().partition(|mount| mount.target.matches('/').count() < 2);
+        let mut mounts = Vec::new();
+        for mount in above {
+            mounts.push(self.mount(found, mount)?);
+        }
+        mounts.extend(files);
+        if has_init(&found.spec) {
+            mounts.push(Mount::Bind {
+                source: self.places.dir(&found.row.id).join(INIT),
+                target: INIT_PATH.into(),
+                attributes: libc::MOUNT_ATTR_RDONLY,
+                propagation: libc::MS_PRIVATE,
+                propagate_below: true,
+                recursive: true,
+                make_source: false,
+                own_ids: true,
+            });
+        }
+        for mount in below {
+            mounts.push(self.mount(found, mount)?);
+        }
+        Ok(mounts)
+    }
+
+    pub(super) fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
+        match mount.kind {
+            MountKind::Volume => self.mounts.volume_mount(found, mount),
+            _ => Ok(plan_mount(mount, self.labels.mount_label(&found.spec))),
+        }
+    }
+
+    pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
+        let spec = &found.spec;
+        let host = &spec.host_config;
+        let mut rights = self.confinement.rights(spec)?;
+        if config.privileged && !host.privileged {
+            rights.capabilities = capability::host_bounding()?;
+        }
+        if !config.user.is_empty() {
+            rights.user = config.user.clone();
+        }
+        let mut enter = libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP;
+        let modes = host.modes();
+        for (of_host, kind) in [
+            (modes.ipc == IpcMode::Host, libc::CLONE_NEWIPC),
+            (modes.uts == UtsMode::Host, libc::CLONE_NEWUTS),
+            (modes.network == NetworkMode::Host, libc::CLONE_NEWNET),
+        ] {
+            if !of_host {
+                enter |= kind;
+            }
+        }
+        let users = self.confinement.users(spec);
+        if users.is_some() {
+            enter |= libc::CLONE_NEWUSER;
+        }
+        let own_cwd = !config.working_dir.is_empty();
+        Ok(plan::Exec {
+            users,
+            tty: config.tty,
+            rows,
+            cols,
+            enter: enter as u32,
+            oom_score_adj: host.oom_score_adj,
+            rlimits: rlimits(host)?,
+            rights,
+            program: Program {
+                argv: config.cmd.clone().unwrap_or_default(),
+                env: exec_environment(found, config, &self.links.link_variables(found)?),
+                cwd: if own_cwd { &config.working_dir } else { &spec.config.working_dir }.clone(),
+                cwd_is_there: own_cwd,
+            },
+        })
+    }
+
+    /// The health check for the plan.
+    pub(super) fn health_plan(&self, found: &Found) -> Result<Option<plan::Health>> {
+        let Some(check) = spec::health_check(&found.spec) else { return Ok(None) };
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Some(plan::Health {
+            interval: ns(check.interval),
+            timeout: ns(check.timeout),
+            start_period: ns(check.start_period),
+            retries: check.retries,
+            command: super::exec::event_words(&check.argv),
+            check: self.check_plan(found, &check)?,
+        }))
+    }
+
+    pub(super) fn check_plan(&self, found: &Found, check: &spec::HealthCheck) -> Result<plan::Exec> {
+        self.exec_plan(found, &ExecConfig { cmd: Some(check.argv.clone()), ..ExecConfig::default() }, (0, 0))
+    }
+}
+
+fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
+    match mount.kind {
+        MountKind::Bind | MountKind::Volume => Mount::Bind {
+            source: PathBuf::from(mount.source),
+            target: mount.target,
+            attributes: mount.flags,
+            propagation: match mount.propagation {
+                Propagation::Private => libc::MS_PRIVATE,
+                Propagation::Shared => libc::MS_SHARED,
+                Propagation::Slave => libc::MS_SLAVE,
+                Propagation::Unbindable => libc::MS_UNBINDABLE,
+            },
+            propagate_below: mount.recursive,
+            recursive: !mount.top_only,
+            make_source: !mount.long,
+            own_ids: false,
+        },
+        MountKind::Tmpfs => {
+            let options = mount.options.split(',').filter(|option| !option.is_empty());
+            let pair = |option: &str| {
+                let (key, value) = option.split_once('=').unwrap_or((option, ""));
+                (key.to_owned(), value.to_owned())
+            };
+            Mount::FileSystem {
+                kind: "tmpfs".into(),
+                source: "tmpfs".into(),
+                target: mount.target,
+                attributes: mount.flags,
+                propagation: 0,
+                options: options
+                    .map(pair)
+                    .chain((!label.is_empty()).then(|| ("context".to_owned(), label.to_owned())))
+                    .collect(),
+            }
+        }
+    }
+}
+
+fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
+    let limits = spec::ulimits(host)?;
+    Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
+}
+
+/// The log as the plan has it.
+fn log(found: &Found) -> Result<Option<Log>> {
+    let (row, spec) = (&found.row, &found.spec);
+    let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
+        LogDriver::None => return Ok(None),
+        LogDriver::Local { max_size, max_file, compress } => (max_size, max_file, compress, StringMap::new()),
+        LogDriver::JsonFile { max_size, max_file, compress } => {
+            let host = spec::host_name();
+            let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
+            (max_size.unwrap_or(0), max_file, compress, attributes)
+        }
+    };
+    let attributes = match attributes.is_empty() {
+        true => String::new(),
+        false => serde_json::to_string(&attributes)
+            .map(|text| format!("\"attrs\":{text},"))
+            .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
+    };
+    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress }))
+}
+
+/// Whether the container's first process is an init. In the processes of another it would not be the first.
+pub(super) fn has_init(spec: &Spec) -> bool {
+    spec.host_config.init == Some(true) && spec.host_config.modes().pid == PidMode::Private
+}
+
+/// The container's environment, then the request's.
+fn exec_environment(found: &Found, config: &ExecConfig, links: &[String]) -> Vec<String> {
+    let mut spec = spec::Spec::clone(&found.spec);
+    spec.config.tty = config.tty;
+    let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id), links);
+    for added in config.env.iter().flatten() {
+        let key = added.split('=').next().unwrap_or_default();
+        env.retain(|old| old.split('=').next() != Some(key));
+        if added.contains('=') {
+            env.push(added.clone());
+        }
+    }
+    env
+}
