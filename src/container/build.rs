@@ -35,7 +35,7 @@ impl Containers {
         building: &Building<'_>,
     ) -> Result<(BuildStep<'_>, Vec<String>)> {
         let (_, builder) = building.place();
-        let made = self.create_for(None, body, Some(builder))?;
+        let made = self.creator.create_for(None, body, Some(builder))?;
         Ok((BuildStep { all: self, id: made.id }, made.warnings))
     }
 
@@ -106,7 +106,7 @@ impl BuildStep<'_> {
         let mut open = vec![];
         open.extend(ends.stdout.take().map(|fd| (Channel::Stdout, fd)));
         open.extend(ends.stderr.take().map(|fd| (Channel::Stderr, fd)));
-        self.all.start(&self.id, Some(ends.streams), (0, 0), op)?;
+        self.all.starter.start(&self.id, Some(ends.streams), (0, 0), op)?;
         pass_on(open, take, op)?;
         self.all.waits.wait(&self.id, op)
     }

@@ -2,12 +2,16 @@
 
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
-use super::{Containers, now_ns};
-use crate::error::{ErrorKind, Result};
+use super::spec::{DecidedHost, UsernsMode, Users};
+use super::{Finder, Found, Labelling, Links, Places, Register, Storage, VolumeMounts, now_ns};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::Images;
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, tree};
 use crate::launch::{apparmor, cgroup};
+use crate::model::{ContainerConfig, HostConfig};
 use crate::model::{CreateBody, Created};
+use crate::options::{Options, UsernsRemap};
 use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{Busy, id_head};
@@ -38,7 +42,21 @@ struct Inserted {
     _busy: Busy,
 }
 
-impl Containers {
+/// Creates containers, and changes the host configurations of those that do not run.
+pub(crate) struct Creator {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) storage: Arc<Storage>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) labels: Arc<Labelling>,
+    pub(super) mounts: Arc<VolumeMounts>,
+    pub(super) links: Arc<Links>,
+    pub(super) host: Arc<cgroup::HostFacts>,
+    pub(super) images: Arc<Images>,
+    pub(super) options: Arc<Options>,
+}
+
+impl Creator {
     /// Creates a container; `name` absent: one is made up.
     pub(crate) fn create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
         self.create_for(name, body, None)
@@ -139,7 +157,7 @@ impl Containers {
         };
         // Looked at again under the transaction: from here on the container holds its image.
         if !spec.image_id.is_empty() && !self.images.is_there(tx, &spec.image_id)? {
-            return Err(crate::Error::not_found(format!("No such image: {}", spec.image_name)));
+            return Err(Error::not_found(format!("No such image: {}", spec.image_name)));
         }
         let (slot, busy) = self.free_slot(tx)?;
         let (image_id, error) = (spec.image_id.clone(), String::new());
@@ -195,7 +213,7 @@ impl Containers {
                 Ok(_) => Ok(true),
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
                 Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                    Err(crate::Error::internal(format!("Cannot mkdir: {path} is not a directory")))
+                    Err(Error::internal(format!("Cannot mkdir: {path} is not a directory")))
                 }
                 Err(error) => Err(error),
             }
@@ -238,9 +256,87 @@ impl Containers {
             host: cgroup::HostFacts::clone(&self.host),
         }
     }
+
+    /// Replaces the host configuration of a container that does not run: checked as a new one's.
+    pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
+        let (_busy, found) = self.finder.take(reference, None)?;
+        if found.now.is_live() {
+            return Ok(());
+        }
+        let mut changed = self.resolve_changed(&found, host_config)?;
+        let mut volumes = self.mounts.stage_volumes(&mut changed)?;
+        self.storage.rebound_storage(&found.row.id, &found.spec, &changed)?;
+        keep_decided(&mut changed, &found.spec);
+        let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
+        let new = self.register.db.write(Flush::Durable, |tx| {
+            table::set_spec(tx, &found.row.id, &text)?;
+            crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            if host_config.links.is_some() {
+                crate::store::links::clear(tx, &found.row.id)?;
+            }
+            self.links.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
+            self.mounts.take_volumes(tx, &found.row.id, &mut volumes)
+        })?;
+        self.mounts.tell_of_volumes(&new)
+    }
+
+    /// The spec of a container with another host configuration. Errors: as for a new container.
+    pub(super) fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
+        let body = CreateBody {
+            config: found.spec.config.clone(),
+            host_config: host_config.clone(),
+            // Its host name was looked at when it was created, by the rule of then.
+            any_hostname: true,
+            ..CreateBody::default()
+        };
+        let mut defaults = self.defaults();
+        // It stays where it is, unless its mode says otherwise.
+        defaults.remap = match found.spec.users {
+            Users::Own { uid, gid, count } => Some(UsernsRemap { uid, gid, count }),
+            Users::Host if found.spec.host_config.modes().userns != UsernsMode::Host => None,
+            Users::Host | Users::Undecided => defaults.remap,
+        };
+        spec::validate(&body, &defaults)?;
+        super::links::check(&body)?;
+        let image = spec::ImageView {
+            id: found.row.image_id.clone(),
+            architecture: found.spec.architecture.clone(),
+            config: ContainerConfig::default(),
+        };
+        // Mounts that are there stay, unless a new one takes their place.
+        let mut inherited = found.spec.mounts.clone();
+        for mount in self.mounts.inherited(host_config)? {
+            inherited.retain(|other| other.target != mount.target);
+            inherited.push(mount);
+        }
+        let (changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
+        // As dockerd has a configuration that came with a start.
+        let host_config = changed.host_config.changed(|host| {
+            for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
+                list.get_or_insert_default();
+            }
+        })?;
+        Ok(Spec { host_config, ..changed })
+    }
 }
 
 /// A spec as it is stored.
 fn written(spec: &Spec) -> Result<String> {
-    serde_json::to_string(spec).map_err(|e| crate::Error::internal(format!("write a spec: {e}")))
+    serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))
+}
+
+/// Gives a spec that a request changed the decisions of the old one that still hold.
+fn keep_decided(changed: &mut Spec, old: &Spec) {
+    changed.image_name = old.image_name.clone();
+    // Else its start decides anew.
+    let label_of = |host: &DecidedHost| {
+        (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
+    };
+    if label_of(&changed.host_config) == label_of(&old.host_config) {
+        changed.process_label.clone_from(&old.process_label);
+        changed.mount_label.clone_from(&old.mount_label);
+    }
+    if changed.host_config.modes().network == old.host_config.modes().network {
+        changed.networks = old.networks.clone();
+    }
 }

@@ -61,6 +61,7 @@ pub(crate) use auto_remove::Fate;
 use confinement::Confinement;
 pub(crate) use copy::{CopiedFiles, copy_place};
 use crashes::Crashes;
+use create::Creator;
 use exec::Execs;
 pub(crate) use exec::RunningExec;
 use exec_records::ExecRecords;
@@ -71,6 +72,7 @@ use host_files::HostFiles;
 use labels::Labelling;
 use links::Links;
 use monitors::Monitors;
+use network::Connections;
 use places::Places;
 use planner::Planner;
 use register::Register;
@@ -78,8 +80,11 @@ use removal::Removals;
 pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
+use start::Starter;
 pub use stats::StatsStream;
+use stop::Stopper;
 use storage::Storage;
+use update::Updater;
 use volumes::VolumeMounts;
 pub(crate) use wait::Stop;
 use wait::Waits;
@@ -139,10 +144,13 @@ pub(crate) struct Containers {
     pub(crate) host_files: Arc<HostFiles>,
     pub(crate) planner: Arc<Planner>,
     pub(crate) execs: Arc<Execs>,
-    program: MonitorProgram,
+    pub(crate) starter: Arc<Starter>,
+    pub(crate) creator: Arc<Creator>,
+    pub(crate) updater: Arc<Updater>,
+    pub(crate) stopper: Arc<Stopper>,
+    pub(crate) connections: Arc<Connections>,
     /// The rows that the last list read.
     overview: Kept<overview::Overview>,
-    host: Arc<cgroup::HostFacts>,
     images: Arc<Images>,
     /// Directories that removals could not remove.
     pub(crate) leftovers: Arc<Leftovers>,
@@ -282,6 +290,56 @@ impl Containers {
             finder: finder.clone(),
             planner: planner.clone(),
         });
+        let starter = Arc::new(Starter {
+            program,
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            crashes: crashes.clone(),
+            finder: finder.clone(),
+            labels: labels.clone(),
+            confinement: confinement.clone(),
+            mounts: mounts.clone(),
+            links: links.clone(),
+            host_files: host_files.clone(),
+            planner: planner.clone(),
+            networks: networks.clone(),
+            options: options.clone(),
+        });
+        let creator = Arc::new(Creator {
+            places: places.clone(),
+            register: register.clone(),
+            storage: storage.clone(),
+            finder: finder.clone(),
+            labels: labels.clone(),
+            mounts: mounts.clone(),
+            links: links.clone(),
+            host: host.clone(),
+            images: images.clone(),
+            options: options.clone(),
+        });
+        let updater = Arc::new(Updater {
+            register: register.clone(),
+            monitors: monitors.clone(),
+            groups: groups.clone(),
+            finder: finder.clone(),
+            host: host.clone(),
+        });
+        let stopper = Arc::new(Stopper {
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+            starter: starter.clone(),
+            networks: networks.clone(),
+        });
+        let connections = Arc::new(Connections {
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+            host_files: host_files.clone(),
+            planner: planner.clone(),
+            networks: networks.clone(),
+        });
         let all = Containers {
             places,
             register,
@@ -303,9 +361,12 @@ impl Containers {
             host_files,
             planner,
             execs,
-            program,
+            starter,
+            creator,
+            updater,
+            stopper,
+            connections,
             overview: Kept::default(),
-            host,
             images,
             leftovers,
             networks,

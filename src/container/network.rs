@@ -1,7 +1,7 @@
 //! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
 
 use super::spec::{NetworkMode, Spec, asked_for};
-use super::{Containers, Found};
+use super::{Containers, Finder, Found, HostFiles, Monitors, Planner, Register};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
@@ -69,25 +69,6 @@ impl View {
 }
 
 impl Containers {
-    /// Gives a container that is about to start its addresses and ports.
-    pub(super) fn join_networks(&self, found: &Found) -> Result<Joined> {
-        if mode(&found.spec) != Mode::Networks {
-            return Ok(Joined::default());
-        }
-        let host = &found.spec.host_config;
-        self.networks.join(&Joining {
-            container: &found.row.id,
-            slot: found.row.slot,
-            name: &found.row.name,
-            mac: &found.spec.config.mac_address,
-            mode: &host.network_mode,
-            networks: wants(&found.spec),
-            bindings: &host.port_bindings,
-            exposed: &found.spec.config.exposed_ports,
-            publish_all: host.publish_all_ports,
-        })
-    }
-
     /// Reads what [`Containers::network_settings`] needs for one container.
     pub(super) fn network_view(&self, container: &str) -> Result<View> {
         let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);
@@ -123,7 +104,7 @@ impl Containers {
 }
 
 /// The networks that a container is to be on: the default one first, the others by name.
-fn wants(spec: &Spec) -> Vec<Want> {
+pub(super) fn wants(spec: &Spec) -> Vec<Want> {
     let mut wants: Vec<Want> = spec
         .networks
         .iter()
@@ -238,7 +219,17 @@ pub(super) fn addresses(joined: &Joined) -> Vec<String> {
     joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
 }
 
-impl Containers {
+/// Puts containers on networks, and takes them off.
+pub(crate) struct Connections {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) host_files: Arc<HostFiles>,
+    pub(super) planner: Arc<Planner>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Connections {
     /// Puts a container on a network: at once if it runs, else its next start finds it there.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;

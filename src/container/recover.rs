@@ -30,7 +30,7 @@ impl Containers {
         self.removals.end_lost_removals()?;
         // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
         let _ = self.networks.heal();
-        let _ = self.undo_connects();
+        let _ = self.connections.undo_connects();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();
         let slots = self.register.db.read(table::slots)?;
@@ -61,7 +61,7 @@ impl Containers {
         self.end_lost_builds()?;
         for id in wanted {
             // One that does not start keeps the reason in its record, and does not keep the others from starting.
-            let _ = self.start(&id, None, (0, 0), None);
+            let _ = self.starter.start(&id, None, (0, 0), None);
         }
         Ok(())
     }

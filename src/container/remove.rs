@@ -43,7 +43,7 @@ impl Containers {
                     found.row.id
                 )));
             }
-            self.kill_live(&found, op)?;
+            self.stopper.kill_live(&found, op)?;
             // Its end is recorded by now, or about to be.
             self.monitors.has_ended(&found)?;
             ended = Some(found);

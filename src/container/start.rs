@@ -2,6 +2,7 @@
 
 use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
+use super::network::wants;
 use super::network::{Mode, addresses, mode, relays, requests, servers};
 use super::planner::{INIT, has_init};
 use super::spec::{
@@ -9,17 +10,23 @@ use super::spec::{
     TagFacts, UsernsMode, Users, UtsMode,
 };
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, dirs};
+use super::{
+    Confinement, Crashes, Finder, Found, HostFiles, Labelling, Links, Monitors, Places, Planner, Register,
+    VolumeMounts, dirs,
+};
 use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::kernel::tree::{self, Lock};
+use crate::launch::monitor::MonitorProgram;
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
 use crate::launch::{apparmor, cgroup, devices, selinux};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
 use crate::network;
+use crate::network::{Joined, Joining, Networks};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
+use crate::options::Options;
 use crate::options::UsernsRemap;
 use crate::store::states::id_head;
 use crate::store::{Flush, containers as table};
@@ -28,12 +35,31 @@ use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to go.
 pub(super) const HANDOVER: Duration = Duration::from_secs(5);
 
-impl Containers {
+/// Starts containers.
+pub(crate) struct Starter {
+    pub(super) program: MonitorProgram,
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) crashes: Arc<Crashes>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) labels: Arc<Labelling>,
+    pub(super) confinement: Arc<Confinement>,
+    pub(super) mounts: Arc<VolumeMounts>,
+    pub(super) links: Arc<Links>,
+    pub(super) host_files: Arc<HostFiles>,
+    pub(super) planner: Arc<Planner>,
+    pub(super) networks: Arc<Networks>,
+    pub(super) options: Arc<Options>,
+}
+
+impl Starter {
     /// Starts a container, with `session` attached before its process runs, and with whoever waits for its start.
     pub(crate) fn start(
         &self,
@@ -237,82 +263,23 @@ impl Containers {
         Err(unheard.into())
     }
 
-    /// Replaces the host configuration of a container that does not run: checked as a new one's.
-    pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
-        let (_busy, found) = self.finder.take(reference, None)?;
-        if found.now.is_live() {
-            return Ok(());
+    /// Gives a container that is about to start its addresses and ports.
+    pub(super) fn join_networks(&self, found: &Found) -> Result<Joined> {
+        if mode(&found.spec) != Mode::Networks {
+            return Ok(Joined::default());
         }
-        let mut changed = self.resolve_changed(&found, host_config)?;
-        let mut volumes = self.mounts.stage_volumes(&mut changed)?;
-        self.storage.rebound_storage(&found.row.id, &found.spec, &changed)?;
-        keep_decided(&mut changed, &found.spec);
-        let text = serde_json::to_string(&changed).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
-        let new = self.register.db.write(Flush::Durable, |tx| {
-            table::set_spec(tx, &found.row.id, &text)?;
-            crate::store::volumes::clear_uses(tx, &found.row.id)?;
-            if host_config.links.is_some() {
-                crate::store::links::clear(tx, &found.row.id)?;
-            }
-            self.links.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
-            self.mounts.take_volumes(tx, &found.row.id, &mut volumes)
-        })?;
-        self.mounts.tell_of_volumes(&new)
-    }
-
-    /// The spec of a container with another host configuration. Errors: as for a new container.
-    fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
-        let body = CreateBody {
-            config: found.spec.config.clone(),
-            host_config: host_config.clone(),
-            // Its host name was looked at when it was created, by the rule of then.
-            any_hostname: true,
-            ..CreateBody::default()
-        };
-        let mut defaults = self.defaults();
-        // It stays where it is, unless its mode says otherwise.
-        defaults.remap = match found.spec.users {
-            Users::Own { uid, gid, count } => Some(UsernsRemap { uid, gid, count }),
-            Users::Host if found.spec.host_config.modes().userns != UsernsMode::Host => None,
-            Users::Host | Users::Undecided => defaults.remap,
-        };
-        spec::validate(&body, &defaults)?;
-        super::links::check(&body)?;
-        let image = spec::ImageView {
-            id: found.row.image_id.clone(),
-            architecture: found.spec.architecture.clone(),
-            config: ContainerConfig::default(),
-        };
-        // Mounts that are there stay, unless a new one takes their place.
-        let mut inherited = found.spec.mounts.clone();
-        for mount in self.mounts.inherited(host_config)? {
-            inherited.retain(|other| other.target != mount.target);
-            inherited.push(mount);
-        }
-        let (changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
-        // As dockerd has a configuration that came with a start.
-        let host_config = changed.host_config.changed(|host| {
-            for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
-                list.get_or_insert_default();
-            }
-        })?;
-        Ok(Spec { host_config, ..changed })
-    }
-}
-
-/// Gives a spec that a request changed the decisions of the old one that still hold.
-fn keep_decided(changed: &mut Spec, old: &Spec) {
-    changed.image_name = old.image_name.clone();
-    // Else its start decides anew.
-    let label_of = |host: &DecidedHost| {
-        (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
-    };
-    if label_of(&changed.host_config) == label_of(&old.host_config) {
-        changed.process_label.clone_from(&old.process_label);
-        changed.mount_label.clone_from(&old.mount_label);
-    }
-    if changed.host_config.modes().network == old.host_config.modes().network {
-        changed.networks = old.networks.clone();
+        let host = &found.spec.host_config;
+        self.networks.join(&Joining {
+            container: &found.row.id,
+            slot: found.row.slot,
+            name: &found.row.name,
+            mac: &found.spec.config.mac_address,
+            mode: &host.network_mode,
+            networks: wants(&found.spec),
+            bindings: &host.port_bindings,
+            exposed: &found.spec.config.exposed_ports,
+            publish_all: host.publish_all_ports,
+        })
     }
 }
 

@@ -2,16 +2,18 @@
 
 use super::spec::{self, parse_signal, signal_exists};
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, not_running};
+use super::{Containers, Finder, Found, Monitors, Register, Starter, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::Control;
 use crate::model::Top;
+use crate::network::Networks;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long after SIGTERM a stop waits when the caller names no time, in ms.
@@ -23,7 +25,16 @@ const DYING: Duration = Duration::from_millis(500);
 /// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.
 pub(super) const RECORDED: Duration = Duration::from_secs(10);
 
-impl Containers {
+/// Ends and restarts containers.
+pub(crate) struct Stopper {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) starter: Arc<Starter>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Stopper {
     /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
     pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         let found = self.settled(reference, op)?;
@@ -164,12 +175,14 @@ impl Containers {
                 self.stop_live(&found, grace_ms, op)?;
                 self.register.event(&found, "stop", &[])?;
             }
-            self.start(&found.row.id, None, (0, 0), op)?;
+            self.starter.start(&found.row.id, None, (0, 0), op)?;
             self.register.event(&found, "restart", &[])
         })?;
         Ok(found)
     }
+}
 
+impl Containers {
     /// The container's processes.
     pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
         let found = self.finder.find(reference)?;

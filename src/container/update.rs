@@ -3,9 +3,10 @@
 use super::spec::{Spec, restart_policy};
 use super::start::policy_words;
 use super::state::{Verb, Way, may};
-use super::{Containers, Found};
+use super::{Finder, Found, Groups, Monitors, Register};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
+use crate::launch::cgroup;
 use crate::launch::cgroup::{Asked, check, compile, update_writes};
 use crate::launch::devices;
 use crate::launch::plan::compile_limits;
@@ -14,9 +15,19 @@ use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::call::Call;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl Containers {
+/// Changes the limits and the restart policies of containers.
+pub(crate) struct Updater {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) groups: Arc<Groups>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) host: Arc<cgroup::HostFacts>,
+}
+
+impl Updater {
     /// Changes limits and restart policy: of a running container at once, of any for its next start.
     pub(crate) fn update(&self, reference: &str, body: &UpdateContainer) -> Result<Updated> {
         let mut asked = changeable(&body.resources);

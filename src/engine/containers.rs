@@ -26,7 +26,7 @@ impl Engine {
     }
     /// Creates a container from a local image; `name` absent: one is made up.
     pub fn container_create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
-        self.0.containers.create(name, body)
+        self.0.containers.creator.create(name, body)
     }
     /// The complete document of one container; with `size` also the sizes of its writable layer and of all layers.
     pub fn container_inspect(&self, id: &str, size: bool) -> Result<ContainerDetail> {
@@ -34,7 +34,7 @@ impl Engine {
     }
     /// Replaces the host configuration of a container that does not run, as starts of API versions before 1.24 do.
     pub fn container_set_host_config(&self, id: &str, host_config: &HostConfig) -> Result<()> {
-        self.0.containers.set_host_config(id, host_config)
+        self.0.containers.creator.set_host_config(id, host_config)
     }
     /// Starts a container; with `io` it is attached before its process runs.
     ///
@@ -56,7 +56,7 @@ impl Engine {
                 (Some(ends.streams), Some(ours), size, tty)
             }
         };
-        let (changed, found) = all.start(id, session, size, op)?;
+        let (changed, found) = all.starter.start(id, session, size, op)?;
         // Before anybody can remove it: who has the session learns how it ended.
         let end = ours.as_ref().and_then(|_| Ending::of(all, &found));
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
@@ -72,12 +72,12 @@ impl Engine {
     /// Stops the container: sends its stop signal, then after `grace_ms` SIGKILL. Absent: 10 s; negative: wait for
     /// ever.
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
-        self.0.containers.stop(id, grace_ms, op)
+        self.0.containers.stopper.stop(id, grace_ms, op)
     }
     /// Stops it if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         let all = &self.0.containers;
-        let found = all.restart(id, grace_ms, op)?;
+        let found = all.stopper.restart(id, grace_ms, op)?;
         if found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
@@ -85,7 +85,7 @@ impl Engine {
     }
     /// Sends a signal (name with or without `SIG`, or number; default SIGKILL, which waits for the end).
     pub fn container_kill(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
-        self.0.containers.kill(id, signal, op)
+        self.0.containers.stopper.kill(id, signal, op)
     }
     /// Freezes it.
     pub fn container_pause(&self, id: &str) -> Result<()> {
@@ -121,7 +121,7 @@ impl Engine {
     ///
     /// Errors: a value is out of range, or the kernel refuses it (less memory than is in use); nothing is changed then.
     pub fn container_update(&self, id: &str, body: &UpdateContainer) -> Result<Updated> {
-        self.0.containers.update(id, body)
+        self.0.containers.updater.update(id, body)
     }
     /// Samples what it uses: CPU, memory, block devices, network, processes.
     pub fn container_stats(&self, id: &str, query: StatsQuery) -> Result<StatsStream> {

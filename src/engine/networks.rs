@@ -46,10 +46,10 @@ impl Engine {
     /// Errors: the container is on the network already (`Forbidden`); its mode gives it no network of its own; an
     /// address is taken.
     pub fn network_connect(&self, reference: &str, body: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
-        self.0.containers.connect(reference, body, op)
+        self.0.containers.connections.connect(reference, body, op)
     }
     /// Takes a container off a network. Errors: it is not on it.
     pub fn network_disconnect(&self, reference: &str, body: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
-        self.0.containers.disconnect(reference, body, op)
+        self.0.containers.connections.disconnect(reference, body, op)
     }
 }
