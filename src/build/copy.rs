@@ -62,7 +62,7 @@ impl Build<'_> {
 
     /// The directory of WORKDIR, where the image does not have it.
     pub(super) fn directory(&mut self, image: Option<&str>, path: &str) -> Result<Option<Digest>> {
-        let root = self.shop.containers.build_root(image)?;
+        let root = self.shop.containers.build_steps.build_root(image)?;
         let real = resolve(&root, path)?;
         match stat(&root, &real)? {
             Some(there) if there.is_dir() => return Ok(None),
@@ -75,7 +75,7 @@ impl Build<'_> {
     /// Errors: a volume is to be where the image has a file.
     pub(super) fn volumes_fit(&self, state: &State<'_>) -> Result<()> {
         let Some(volumes) = state.config.volumes.as_ref().filter(|volumes| !volumes.is_empty()) else { return Ok(()) };
-        let root = self.shop.containers.build_root(state.image.as_deref())?;
+        let root = self.shop.containers.build_steps.build_root(state.image.as_deref())?;
         for path in volumes.keys() {
             let is_dir = stat(&root, &resolve(&root, path)?)?.is_none_or(|there| there.is_dir());
             if !is_dir {
@@ -89,7 +89,8 @@ impl Build<'_> {
     /// Lets `work` write into an image's tree; answers the layer of what it wrote.
     fn write(&mut self, image: Option<&str>, work: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<Option<Digest>> {
         let (name, stage) = self.building.directory()?;
-        let root = self.shop.containers.build_overlay(image, &stage, &self.building.place().0.join(&name))?;
+        let root =
+            self.shop.containers.build_steps.build_overlay(image, &stage, &self.building.place().0.join(&name))?;
         let done = work(&root);
         // The mount goes with its last descriptor, and only then the directory is a layer's.
         drop(root);
@@ -150,7 +151,7 @@ impl Build<'_> {
             None => Some(self.base_image(name).map_err(wrong)?.0),
         };
         image.as_deref().map_or(Ok(()), |image| self.building.hold(image))?;
-        self.shop.containers.build_root(image.as_deref()).map(Rc::new)
+        self.shop.containers.build_steps.build_root(image.as_deref()).map(Rc::new)
     }
 
     /// A source that stands in the build file.

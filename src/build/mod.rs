@@ -321,7 +321,7 @@ impl Build<'_> {
         for event in &events {
             self.shop.journal.append(event)?;
         }
-        self.shop.containers.keep_build_steps(&real(&self.containers))
+        self.shop.containers.build_steps.keep_build_steps(&real(&self.containers))
     }
 
     fn tell_end(mut self, image: String, names: &[Reference]) -> Result<String> {
@@ -336,11 +336,11 @@ impl Build<'_> {
     /// Ends a build that failed: images that were built stay, for the next build and for the containers that stay.
     fn fail(mut self, error: Error) -> Error {
         let kept = self.building.finish(None, &[]);
-        let kept = kept.and_then(|_| self.shop.containers.keep_build_steps(&real(&self.containers)));
+        let kept = kept.and_then(|_| self.shop.containers.build_steps.keep_build_steps(&real(&self.containers)));
         if kept.is_err() {
             // Where the disk is full, for one: containers of images that are not there cannot stay.
             for id in real(&self.containers) {
-                let _ = self.shop.containers.remove_build_step(&id);
+                let _ = self.shop.containers.build_steps.remove_build_step(&id);
             }
         }
         // A client that does not listen any more is no other reason.

@@ -157,7 +157,11 @@ impl Build<'_> {
         let mut result = Ok(());
         let mut stay = Vec::new();
         for container in std::mem::take(&mut self.containers) {
-            let gone = if container.is_real { self.shop.containers.remove_build_step(&container.id) } else { Ok(()) };
+            let gone = if container.is_real {
+                self.shop.containers.build_steps.remove_build_step(&container.id)
+            } else {
+                Ok(())
+            };
             let told = match (&gone, tell) {
                 (Ok(()), true) => self.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
                 _ => Ok(()),
@@ -304,7 +308,7 @@ impl Build<'_> {
     /// Makes a container, and tells of it.
     fn container(&mut self, config: &ContainerConfig) -> Result<String> {
         let body = CreateBody { config: config.clone(), host_config: self.host_config(), ..CreateBody::default() };
-        let (step, warnings) = self.shop.containers.build_step(&body, &self.building)?;
+        let (step, warnings) = self.shop.containers.build_steps.build_step(&body, &self.building)?;
         let id = step.id.clone();
         self.containers.push(Temporary { id: id.clone(), is_real: true });
         for warning in warnings {
@@ -369,7 +373,7 @@ impl Build<'_> {
             env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
         }
         let id = self.container(&config)?;
-        let step = self.shop.containers.known_build_step(&id);
+        let step = self.shop.containers.build_steps.known_build_step(&id);
         let out = &mut self.out;
         let code = step.run(
             &mut |channel, bytes| {

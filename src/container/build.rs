@@ -4,8 +4,9 @@
 //! the build removes it. Nothing of it is flushed by itself, and its overlay flushes nothing at its end: what it wrote
 //! is on disk when the build is.
 
-use super::{Containers, Ends, dirs};
+use super::{Creator, Ends, Files, Finder, Monitors, Places, Register, Remover, Starter, Waits, dirs};
 use crate::error::{Error, Result};
+use crate::image::Images;
 use crate::image::{Building, Digest, Stage};
 use crate::kernel::{fd, mount, tree};
 use crate::log::Channel;
@@ -14,6 +15,7 @@ use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Output is read in pieces of so many bytes.
 const CHUNK: usize = 32 << 10;
@@ -23,11 +25,25 @@ pub(super) const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_AT
 
 /// A container that runs one step.
 pub(crate) struct BuildStep<'a> {
-    all: &'a Containers,
+    all: &'a BuildSteps,
     pub(crate) id: String,
 }
 
-impl Containers {
+/// The containers of builds.
+pub(crate) struct BuildSteps {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) files: Arc<Files>,
+    pub(super) starter: Arc<Starter>,
+    pub(super) waits: Arc<Waits>,
+    pub(super) creator: Arc<Creator>,
+    pub(super) remover: Arc<Remover>,
+    pub(super) images: Arc<Images>,
+}
+
+impl BuildSteps {
     /// Makes the container of a step; answers it, and warnings for the user.
     pub(crate) fn build_step(
         &self,
@@ -39,7 +55,7 @@ impl Containers {
         Ok((BuildStep { all: self, id: made.id }, made.warnings))
     }
 
-    /// One of [`Containers::build_step`], again.
+    /// One of [`BuildSteps::build_step`], again.
     pub(crate) fn known_build_step(&self, id: &str) -> BuildStep<'_> {
         BuildStep { all: self, id: id.to_owned() }
     }
@@ -69,7 +85,7 @@ impl Containers {
     /// Removes a container that an earlier step left.
     pub(crate) fn remove_build_step(&self, id: &str) -> Result<()> {
         let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
-        self.remove(id, how, None)
+        self.remover.remove(id, how, None)
     }
 
     /// Makes containers that their build leaves, once it is on disk, ones as any other: they can be started again.

@@ -1,6 +1,6 @@
 //! A container's part in a copy of the root: its files, and the record of what it does, which in the copy is nothing.
 
-use super::{Containers, spec};
+use super::{Finder, Freezer, Places, Register, spec};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::{quota, tree};
@@ -9,6 +9,7 @@ use crate::store::states::id_head;
 use coracle_monitor::wire::State;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// How often the logs of a container are copied anew that are rotated meanwhile.
 const AGAIN: u32 = 8;
@@ -26,7 +27,15 @@ pub(crate) enum CopiedFiles {
     Gone,
 }
 
-impl Containers {
+/// The containers' part in copies of the root.
+pub(crate) struct Copies {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) freezer: Arc<Freezer>,
+}
+
+impl Copies {
     /// The copy's record of a container, and whether the container runs: one that runs here has ended there, `now`
     /// (nanoseconds since 1970), as by the machine's end.
     pub(crate) fn state_for_copy(&self, slot: u32, id: &str, now: i64) -> Result<(State, bool)> {

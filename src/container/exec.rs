@@ -2,15 +2,13 @@
 
 use super::exec_records::{ExecRecord, head};
 use super::names::new_id;
-use super::spec::{IpcMode, NetworkMode, UtsMode};
 use super::state::{Refusal, Verb, decide};
 use super::stop::gone_is_not_running;
-use super::{ExecRecords, Finder, Found, Monitors, Planner, Register, failure, not_running, spec};
+use super::{ExecRecords, Finder, Monitors, Planner, Register, failure, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
-use crate::launch::capability;
 use crate::launch::monitor::{Control, Streams, sentence};
-use crate::launch::plan::{self, Program};
+use crate::launch::plan::{self};
 use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
 use coracle_monitor::call::Call;

@@ -1,11 +1,10 @@
 //! Health checks: what the monitor is to run, and what came of it.
 
 use super::text::{Health as Status, format_time};
-use super::{Containers, Found, failure, spec};
-use crate::error::Result;
+use super::{Found, Views, failure, spec};
 use crate::launch::monitor::sentence;
 use crate::launch::plan;
-use crate::model::{ExecConfig, Health, HealthResult};
+use crate::model::{Health, HealthResult};
 use coracle_monitor::wire::{self, *};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +13,7 @@ use std::time::Duration;
 /// How often the results are read anew because the monitor wrote meanwhile.
 const TRIES: usize = 100;
 
-impl Containers {
+impl Views {
     /// `State.Health` of inspect.
     pub(super) fn health(&self, found: &Found) -> Option<Health> {
         let check = spec::health_check(&found.spec)?;

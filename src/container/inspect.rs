@@ -1,15 +1,19 @@
 //! A container's configuration and state, as clients see them.
 
 use super::list::{ContainerView, select};
+use super::overview::Overview;
 use super::spec::{self, LogDriver, Spec};
+use super::state::{Verb, decide};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
-use super::{Containers, Found, network, now_ns};
+use super::{Execs, Finder, Found, Groups, Links, Places, Planner, Register, network, now_ns};
 use crate::error::Result;
 use crate::image::Images;
 use crate::kernel::tree;
 use crate::kernel::walk::{Mounts, Order, Step, Walk};
 use crate::log::LogStream;
 use crate::model::*;
+use crate::network::Networks;
+use crate::store::Kept;
 use coracle_monitor::wire::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +23,22 @@ use std::sync::Arc;
 /// Go's zero time, "never".
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-impl Containers {
+/// Containers as clients see them: lists, details, logs, processes.
+pub(crate) struct Views {
+    /// The rows that the last list read.
+    pub(super) overview: Kept<Overview>,
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) groups: Arc<Groups>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) links: Arc<Links>,
+    pub(super) planner: Arc<Planner>,
+    pub(super) execs: Arc<Execs>,
+    pub(super) images: Arc<Images>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Views {
     /// Lists containers, newest first.
     pub(crate) fn list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
         let mut list = Vec::new();
@@ -113,7 +132,7 @@ impl Containers {
             size_root_fs: sizes.map(|(_, all)| all),
             mounts: spec::mount_points(spec),
             config: spec.config.clone(),
-            network_settings: self.network_settings(&found, &self.network_view(&row.id)?),
+            network_settings: network::network_settings(&found, &network::View::of_one(&self.networks, &row.id)?),
             app_armor_profile: profile(&found)?,
             process_label: spec.process_label.clone(),
             mount_label: spec.mount_label.clone(),
@@ -140,7 +159,7 @@ impl Containers {
     }
 
     /// Reads a container's log.
-    pub(crate) fn logs(self: &Arc<Self>, reference: &str, query: &LogQuery) -> Result<LogStream> {
+    pub(crate) fn logs(&self, reference: &str, query: &LogQuery) -> Result<LogStream> {
         if !query.stdout && !query.stderr {
             return Err(crate::Error::invalid("Bad parameters: you must choose at least one stream"));
         }
@@ -155,6 +174,16 @@ impl Containers {
         let opened = LogStream::open(self.places.log_path(&found), query, Box::new(alive));
         // A removal may have taken its directory meanwhile.
         opened.or_else(|error| self.register.if_there(&found, Err(error)))
+    }
+
+    /// The container's processes.
+    pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
+        let found = self.finder.find(reference)?;
+        decide(Verb::Top, &found)?;
+        let live = self.groups.live_groups(&found)?;
+        let top = super::top::top(&live.pids()?, ps_args)?;
+        self.register.event(&found, "top", &[])?;
+        Ok(top)
     }
 }
 

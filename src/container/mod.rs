@@ -58,7 +58,9 @@ use attach::Attach;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
+use build::BuildSteps;
 use confinement::Confinement;
+use copy::Copies;
 pub(crate) use copy::{CopiedFiles, copy_place};
 use crashes::Crashes;
 use create::Creator;
@@ -69,18 +71,22 @@ use finder::Finder;
 use freeze::Freezer;
 use groups::Groups;
 use host_files::HostFiles;
+use inspect::Views;
 use labels::Labelling;
 use links::Links;
 use monitors::Monitors;
 use network::Connections;
 use places::Places;
 use planner::Planner;
+use recover::Recovery;
 use register::Register;
 use removal::Removals;
+use remove::Remover;
 pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 use start::Starter;
+use stats::Sampler;
 pub use stats::StatsStream;
 use stop::Stopper;
 use storage::Storage;
@@ -109,7 +115,7 @@ use parking_lot::Mutex;
 use spec::Spec;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a monitor that nobody can reach any more may take until its end is recorded.
 const PARTING: Duration = Duration::from_secs(2);
@@ -149,9 +155,12 @@ pub(crate) struct Containers {
     pub(crate) updater: Arc<Updater>,
     pub(crate) stopper: Arc<Stopper>,
     pub(crate) connections: Arc<Connections>,
-    /// The rows that the last list read.
-    overview: Kept<overview::Overview>,
-    images: Arc<Images>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) remover: Arc<Remover>,
+    pub(crate) build_steps: Arc<BuildSteps>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) sampler: Arc<Sampler>,
+    pub(crate) recovery: Arc<Recovery>,
     /// Directories that removals could not remove.
     pub(crate) leftovers: Arc<Leftovers>,
     pub(crate) networks: Arc<Networks>,
@@ -340,6 +349,58 @@ impl Containers {
             planner: planner.clone(),
             networks: networks.clone(),
         });
+        let views = Arc::new(Views {
+            overview: Kept::default(),
+            places: places.clone(),
+            register: register.clone(),
+            groups: groups.clone(),
+            finder: finder.clone(),
+            links: links.clone(),
+            planner: planner.clone(),
+            execs: execs.clone(),
+            images: images.clone(),
+            networks: networks.clone(),
+        });
+        let remover = Arc::new(Remover {
+            register: register.clone(),
+            monitors: monitors.clone(),
+            removals: removals.clone(),
+            finder: finder.clone(),
+            host_files: host_files.clone(),
+            stopper: stopper.clone(),
+            views: views.clone(),
+            networks: networks.clone(),
+        });
+        let build_steps = Arc::new(BuildSteps {
+            places: places.clone(),
+            register: register.clone(),
+            monitors: monitors.clone(),
+            finder: finder.clone(),
+            files: files.clone(),
+            starter: starter.clone(),
+            waits: waits.clone(),
+            creator: creator.clone(),
+            remover: remover.clone(),
+            images: images.clone(),
+        });
+        let copies = Arc::new(Copies {
+            places: places.clone(),
+            register: register.clone(),
+            finder: finder.clone(),
+            freezer: freezer.clone(),
+        });
+        let sampler = Arc::new(Sampler { groups: groups.clone(), finder: finder.clone() });
+        let recovery = Arc::new(Recovery {
+            places: places.clone(),
+            register: register.clone(),
+            removals: removals.clone(),
+            finder: finder.clone(),
+            starter: starter.clone(),
+            connections: connections.clone(),
+            build_steps: build_steps.clone(),
+            networks: networks.clone(),
+            options: options.clone(),
+        });
         let all = Containers {
             places,
             register,
@@ -366,13 +427,17 @@ impl Containers {
             updater,
             stopper,
             connections,
-            overview: Kept::default(),
-            images,
+            views,
+            remover,
+            build_steps,
+            copies,
+            sampler,
+            recovery,
             leftovers,
             networks,
             options,
         };
-        all.recover()?;
+        all.recovery.recover()?;
         Ok(all)
     }
 

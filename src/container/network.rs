@@ -1,7 +1,7 @@
 //! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
 
 use super::spec::{NetworkMode, Spec, asked_for};
-use super::{Containers, Finder, Found, HostFiles, Monitors, Planner, Register};
+use super::{Finder, Found, HostFiles, Monitors, Planner, Register};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
@@ -56,6 +56,12 @@ impl View {
         Ok(View { networks: Networks::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
     }
 
+    /// The facts for one container.
+    pub(super) fn of_one(all: &Networks, container: &str) -> Result<View> {
+        let endpoints = BTreeMap::from([(container.to_owned(), all.endpoints(container)?)]);
+        Ok(View { networks: all.all()?, endpoints })
+    }
+
     /// How many ports are published.
     pub(super) fn ports(&self) -> usize {
         self.endpoints.values().flat_map(BTreeMap::values).map(|doc| doc.ports.len()).sum()
@@ -68,41 +74,6 @@ impl View {
     }
 }
 
-impl Containers {
-    /// Reads what [`Containers::network_settings`] needs for one container.
-    pub(super) fn network_view(&self, container: &str) -> Result<View> {
-        let endpoints = BTreeMap::from([(container.to_owned(), self.networks.endpoints(container)?)]);
-        Ok(View { networks: self.networks.all()?, endpoints })
-    }
-
-    /// `NetworkSettings` of inspect.
-    pub(super) fn network_settings(&self, found: &Found, view: &View) -> NetworkSettings {
-        let live = found.now.is_live();
-        let networks = networks(found, view);
-        let bridge = networks.get("bridge").cloned().unwrap_or_default();
-        let sandbox = sandbox(found, view);
-        NetworkSettings {
-            sandbox_key: if live && !sandbox.is_empty() {
-                format!("/proc/{}/ns/net", found.now.state.pid)
-            } else {
-                String::new()
-            },
-            sandbox_id: sandbox,
-            ports: port_map(found, view),
-            endpoint_id: bridge.endpoint_id,
-            gateway: bridge.gateway,
-            global_ipv6_address: bridge.global_ipv6_address,
-            global_ipv6_prefix_len: bridge.global_ipv6_prefix_len,
-            ip_address: bridge.ip_address,
-            ip_prefix_len: bridge.ip_prefix_len,
-            ipv6_gateway: bridge.ipv6_gateway,
-            mac_address: bridge.mac_address,
-            networks,
-            ..NetworkSettings::default()
-        }
-    }
-}
-
 /// The networks that a container is to be on: the default one first, the others by name.
 pub(super) fn wants(spec: &Spec) -> Vec<Want> {
     let mut wants: Vec<Want> = spec
@@ -112,6 +83,33 @@ pub(super) fn wants(spec: &Spec) -> Vec<Want> {
         .collect();
     wants.sort_by_key(|want| want.network != "bridge");
     wants
+}
+
+/// `NetworkSettings` of inspect.
+pub(super) fn network_settings(found: &Found, view: &View) -> NetworkSettings {
+    let live = found.now.is_live();
+    let networks = networks(found, view);
+    let bridge = networks.get("bridge").cloned().unwrap_or_default();
+    let sandbox = sandbox(found, view);
+    NetworkSettings {
+        sandbox_key: if live && !sandbox.is_empty() {
+            format!("/proc/{}/ns/net", found.now.state.pid)
+        } else {
+            String::new()
+        },
+        sandbox_id: sandbox,
+        ports: port_map(found, view),
+        endpoint_id: bridge.endpoint_id,
+        gateway: bridge.gateway,
+        global_ipv6_address: bridge.global_ipv6_address,
+        global_ipv6_prefix_len: bridge.global_ipv6_prefix_len,
+        ip_address: bridge.ip_address,
+        ip_prefix_len: bridge.ip_prefix_len,
+        ipv6_gateway: bridge.ipv6_gateway,
+        mac_address: bridge.mac_address,
+        networks,
+        ..NetworkSettings::default()
+    }
 }
 
 /// `Networks` of list and inspect.

@@ -2,7 +2,7 @@
 
 use super::network::View;
 use super::spec::Spec;
-use super::{Containers, Found, found_as, specs};
+use super::{Found, Views, found_as, specs};
 use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
@@ -21,7 +21,7 @@ pub(super) struct Overview {
     pub links: Vec<Link>,
 }
 
-impl Containers {
+impl Views {
     /// Every container, read anew only where something changed in the database.
     pub(super) fn all(&self) -> Result<Arc<Overview>> {
         let worth = |all: &Overview| all.rows.len() <= specs::MOST && all.networks.ports() <= MOST_PORTS;

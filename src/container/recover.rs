@@ -1,14 +1,17 @@
 //! After crashes and reboots: what they left is put right by the next open, or by whoever meets it first.
 
 use super::spec::{self, RestartPolicy};
-use super::{Containers, Found, dirs};
+use super::{BuildSteps, Connections, Finder, Found, Places, Register, Removals, Starter, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::quota;
+use crate::network::Networks;
+use crate::options::Options;
 use crate::store::containers as table;
 use crate::store::states::id_head;
 use coracle_monitor::wire::*;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.
 fn starts_after_boot(found: &Found) -> bool {
@@ -22,7 +25,20 @@ fn starts_after_boot(found: &Found) -> bool {
     }
 }
 
-impl Containers {
+/// Puts right what crashes and reboots left.
+pub(crate) struct Recovery {
+    pub(super) places: Arc<Places>,
+    pub(super) register: Arc<Register>,
+    pub(super) removals: Arc<Removals>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) starter: Arc<Starter>,
+    pub(super) connections: Arc<Connections>,
+    pub(super) build_steps: Arc<BuildSteps>,
+    pub(super) networks: Arc<Networks>,
+    pub(super) options: Arc<Options>,
+}
+
+impl Recovery {
     /// Every open looks: containers whose monitors are gone are buried, records of an earlier boot are brought into this
     /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
@@ -58,7 +74,7 @@ impl Containers {
                 self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
             }
         }
-        self.end_lost_builds()?;
+        self.build_steps.end_lost_builds()?;
         for id in wanted {
             // One that does not start keeps the reason in its record, and does not keep the others from starting.
             let _ = self.starter.start(&id, None, (0, 0), None);

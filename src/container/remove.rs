@@ -2,9 +2,10 @@
 
 use super::names::check_name;
 use super::state::{Verb, Way, decide};
-use super::{Containers, Found, start};
+use super::{Finder, Found, HostFiles, Monitors, Register, Removals, Stopper, Views, start};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
+use crate::network::Networks;
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
 use coracle_monitor::call::Call;
@@ -14,7 +15,19 @@ use std::time::{Duration, Instant};
 /// How long a removal by force ends a container that others start again.
 const REMOVAL: Duration = Duration::from_secs(60);
 
-impl Containers {
+/// Removes and renames containers.
+pub(crate) struct Remover {
+    pub(super) register: Arc<Register>,
+    pub(super) monitors: Arc<Monitors>,
+    pub(super) removals: Arc<Removals>,
+    pub(super) finder: Arc<Finder>,
+    pub(super) host_files: Arc<HostFiles>,
+    pub(super) stopper: Arc<Stopper>,
+    pub(super) views: Arc<Views>,
+    pub(super) networks: Arc<Networks>,
+}
+
+impl Remover {
     /// Removes a container; a running one only by force.
     pub(crate) fn remove(&self, reference: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         if how.link {
@@ -54,7 +67,7 @@ impl Containers {
     pub(crate) fn prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
         let query = ListContainers { all: true, size: true, filters: filters.clone(), ..ListContainers::default() };
         let mut pruned = PrunedContainers::default();
-        for container in self.list(&query)? {
+        for container in self.views.list(&query)? {
             if !matches!(container.state.as_str(), "created" | "exited" | "dead") {
                 continue;
             }

@@ -3,12 +3,9 @@
 use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
 use super::network::wants;
-use super::network::{Mode, addresses, mode, relays, requests, servers};
+use super::network::{Mode, mode};
 use super::planner::{INIT, has_init};
-use super::spec::{
-    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, Owner, PidMode, Propagation, RestartPolicy, Spec,
-    TagFacts, UsernsMode, Users, UtsMode,
-};
+use super::spec::{self, RestartPolicy, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::{
     Confinement, Crashes, Finder, Found, HostFiles, Labelling, Links, Monitors, Places, Planner, Register,
@@ -16,25 +13,21 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::kernel::tree::{self, Lock};
 use crate::launch::monitor::MonitorProgram;
 use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
-use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
-use crate::launch::{apparmor, cgroup, devices, selinux};
-use crate::model::{ContainerConfig, CreateBody, HostConfig, StringMap};
+use crate::launch::plan::{self};
+use crate::launch::{apparmor, selinux};
+use crate::model::StringMap;
 use crate::network;
 use crate::network::{Joined, Joining, Networks};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::Options;
-use crate::options::UsernsRemap;
 use crate::store::states::id_head;
 use crate::store::{Flush, containers as table};
 use crate::walls::Wall;
 use coracle_monitor::wire::*;
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

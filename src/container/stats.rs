@@ -1,8 +1,8 @@
 //! Samples of a container's use, one a second.
 
-use super::Containers;
 use super::network::{Mode, mode};
 use super::text::format_time;
+use super::{Finder, Groups};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::file::read_text;
 use crate::kernel::process::ProcDir;
@@ -35,7 +35,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// # Ok::<(), coracle::Error>(())
 /// ```
 pub struct StatsStream {
-    all: Arc<Containers>,
+    finder: Arc<Finder>,
     id: String,
     live: Live,
     files: Files,
@@ -52,9 +52,15 @@ pub struct StatsStream {
     ended: bool,
 }
 
-impl Containers {
+/// Samples what containers use.
+pub(crate) struct Sampler {
+    pub(super) groups: Arc<Groups>,
+    pub(super) finder: Arc<Finder>,
+}
+
+impl Sampler {
     /// Begins to sample a container, whether it runs or not.
-    pub(crate) fn stats(self: &Arc<Self>, reference: &str, query: StatsQuery) -> Result<StatsStream> {
+    pub(crate) fn stats(&self, reference: &str, query: StatsQuery) -> Result<StatsStream> {
         let found = self.finder.find(reference)?;
         Ok(StatsStream {
             live: self.groups.live_groups(&found)?,
@@ -63,7 +69,7 @@ impl Containers {
             has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),
             row: Kept::default(),
             id: found.row.id.clone(),
-            all: Arc::clone(self),
+            finder: Arc::clone(&self.finder),
             query,
             before: None,
             watch: Watch::new()?,
@@ -135,13 +141,13 @@ impl StatsStream {
 
     /// The container's name, and what it does now; `None` once it is removed.
     fn look(&self) -> Result<Option<(String, Now)>> {
-        let row = self.row.read(&self.all.register.db, |_| true, |tx| table::bare(tx, &self.id))?;
+        let row = self.row.read(&self.finder.register.db, |_| true, |tx| table::bare(tx, &self.id))?;
         let Some(row) = row.as_ref() else { return Ok(None) };
-        let now = self.all.register.states.now(row.slot, &row.id)?;
+        let now = self.finder.register.states.now(row.slot, &row.id)?;
         if !now.lost {
             return Ok(Some((row.name.clone(), now)));
         }
-        match self.all.finder.find(&self.id) {
+        match self.finder.find(&self.id) {
             Ok(found) if found.row.id == self.id => Ok(Some((found.row.name.clone(), found.now))),
             Ok(_) => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

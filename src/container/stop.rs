@@ -2,11 +2,10 @@
 
 use super::spec::{self, parse_signal, signal_exists};
 use super::state::{Verb, Way, decide};
-use super::{Containers, Finder, Found, Monitors, Register, Starter, not_running};
+use super::{Finder, Found, Monitors, Register, Starter, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::Control;
-use crate::model::Top;
 use crate::network::Networks;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -179,18 +178,6 @@ impl Stopper {
             self.register.event(&found, "restart", &[])
         })?;
         Ok(found)
-    }
-}
-
-impl Containers {
-    /// The container's processes.
-    pub(crate) fn top(&self, reference: &str, ps_args: &str) -> Result<Top> {
-        let found = self.finder.find(reference)?;
-        decide(Verb::Top, &found)?;
-        let live = self.groups.live_groups(&found)?;
-        let top = super::top::top(&live.pids()?, ps_args)?;
-        self.register.event(&found, "top", &[])?;
-        Ok(top)
     }
 }
 

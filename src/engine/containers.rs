@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 impl Engine {
     /// Lists containers, newest first.
     pub fn container_list(&self, query: &ListContainers) -> Result<Vec<ContainerSummary>> {
-        self.0.containers.list(query)
+        self.0.containers.views.list(query)
     }
     /// Lists containers one by one: a long list takes no memory except for what `visit` keeps. Ends with the first
     /// error of `visit`.
@@ -22,7 +22,7 @@ impl Engine {
         query: &ListContainers,
         mut visit: impl FnMut(ContainerSummary) -> Result<()>,
     ) -> Result<()> {
-        self.0.containers.list_each(query, &mut visit)
+        self.0.containers.views.list_each(query, &mut visit)
     }
     /// Creates a container from a local image; `name` absent: one is made up.
     pub fn container_create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
@@ -30,7 +30,7 @@ impl Engine {
     }
     /// The complete document of one container; with `size` also the sizes of its writable layer and of all layers.
     pub fn container_inspect(&self, id: &str, size: bool) -> Result<ContainerDetail> {
-        self.0.containers.inspect(id, size)
+        self.0.containers.views.inspect(id, size)
     }
     /// Replaces the host configuration of a container that does not run, as starts of API versions before 1.24 do.
     pub fn container_set_host_config(&self, id: &str, host_config: &HostConfig) -> Result<()> {
@@ -101,21 +101,21 @@ impl Engine {
     }
     /// Removes it.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
-        self.0.containers.remove(id, how, op)
+        self.0.containers.remover.remove(id, how, op)
     }
     /// Removes the containers that do not run; with `filters` (as in a list) only the matching ones. Volumes stay.
     ///
     /// Errors: an unknown filter. What was removed before another error stays removed.
     pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
-        self.0.containers.prune(filters, op)
+        self.0.containers.remover.prune(filters, op)
     }
     /// Renames it.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
-        self.0.containers.rename(id, name)
+        self.0.containers.remover.rename(id, name)
     }
     /// Its processes as `ps` shows them on the host; `ps_args` default `-ef`.
     pub fn container_top(&self, id: &str, ps_args: &str) -> Result<Top> {
-        self.0.containers.top(id, ps_args)
+        self.0.containers.views.top(id, ps_args)
     }
     /// Changes its limits, at once where it runs, and its restart policy.
     ///
@@ -125,12 +125,12 @@ impl Engine {
     }
     /// Samples what it uses: CPU, memory, block devices, network, processes.
     pub fn container_stats(&self, id: &str, query: StatsQuery) -> Result<StatsStream> {
-        self.0.containers.stats(id, query)
+        self.0.containers.sampler.stats(id, query)
     }
     /// Reads its log.
     pub fn container_logs(&self, id: &str, query: &LogQuery, op: Option<&Op>) -> Result<LogStream> {
         op.map_or(Ok(()), Op::check)?;
-        self.0.containers.logs(id, query)
+        self.0.containers.views.logs(id, query)
     }
     /// Attaches to its standard streams.
     pub fn container_attach(&self, id: &str, io: Io, how: AttachOptions, op: Option<&Op>) -> Result<Session> {

@@ -139,7 +139,7 @@ impl Copying<'_> {
             };
             let files = &mut self.files;
             let copy = || inner.volumes.copy_to(&row.name, to.as_fd(), files);
-            if inner.containers.while_still(&users, copy)? && volume::lies_elsewhere(row)? {
+            if inner.containers.copies.while_still(&users, copy)? && volume::lies_elsewhere(row)? {
                 let reason = "its data lie where its options say, outside of the root: only its name was copied";
                 self.left("volume", &row.name, reason);
             }
@@ -156,14 +156,15 @@ impl Copying<'_> {
             let frozen = if self.how.pause { std::slice::from_ref(&row.id) } else { &[] };
             let files = &mut self.files;
             let copied = all
-                .while_still(frozen, || all.copy_files(&row.id, spec, (to.as_fd(), &path), files))
+                .copies
+                .while_still(frozen, || all.copies.copy_files(&row.id, spec, (to.as_fd(), &path), files))
                 .map_err(|error| error.context(format_args!("container {}", row.name)))?;
             if copied == CopiedFiles::Unbounded {
                 let reason =
                     "the file system of the copy has no project quotas: what it may store is not bounded there";
                 self.left("container", &row.name, reason);
             }
-            let (state, ran) = all.state_for_copy(row.slot, &row.id, now_ns())?;
+            let (state, ran) = all.copies.state_for_copy(row.slot, &row.id, now_ns())?;
             self.states.push((row.slot, state));
             self.report.containers.push(CopiedContainer { id: row.id.clone(), name: row.name.clone(), ran });
             self.said("container", &row.name)?;

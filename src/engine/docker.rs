@@ -85,7 +85,7 @@ impl Engine {
             told.check()?;
             let fill = |id: &str| {
                 let layer = directory.layer(&stopped.id)?;
-                self.0.containers.fill(id, &layer, &mut TreeCopy::new(Attributes::All, op))
+                self.0.containers.copies.fill(id, &layer, &mut TreeCopy::new(Attributes::All, op))
             };
             match containers::take(self, stopped, &mut told, fill) {
                 Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,

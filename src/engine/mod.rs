@@ -152,7 +152,7 @@ impl Engine {
 
     /// Frees all caches: pages of the database, parsed documents. The next calls are slower. For a server at rest.
     pub fn forget_what_was_read(&self) {
-        self.0.containers.forget_what_was_read();
+        self.0.containers.views.forget_what_was_read();
     }
 
     /// Removes files that ended programs and earlier removals left in the root, as each open does; answers the files
@@ -160,7 +160,7 @@ impl Engine {
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
         self.0.images.sweep(&self.0.options)?;
         self.0.volumes.sweep()?;
-        self.0.containers.sweep()?;
+        self.0.containers.recovery.sweep()?;
         Ok(self.leftovers())
     }
 

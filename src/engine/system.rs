@@ -91,7 +91,7 @@ impl Engine {
             warnings.push(text);
         }
         warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
-        warnings.extend(self.0.containers.damaged()?.into_iter().map(|found| format!("WARNING: {found}")));
+        warnings.extend(self.0.containers.views.damaged()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.leftover_lines().into_iter().map(|line| format!("WARNING: {line}")));
         Ok(warnings)
     }
