@@ -128,27 +128,25 @@ pub(crate) struct Shared {
     pub volumes: Arc<Volumes>,
 }
 
-/// All containers of a root.
+/// Makes a group of methods with the handles that it shares with others; after the semicolon: the values that are its own.
+macro_rules! group {
+    ($name:ident = $($shared:ident)* $(; $($own:ident $(: $value:expr)?),*)?) => {
+        Arc::new($name { $($shared: Arc::clone(&$shared),)* $($($own $(: $value)?,)*)? })
+    };
+}
+
+/// All containers of a root: the groups of methods that the engine calls. Each group has the handles that it needs, and
+/// knows only groups that are made before it.
 pub(crate) struct Containers {
     pub(crate) places: Arc<Places>,
     pub(crate) register: Arc<Register>,
-    pub(crate) monitors: Arc<Monitors>,
-    pub(crate) groups: Arc<Groups>,
-    pub(crate) storage: Arc<Storage>,
-    pub(crate) exec_records: Arc<ExecRecords>,
-    pub(crate) crashes: Arc<Crashes>,
-    pub(crate) removals: Arc<Removals>,
     pub(crate) finder: Arc<Finder>,
     pub(crate) waits: Arc<Waits>,
     pub(crate) freezer: Arc<Freezer>,
+    pub(crate) exec_records: Arc<ExecRecords>,
     pub(crate) attach: Arc<Attach>,
     pub(crate) labels: Arc<Labelling>,
-    pub(crate) confinement: Arc<Confinement>,
-    pub(crate) mounts: Arc<VolumeMounts>,
     pub(crate) files: Arc<Files>,
-    pub(crate) links: Arc<Links>,
-    pub(crate) host_files: Arc<HostFiles>,
-    pub(crate) planner: Arc<Planner>,
     pub(crate) execs: Arc<Execs>,
     pub(crate) starter: Arc<Starter>,
     pub(crate) creator: Arc<Creator>,
@@ -206,221 +204,53 @@ impl Containers {
         let policy = options.selinux.then(selinux::Policy::read).transpose()?;
         let program = MonitorProgram::with_switches(options.switches());
         let (options, leftovers) = (Arc::new(options), Arc::new(Leftovers::default()));
-        let places = Arc::new(Places { root, claim, base, images: images.clone() });
-        let register = Arc::new(Register {
-            db,
-            states,
-            journal,
-            specs: specs::Specs::default(),
-            places: places.clone(),
-            options: options.clone(),
-        });
-        let monitors = Arc::new(Monitors { places: places.clone(), register: register.clone() });
-        let groups = Arc::new(Groups { hierarchies, places: places.clone() });
-        let storage = Arc::new(Storage { places: places.clone() });
-        let exec_records = Arc::new(ExecRecords { places: places.clone() });
-        let crashes =
-            Arc::new(Crashes { register: register.clone(), groups: groups.clone(), networks: networks.clone() });
-        let removals = Arc::new(Removals {
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            groups: groups.clone(),
-            storage: storage.clone(),
-            exec_records: exec_records.clone(),
-            images: images.clone(),
-            leftovers: leftovers.clone(),
-            networks: networks.clone(),
-            volumes: volumes.clone(),
-        });
-        let finder =
-            Arc::new(Finder { register: register.clone(), crashes: crashes.clone(), removals: removals.clone() });
-        let waits = Arc::new(Waits { register: register.clone(), monitors: monitors.clone(), finder: finder.clone() });
-        let freezer =
-            Arc::new(Freezer { register: register.clone(), monitors: monitors.clone(), finder: finder.clone() });
-        let attach = Arc::new(Attach {
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-        });
-        let labels = Arc::new(Labelling { policy, places: places.clone(), volumes: volumes.clone() });
-        let confinement = Arc::new(Confinement {
-            filters: DefaultFilters::default(),
-            labels: labels.clone(),
-            options: options.clone(),
-        });
-        let mounts = Arc::new(VolumeMounts {
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-            labels: labels.clone(),
-            confinement: confinement.clone(),
-            volumes: volumes.clone(),
-        });
-        let files = Arc::new(Files {
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-            freezer: freezer.clone(),
-            confinement: confinement.clone(),
-            mounts: mounts.clone(),
-            images: images.clone(),
-            options: options.clone(),
-            volumes: volumes.clone(),
-        });
-        let links = Arc::new(Links { register: register.clone(), finder: finder.clone(), networks: networks.clone() });
-        let host_files = Arc::new(HostFiles {
-            places: places.clone(),
-            register: register.clone(),
-            finder: finder.clone(),
-            links: links.clone(),
-            networks: networks.clone(),
-        });
-        let planner = Arc::new(Planner {
-            places: places.clone(),
-            register: register.clone(),
-            groups: groups.clone(),
-            finder: finder.clone(),
-            labels: labels.clone(),
-            confinement: confinement.clone(),
-            mounts: mounts.clone(),
-            links: links.clone(),
-            host: host.clone(),
-            networks: networks.clone(),
-        });
-        let execs = Arc::new(Execs {
-            swept: Mutex::default(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            exec_records: exec_records.clone(),
-            finder: finder.clone(),
-            planner: planner.clone(),
-        });
-        let starter = Arc::new(Starter {
-            program,
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            crashes: crashes.clone(),
-            finder: finder.clone(),
-            labels: labels.clone(),
-            confinement: confinement.clone(),
-            mounts: mounts.clone(),
-            links: links.clone(),
-            host_files: host_files.clone(),
-            planner: planner.clone(),
-            networks: networks.clone(),
-            options: options.clone(),
-        });
-        let creator = Arc::new(Creator {
-            places: places.clone(),
-            register: register.clone(),
-            storage: storage.clone(),
-            finder: finder.clone(),
-            labels: labels.clone(),
-            mounts: mounts.clone(),
-            links: links.clone(),
-            host: host.clone(),
-            images: images.clone(),
-            options: options.clone(),
-        });
-        let updater = Arc::new(Updater {
-            register: register.clone(),
-            monitors: monitors.clone(),
-            groups: groups.clone(),
-            finder: finder.clone(),
-            host: host.clone(),
-        });
-        let stopper = Arc::new(Stopper {
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-            starter: starter.clone(),
-            networks: networks.clone(),
-        });
-        let connections = Arc::new(Connections {
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-            host_files: host_files.clone(),
-            planner: planner.clone(),
-            networks: networks.clone(),
-        });
-        let views = Arc::new(Views {
-            overview: Kept::default(),
-            places: places.clone(),
-            register: register.clone(),
-            groups: groups.clone(),
-            finder: finder.clone(),
-            links: links.clone(),
-            planner: planner.clone(),
-            execs: execs.clone(),
-            images: images.clone(),
-            networks: networks.clone(),
-        });
-        let remover = Arc::new(Remover {
-            register: register.clone(),
-            monitors: monitors.clone(),
-            removals: removals.clone(),
-            finder: finder.clone(),
-            host_files: host_files.clone(),
-            stopper: stopper.clone(),
-            views: views.clone(),
-            networks: networks.clone(),
-        });
-        let build_steps = Arc::new(BuildSteps {
-            places: places.clone(),
-            register: register.clone(),
-            monitors: monitors.clone(),
-            finder: finder.clone(),
-            files: files.clone(),
-            starter: starter.clone(),
-            waits: waits.clone(),
-            creator: creator.clone(),
-            remover: remover.clone(),
-            images: images.clone(),
-        });
-        let copies = Arc::new(Copies {
-            places: places.clone(),
-            register: register.clone(),
-            finder: finder.clone(),
-            freezer: freezer.clone(),
-        });
-        let sampler = Arc::new(Sampler { groups: groups.clone(), finder: finder.clone() });
-        let recovery = Arc::new(Recovery {
-            places: places.clone(),
-            register: register.clone(),
-            removals: removals.clone(),
-            finder: finder.clone(),
-            starter: starter.clone(),
-            connections: connections.clone(),
-            build_steps: build_steps.clone(),
-            networks: networks.clone(),
-            options: options.clone(),
-        });
-        let all = Containers {
+        let places = group!(Places = images; root, claim, base);
+        let register = group!(Register = places options; db, states, journal, specs: specs::Specs::default());
+        let monitors = group!(Monitors = places register);
+        let groups = group!(Groups = places; hierarchies);
+        let storage = group!(Storage = places);
+        let exec_records = group!(ExecRecords = places);
+        let crashes = group!(Crashes = register groups networks);
+        let removals = group!(Removals = places register monitors groups storage exec_records images leftovers
+            networks volumes);
+        let finder = group!(Finder = register crashes removals);
+        let waits = group!(Waits = register monitors finder);
+        let freezer = group!(Freezer = register monitors finder);
+        let attach = group!(Attach = places register monitors finder);
+        let labels = group!(Labelling = places volumes; policy);
+        let confinement = group!(Confinement = labels options; filters: DefaultFilters::default());
+        let mounts = group!(VolumeMounts = places register monitors finder labels confinement volumes);
+        let files = group!(Files = places register monitors finder freezer confinement mounts images options volumes);
+        let links = group!(Links = register finder networks);
+        let host_files = group!(HostFiles = places register finder links networks);
+        let planner = group!(Planner = places register groups finder labels confinement mounts links host networks);
+        let execs = group!(Execs = register monitors exec_records finder planner; swept: Mutex::default());
+        let starter = group!(Starter = places register monitors crashes finder labels confinement mounts links
+            host_files planner networks options; program);
+        let creator = group!(Creator = places register storage finder labels mounts links host images options);
+        let updater = group!(Updater = register monitors groups finder host);
+        let stopper = group!(Stopper = register monitors finder starter networks);
+        let connections = group!(Connections = register monitors finder host_files planner networks);
+        let views = group!(Views = places register groups finder links planner execs images networks;
+            overview: Kept::default());
+        let remover = group!(Remover = register monitors removals finder host_files stopper views networks);
+        let build_steps = group!(BuildSteps = places register monitors finder files starter waits creator
+            remover images);
+        let copies = group!(Copies = places register finder freezer);
+        let sampler = group!(Sampler = groups finder);
+        let recovery = group!(Recovery = places register removals finder starter connections build_steps
+            networks options);
+        recovery.recover()?;
+        Ok(Containers {
             places,
             register,
-            monitors,
-            groups,
-            storage,
-            exec_records,
-            crashes,
-            removals,
             finder,
             waits,
             freezer,
+            exec_records,
             attach,
             labels,
-            confinement,
-            mounts,
             files,
-            links,
-            host_files,
-            planner,
             execs,
             starter,
             creator,
@@ -436,9 +266,7 @@ impl Containers {
             leftovers,
             networks,
             options,
-        };
-        all.recovery.recover()?;
-        Ok(all)
+        })
     }
 
     /// Removes the files of the root, if nobody else uses it and it holds nothing; answers whether.
