@@ -42,7 +42,7 @@ impl Finder {
             return Ok(Fate::Busy);
         }
         if found.now.lost {
-            self.crashes.bury(&found)?;
+            self.crashes.record_crash(&found)?;
             found = self.register.again(found)?;
         }
         // Read under the lock: nobody can start it from here on.

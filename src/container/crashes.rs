@@ -31,7 +31,7 @@ impl Crashes {
     }
 
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
-    pub(super) fn bury(&self, found: &Found) -> Result<()> {
+    pub(super) fn record_crash(&self, found: &Found) -> Result<()> {
         let row = &found.row;
         let before = self.register.states.recorded(row.slot, &row.id)?;
         if let Some(state) = before

@@ -243,7 +243,7 @@ impl Creator {
         Ok(())
     }
 
-    pub(super) fn defaults(&self) -> Defaults {
+    fn defaults(&self) -> Defaults {
         Defaults {
             log_driver: self.options.log_driver.clone(),
             log_options: self.options.log_options.clone(),
@@ -281,7 +281,7 @@ impl Creator {
     }
 
     /// The spec of a container with another host configuration. Errors: as for a new container.
-    pub(super) fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
+    fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
         let body = CreateBody {
             config: found.spec.config.clone(),
             host_config: host_config.clone(),

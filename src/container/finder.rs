@@ -40,7 +40,7 @@ impl Finder {
     }
 
     /// The same, with its end recorded if nobody else did.
-    pub(super) fn found_settled(&self, reference: &str) -> Result<Found> {
+    fn found_settled(&self, reference: &str) -> Result<Found> {
         let found = self
             .register
             .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
@@ -51,7 +51,7 @@ impl Finder {
         if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
             let again = self.register.again(found.clone())?;
             if again.now.lost {
-                self.crashes.bury(&again)?;
+                self.crashes.record_crash(&again)?;
             }
         }
         self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
@@ -83,7 +83,7 @@ impl Finder {
             found = self.register.again(found)?;
         }
         if found.now.lost {
-            self.crashes.bury(&found)?;
+            self.crashes.record_crash(&found)?;
             found = self.register.again(found)?;
         }
         Ok((busy, found))

@@ -50,7 +50,7 @@ impl Freezer {
         }
     }
 
-    pub(super) fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
+    fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
         let (_busy, found) = self.finder.take(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Pause, &found)?;

@@ -23,7 +23,7 @@ pub(crate) struct HostFiles {
 impl HostFiles {
     /// The address of `host-gateway`: the host's address on the container's first network, or, where it has none of its
     /// own, on the default one.
-    pub(super) fn host_gateway(&self, joined: &Joined) -> Result<String> {
+    fn host_gateway(&self, joined: &Joined) -> Result<String> {
         if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
             return Ok(own.to_string());
         }
@@ -65,7 +65,7 @@ impl HostFiles {
         dirs::write(&dir.join("resolv.conf"), &text)
     }
 
-    pub(super) fn lock_files(&self, id: &str) -> Result<File> {
+    fn lock_files(&self, id: &str) -> Result<File> {
         let path = self.places.dir(id);
         let dir = File::open(&path).map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
         tree::lock(dir.as_fd(), Lock::Exclusive, path.display())?;
@@ -80,7 +80,7 @@ impl HostFiles {
         }
     }
 
-    pub(super) fn rewrite_hosts(&self, id: &str) -> Result<()> {
+    fn rewrite_hosts(&self, id: &str) -> Result<()> {
         let found = self.finder.find(id)?;
         if found.now.is_live() {
             self.write_files(&found, &self.networks.recall(id)?)?;

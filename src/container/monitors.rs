@@ -96,7 +96,7 @@ impl Monitors {
     }
 
     /// Why nobody listens where a container's monitor should: it has ended, or it cannot be reached.
-    pub(super) fn unheard(&self, found: &Found) -> Error {
+    fn unheard(&self, found: &Found) -> Error {
         let until = Instant::now() + PARTING;
         loop {
             match self.register.states.now(found.row.slot, &found.row.id) {

@@ -76,7 +76,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// The networks that a start and an end tell of: also those that have no interface.
-    pub(super) fn told_networks(&self, found: &Found, joined: &network::Joined) -> Result<Vec<(String, String)>> {
+    fn told_networks(&self, found: &Found, joined: &network::Joined) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
             NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
             NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
@@ -163,7 +163,7 @@ impl Planner {
     }
 
     /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
-    pub(super) fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
+    fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
         for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
             let Owner::Container(other) = owner else { continue };
             let theirs = self.confinement.users(&self.finder.find(other)?.spec);
@@ -182,7 +182,7 @@ impl Planner {
         Ok(None)
     }
 
-    pub(super) fn shares_ipc(&self, donor: &str) -> Result<()> {
+    fn shares_ipc(&self, donor: &str) -> Result<()> {
         let other = self.finder.find(donor)?;
         match other.spec.host_config.modes().ipc.is_shareable() {
             true => Ok(()),
@@ -404,7 +404,7 @@ impl Planner {
     }
 
     /// The health check for the plan.
-    pub(super) fn health_plan(&self, found: &Found) -> Result<Option<plan::Health>> {
+    fn health_plan(&self, found: &Found) -> Result<Option<plan::Health>> {
         let Some(check) = spec::health_check(&found.spec) else { return Ok(None) };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Some(plan::Health {

@@ -39,7 +39,7 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// Every open looks: containers whose monitors are gone are buried, records of an earlier boot are brought into this
+    /// Every open looks: the ends of containers whose monitors are gone are recorded, records of an earlier boot are brought into this
     /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
@@ -108,8 +108,8 @@ impl Recovery {
         Ok(is_hex_id(id) && !self.register.states.is_being_made(id)? && !known()?)
     }
 
-    /// Buries every container whose monitor was killed. What cannot be buried now is by the next who meets it.
-    pub(crate) fn bury_lost(&self) {
+    /// Records the end of every container whose monitor was killed. Failures are retried by the next look-up of the container.
+    pub(crate) fn reap_crashed(&self) {
         for head in self.register.states.lost().unwrap_or_default() {
             let _ = self.finder.take(&head, None);
         }

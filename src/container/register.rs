@@ -82,7 +82,7 @@ impl Register {
     }
 
     /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
-    pub(super) fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
+    fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
         let mut spec = specs::salvage(text);
         let or = |value: &mut String, other: &str| {
             if value.is_empty() {

@@ -55,7 +55,7 @@ pub(crate) struct Removals {
 
 impl Removals {
     /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
-    pub(super) fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
+    fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
         Ok(Removal { destroyed: Register::event_of(found, "destroy", &[]), volumes })
     }
@@ -71,7 +71,7 @@ impl Removals {
     }
 
     /// Does what is left of a removal. Whoever calls holds it by [`crate::store::states::States::removing`].
-    pub(super) fn end_removal(&self, id: &str, removal: &Removal) -> Result<()> {
+    fn end_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         for name in &removal.volumes {
             self.remove_volume(name)?;
         }

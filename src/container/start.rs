@@ -78,7 +78,7 @@ impl Starter {
     }
 
     /// Starts a container that is held and does not run.
-    pub(super) fn start_taken(&self, found: &Found, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
+    fn start_taken(&self, found: &Found, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
         let started = self.try_start(found, session, size);
         match started {
             Ok(()) => self.register.set_error(found, ""),
@@ -257,7 +257,7 @@ impl Starter {
     }
 
     /// Gives a container that is about to start its addresses and ports.
-    pub(super) fn join_networks(&self, found: &Found) -> Result<Joined> {
+    fn join_networks(&self, found: &Found) -> Result<Joined> {
         if mode(&found.spec) != Mode::Networks {
             return Ok(Joined::default());
         }

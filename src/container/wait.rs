@@ -52,7 +52,7 @@ impl Waits {
     }
 
     /// The exit code of the last end of a container that was told.
-    pub(super) fn code_told(&self, id: &str) -> Option<i32> {
+    fn code_told(&self, id: &str) -> Option<i32> {
         let filters = [("container", id), ("event", "die"), ("type", "container")];
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
         let query = EventQuery { since_ns: Some(0), until_ns: Some(super::now_ns()), after: None, filters };
@@ -90,7 +90,7 @@ impl Waits {
         self.wait_found(&found, op)
     }
 
-    pub(super) fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
+    fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
         match self.stop_of(found)? {
             Stop::Over(code) => Ok(code),
             Stop::Awaited(control) => self.stopped(found, &control, op),
@@ -123,7 +123,7 @@ impl Waits {
     }
 
     /// The exit code in a container's record once its monitor is gone.
-    pub(super) fn code_after(&self, found: &Found) -> Result<i32> {
+    fn code_after(&self, found: &Found) -> Result<i32> {
         let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;
         loop {

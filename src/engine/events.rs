@@ -18,7 +18,7 @@ impl Engine {
         let look = || -> Look {
             // The engine knows nothing of its followers, so that none keeps itself alive by this.
             let engine = self.clone();
-            Box::new(move || engine.0.containers.recovery.bury_lost())
+            Box::new(move || engine.0.containers.recovery.reap_crashed())
         };
         EventStream::follow(self.0.journal.clone(), query, self.0.containers.register.alive_path(), &look)
     }
