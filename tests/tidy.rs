@@ -1,6 +1,6 @@
 //! Promises about the source that a compiler does not hold: who may name whom, where `unsafe` stands, what never occurs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A module of the library and its row: it may name rows above its own (smaller numbers), not its peers. Row 0 names
@@ -453,6 +453,44 @@ fn one_file_reads_modes_from_their_texts() {
     }
     wrong.extend(kept.iter().map(|path| format!("{} is excused, and reads no mode", path.display())));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// So many methods a type of `src/container` has at most: a type with more is to be divided.
+const METHODS: usize = 20;
+/// The methods of `Containers`, which only makes the groups of methods; to become fewer.
+const CONTAINERS_METHODS: usize = 4;
+
+/// A method with the whole of `Containers` at hand could touch all that containers have.
+#[test]
+fn no_type_of_containers_does_everything() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for source in sources("src/container") {
+        let mut kind = None;
+        for (_, line) in source.lines() {
+            if line.starts_with("impl") {
+                let name = line.trim_end_matches('{').trim_end().rsplit(' ').next().unwrap_or_default();
+                kind = Some(name.split('<').next().unwrap_or_default().to_owned());
+            } else if line == "}" {
+                kind = None;
+            }
+            let is_method = [
+                "    fn ",
+                "    pub fn ",
+                "    pub(super) fn ",
+                "    pub(crate) fn ",
+                "    pub(in crate::container) fn ",
+            ]
+            .iter()
+            .any(|start| line.starts_with(start));
+            if let (true, Some(kind)) = (is_method, &kind) {
+                *counts.entry(kind.clone()).or_default() += 1;
+            }
+        }
+    }
+    let many: Vec<_> = counts.iter().filter(|(_, count)| **count > METHODS).collect();
+    assert!(many.is_empty(), "these types have more than {METHODS} methods: {many:?}");
+    let count = counts.get("Containers").copied().unwrap_or_default();
+    assert_eq!(count, CONTAINERS_METHODS, "the methods of Containers only become fewer: change CONTAINERS_METHODS");
 }
 
 /// A source file without its tests.

@@ -3,7 +3,7 @@
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, Way, decide};
 use super::stop::{gone_is_not_running, is_gone};
-use super::{Finder, Found, Monitors, Places, Register, dirs};
+use super::{Finder, Monitors, Places, Register, Snapshot, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
 use crate::launch::monitor::Streams;
@@ -203,7 +203,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     /// Attaches streams to a container; `wait` also before it runs.
-    pub(crate) fn attach(&self, found: &Found, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
+    pub(crate) fn attach(&self, found: &Snapshot, streams: Streams, wait: bool, op: Option<&Op>) -> Result<Connected> {
         let way = decide(Verb::Attach, found)?;
         self.register.event(found, "attach", &[])?;
         if way == Way::Do {
@@ -221,7 +221,7 @@ impl Attach {
         self.park(&again, streams).map(Connected::Parked)
     }
 
-    fn attach_now(&self, found: &Found, streams: Streams, op: Option<&Op>) -> Result<Connected> {
+    fn attach_now(&self, found: &Snapshot, streams: Streams, op: Option<&Op>) -> Result<Connected> {
         let control = match self.monitors.control(found) {
             Ok(control) => control,
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(Connected::Stopped),
@@ -244,7 +244,7 @@ impl Attach {
         self.register.event(&self.finder.find(id)?, "detach", &[])
     }
 
-    fn park(&self, found: &Found, streams: Streams) -> Result<Parked> {
+    fn park(&self, found: &Snapshot, streams: Streams) -> Result<Parked> {
         let dir = self.places.open_run_dir(&found.row.id)?;
         let name = format!("{PARKED}{}", &super::names::new_id()?[..16]);
         let listener = socket::listen(dir.as_fd(), &name)?;

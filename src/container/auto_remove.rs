@@ -2,7 +2,7 @@
 //! container; where none does, whoever looks at it next: an open, a list, an inspect, a wait, a look-up by name. A monitor
 //! never does: it opens no database.
 
-use super::{Finder, Found};
+use super::{Finder, Snapshot};
 use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use coracle_monitor::wire::Failure;
@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 }
 
 /// Whether a container is to be removed: it has ended, and it ran at least once or its start failed.
-pub(super) fn is_over(found: &Found) -> bool {
+pub(super) fn is_over(found: &Snapshot) -> bool {
     let state = &found.now.state;
     let begun = state.started_ns != 0 || state.exit_code != 0 || state.failure != Failure::default();
     found.spec.host_config.auto_remove && begun && !found.now.is_live()
@@ -85,20 +85,20 @@ impl Finder {
     }
 
     /// Whether a look at a container finds it gone, because it had ended. A removal that fails is no failure of the look.
-    pub(super) fn is_gone_by_now(&self, found: &Found) -> bool {
+    pub(super) fn is_gone_by_now(&self, found: &Snapshot) -> bool {
         is_over(found) && matches!(self.reap_soon(&found.row), Ok(Fate::Gone))
     }
 
     /// Of the containers of a list, those that are there: what has ended and is to go is removed before. One on which
     /// somebody works at this moment is being removed, or will be by who works on it.
-    pub(super) fn without_the_ended(&self, mut found: Vec<Found>) -> Vec<Found> {
+    pub(super) fn without_the_ended(&self, mut found: Vec<Snapshot>) -> Vec<Snapshot> {
         found.retain(|found| !is_over(found) || !matches!(self.reap(&found.row), Ok(Fate::Gone | Fate::Busy)));
         found
     }
 
     /// Removes every container that has ended and is to go then; answers those that run. What cannot be removed
     /// now is by the next look.
-    pub(crate) fn reap_all(&self) -> Result<Vec<Found>> {
+    pub(crate) fn reap_all(&self) -> Result<Vec<Snapshot>> {
         let mut live = Vec::new();
         for id in self.register.db.read(table::auto_removed)? {
             let stored = self.register.db.read(|tx| table::by_id(tx, &id, &mut self.register.stored()))?;
@@ -114,7 +114,7 @@ impl Finder {
     }
 
     /// Does something that ends a container, which is not removed before that is over. Then it is, if it has ended.
-    pub(super) fn holding_the_end<T>(&self, found: &Found, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn holding_the_end<T>(&self, found: &Snapshot, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !found.spec.host_config.auto_remove {
             return work();
         }

@@ -1,4 +1,4 @@
-//! Who the processes of a container are, and what they may do: user namespace, capabilities, filter, profile, label.
+//! The identity and the rights of a container's processes: user namespace, capabilities, filter, profile, label.
 
 use super::labels::Labelling;
 use super::spec::{self, Seccomp, Spec, Users};

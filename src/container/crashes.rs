@@ -1,6 +1,6 @@
 //! The end of a container whose monitor was killed, recorded by whoever meets it first.
 
-use super::{Found, Groups, Register};
+use super::{Groups, Register, Snapshot};
 use crate::error::Result;
 use crate::kernel::process;
 use crate::network::Networks;
@@ -21,7 +21,7 @@ pub(crate) struct Crashes {
 
 impl Crashes {
     /// Best effort: ends what is left in a container's cgroups, and removes them.
-    pub(super) fn end_groups(&self, found: &Found) {
+    pub(super) fn end_groups(&self, found: &Snapshot) {
         if self.groups.group_name(found).is_some()
             && let Ok(live) = self.groups.live_groups(found)
         {
@@ -31,7 +31,7 @@ impl Crashes {
     }
 
     /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
-    pub(super) fn record_crash(&self, found: &Found) -> Result<()> {
+    pub(super) fn record_crash(&self, found: &Snapshot) -> Result<()> {
         let row = &found.row;
         let before = self.register.states.recorded(row.slot, &row.id)?;
         if let Some(state) = before

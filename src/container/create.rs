@@ -3,7 +3,7 @@
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
 use super::spec::{DecidedHost, UsernsMode, Users};
-use super::{Finder, Found, Labelling, Links, Places, Register, Storage, VolumeMounts, now_ns};
+use super::{Finder, Labelling, Links, Places, Register, Snapshot, Storage, VolumeMounts, now_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::Images;
 use crate::kernel::path::{IN_ROOT, openat2};
@@ -281,7 +281,7 @@ impl Creator {
     }
 
     /// The spec of a container with another host configuration. Errors: as for a new container.
-    fn resolve_changed(&self, found: &Found, host_config: &HostConfig) -> Result<Spec> {
+    fn resolve_changed(&self, found: &Snapshot, host_config: &HostConfig) -> Result<Spec> {
         let body = CreateBody {
             config: found.spec.config.clone(),
             host_config: host_config.clone(),

@@ -1,6 +1,6 @@
-//! A container's directories: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
+//! Making, opening, writing and removing the directories and the files that the engine keeps of containers; the base layer.
 
-use super::Found;
+use super::Snapshot;
 use crate::error::{Error, Result};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
@@ -184,7 +184,7 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
 }
 
 /// Name of the log's file in the durable directory.
-pub(super) fn log_name(found: &Found) -> String {
+pub(super) fn log_name(found: &Snapshot) -> String {
     match found.spec.host_config.log_config.kind.as_str() {
         "local" => "local.log".into(),
         _ => format!("{}-json.log", found.row.id),

@@ -1,4 +1,4 @@
-//! Exec instances: a file each in `run/x`, gone with the boot; the monitor writes state and exit code beside it.
+//! Exec instances: prepared, started, inspected. Their files go with the boot; the monitor writes state and exit code.
 
 use super::exec_records::{ExecRecord, head};
 use super::names::new_id;

@@ -1,6 +1,6 @@
 //! Finding containers, and locking them for changes.
 
-use super::{Crashes, Found, Register, Removals, auto_remove, no_such, start};
+use super::{Crashes, Register, Removals, Snapshot, auto_remove, no_such, start};
 use crate::error::Result;
 use crate::op::Op;
 use crate::store::containers as table;
@@ -26,12 +26,12 @@ impl Finder {
     }
 
     /// Finds a container as people name it.
-    pub(crate) fn find(&self, reference: &str) -> Result<Found> {
+    pub(crate) fn find(&self, reference: &str) -> Result<Snapshot> {
         self.find_any(reference)?.whole()
     }
 
     /// The same, also of one whose stored document is damaged.
-    pub(super) fn find_any(&self, reference: &str) -> Result<Found> {
+    pub(super) fn find_any(&self, reference: &str) -> Result<Snapshot> {
         let found = self.found_settled(reference)?;
         match self.is_gone_by_now(&found) {
             true => Err(no_such(reference)),
@@ -40,7 +40,7 @@ impl Finder {
     }
 
     /// The same, with its end recorded if nobody else did.
-    fn found_settled(&self, reference: &str) -> Result<Found> {
+    fn found_settled(&self, reference: &str) -> Result<Snapshot> {
         let found = self
             .register
             .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
@@ -58,7 +58,7 @@ impl Finder {
     }
 
     /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
-    pub(super) fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+    pub(super) fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let (busy, found) = self.take_any(reference, op)?;
         if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
             return Ok((busy, found.whole()?));
@@ -72,7 +72,7 @@ impl Finder {
     }
 
     /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
-    pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Found)> {
+    pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
         let busy = self.register.states.busy(row.slot, &row.id, op)?;
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;

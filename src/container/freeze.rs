@@ -2,7 +2,7 @@
 
 use super::state::{Verb, decide};
 use super::stop::{gone_is_not_running, is_gone};
-use super::{Finder, Found, Monitors, Register};
+use super::{Finder, Monitors, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::monitor::Control;
 use coracle_monitor::call::{Call, Freeze};
@@ -60,7 +60,7 @@ impl Freezer {
     }
 
     /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
-    pub(super) fn freeze(&self, found: &Found, how: Freeze) -> Result<Control> {
+    pub(super) fn freeze(&self, found: &Snapshot, how: Freeze) -> Result<Control> {
         let control = self.monitors.control(found)?;
         let until = Instant::now() + LAUNCHING;
         loop {

@@ -1,6 +1,6 @@
 //! The names and the places of containers' control groups.
 
-use super::{Found, Places};
+use super::{Places, Snapshot};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, Live};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// The name of a container's control group; `None`: it never ran as one of this engine's, since the root is a copy.
-    pub(super) fn group_name(&self, found: &Found) -> Option<String> {
+    pub(super) fn group_name(&self, found: &Snapshot) -> Option<String> {
         let (engine, id) = (found.spec.engine.as_str(), &found.row.id);
         match engine {
             // Whoever made the root named groups so, and a copy of the root has another id.
@@ -23,12 +23,12 @@ impl Groups {
     }
 
     /// The control groups of a container that runs.
-    pub(super) fn live_groups(&self, found: &Found) -> Result<Live> {
+    pub(super) fn live_groups(&self, found: &Snapshot) -> Result<Live> {
         Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &self.group(found))
     }
 
     /// The name of the control group that a container has, or will have.
-    pub(super) fn group(&self, found: &Found) -> String {
+    pub(super) fn group(&self, found: &Snapshot) -> String {
         self.group_name(found).unwrap_or_else(|| format!("{}-{}", self.places.engine(), found.row.id))
     }
 }

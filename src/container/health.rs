@@ -1,7 +1,7 @@
 //! Health checks: what the monitor is to run, and what came of it.
 
 use super::text::{Health as Status, format_time};
-use super::{Found, Views, failure, spec};
+use super::{Snapshot, Views, failure, spec};
 use crate::launch::monitor::sentence;
 use crate::launch::plan;
 use crate::model::{Health, HealthResult};
@@ -15,7 +15,7 @@ const TRIES: usize = 100;
 
 impl Views {
     /// `State.Health` of inspect.
-    pub(super) fn health(&self, found: &Found) -> Option<Health> {
+    pub(super) fn health(&self, found: &Snapshot) -> Option<Health> {
         let check = spec::health_check(&found.spec)?;
         let state = &found.now.state;
         if status(found) == Status::None {
@@ -32,7 +32,7 @@ impl Views {
 
     fn output_text(
         &self,
-        found: &Found,
+        found: &Snapshot,
         check: &spec::HealthCheck,
         result: &wire::HealthResult,
         output: &[u8],
@@ -53,7 +53,7 @@ impl Views {
     }
 
     /// The last results with their output, oldest first.
-    fn results(&self, found: &Found) -> Vec<(wire::HealthResult, Vec<u8>)> {
+    fn results(&self, found: &Snapshot) -> Vec<(wire::HealthResult, Vec<u8>)> {
         let Ok(file) = File::open(self.places.run_dir(&found.row.id).join(HEALTH_FILE)) else { return Vec::new() };
         for _ in 0..TRIES {
             let before = count(&file);
@@ -84,7 +84,7 @@ fn result(file: &File, number: u64) -> Option<(wire::HealthResult, Vec<u8>)> {
 
 /// A container's health as it is known now. One that has a check and does not run counts as unhealthy, as dockerd has
 /// it. Nothing is known of one whose monitor is older than health checks.
-pub(super) fn status(found: &Found) -> Status {
+pub(super) fn status(found: &Snapshot) -> Status {
     if found.now.state.started_ns == 0 || spec::health_check(&found.spec).is_none() {
         return Status::None;
     }

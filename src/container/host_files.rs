@@ -1,7 +1,7 @@
 //! hosts, hostname and resolv.conf of containers, which name the containers that are linked.
 
 use super::network::{Mode, addresses, mode};
-use super::{Finder, Found, Links, Places, Register, dirs, spec};
+use super::{Finder, Links, Places, Register, Snapshot, dirs, spec};
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
 use crate::network::{self, Joined, Networks};
@@ -37,7 +37,7 @@ impl HostFiles {
     }
 
     /// hosts, hostname and resolv.conf as they are to be now.
-    pub(super) fn write_files(&self, found: &Found, networks: &network::Joined) -> Result<()> {
+    pub(super) fn write_files(&self, found: &Snapshot, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
             // It shows those of the container whose network it shares.
             return Ok(());

@@ -5,7 +5,7 @@ use super::overview::Overview;
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, decide};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
-use super::{Execs, Finder, Found, Groups, Links, Places, Planner, Register, network, now_ns};
+use super::{Execs, Finder, Groups, Links, Places, Planner, Register, Snapshot, network, now_ns};
 use crate::error::Result;
 use crate::image::Images;
 use crate::kernel::tree;
@@ -74,7 +74,7 @@ impl Views {
         Ok(())
     }
 
-    fn summary(&self, found: &Found, view: &ContainerView, listing: &mut Listing<'_>) -> Result<ContainerSummary> {
+    fn summary(&self, found: &Snapshot, view: &ContainerView, listing: &mut Listing<'_>) -> Result<ContainerSummary> {
         let (row, spec) = (&found.row, &found.spec);
         let sizes = if listing.size { Some(self.sizes(found)?) } else { None };
         Ok(ContainerSummary {
@@ -139,7 +139,7 @@ impl Views {
         })
     }
 
-    fn graph_data(&self, found: &Found) -> Option<StringMap> {
+    fn graph_data(&self, found: &Snapshot) -> Option<StringMap> {
         let lower = self.places.lower(&found.row.image_id).ok()?;
         let dir = self.places.dir(&found.row.id);
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -152,7 +152,7 @@ impl Views {
     }
 
     /// Bytes of the writable layer, and of all layers.
-    fn sizes(&self, found: &Found) -> Result<(i64, i64)> {
+    fn sizes(&self, found: &Snapshot) -> Result<(i64, i64)> {
         let upper = tree_size(&self.places.dir(&found.row.id).join("upper"));
         let image = self.images.size(&found.row.image_id).unwrap_or(0);
         Ok((upper, upper + image))
@@ -194,7 +194,7 @@ fn damage_text(spec: &Spec) -> &'static str {
 
 /// The AppArmor profile as dockerd tells it: before the first start the one that was asked for, then the one that the
 /// container has.
-fn profile(found: &Found) -> Result<String> {
+fn profile(found: &Snapshot) -> Result<String> {
     if found.now.state.started_ns != 0 || found.spec.apparmor.is_empty() {
         return Ok(found.spec.apparmor.clone());
     }
@@ -223,7 +223,7 @@ impl<'a> ImageNames<'a> {
     }
 
     /// The name used at create, or the id once that name means another image.
-    fn of(&mut self, found: &Found) -> String {
+    fn of(&mut self, found: &Snapshot) -> String {
         let name = &found.spec.image_name;
         if !self.ids.contains_key(name) {
             self.ids.insert(name.clone(), self.images.resolve(name).ok());
@@ -236,7 +236,7 @@ impl<'a> ImageNames<'a> {
 }
 
 /// The facts by which the query chooses; the others are left empty.
-fn view(place: usize, found: &Found, view: &network::View, query: &ListContainers) -> ContainerView {
+fn view(place: usize, found: &Snapshot, view: &network::View, query: &ListContainers) -> ContainerView {
     let asks = |filter: &str| query.filters.contains_key(filter);
     let networks = if asks("network") { network::networks(found, view) } else { BTreeMap::new() };
     ContainerView {
@@ -258,7 +258,7 @@ fn view(place: usize, found: &Found, view: &network::View, query: &ListContainer
     }
 }
 
-fn state_view(found: &Found) -> StateView {
+fn state_view(found: &Snapshot) -> StateView {
     let now = &found.now;
     let state = &now.state;
     StateView {
@@ -275,7 +275,7 @@ fn state_view(found: &Found) -> StateView {
     }
 }
 
-fn state(found: &Found) -> ContainerState {
+fn state(found: &Snapshot) -> ContainerState {
     let (view, now) = (state_view(found), &found.now.state);
     let time = |ns: i64| if ns == 0 { NEVER.to_owned() } else { format_time(ns) };
     ContainerState {

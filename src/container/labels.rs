@@ -2,7 +2,7 @@
 //! given to what of the host a container is shown.
 
 use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
-use super::{Found, Places};
+use super::{Places, Snapshot};
 use crate::error::{Error, Result};
 use crate::kernel::tree;
 use crate::launch::selinux::{self, Asked, Context, Labels, relabel};
@@ -106,7 +106,7 @@ impl Labelling {
     }
 
     /// Gives a container's layers the labels that a mapping of their files is measured by, where they do not have them yet.
-    fn label_layers(&self, found: &Found, own: &str) -> Result<()> {
+    fn label_layers(&self, found: &Snapshot, own: &str) -> Result<()> {
         let Some(images) = self.policy_now()?.map(|policy| policy.of_images()) else { return Ok(()) };
         for layer in self.places.lower(&found.row.image_id)? {
             relabel::tree(relabel::open_own(&layer)?.as_fd(), &images, false)?;
@@ -124,7 +124,7 @@ impl Labelling {
     }
 
     /// Gives what a container is shown of the host the labels that its mounts ask for.
-    pub(super) fn relabel_sources(&self, found: &Found) -> Result<()> {
+    pub(super) fn relabel_sources(&self, found: &Snapshot) -> Result<()> {
         let own = self.mount_label(&found.spec);
         if own.is_empty() {
             return Ok(());
@@ -179,7 +179,7 @@ impl Labelling {
 
     /// Gives the files that the engine makes for a container its label: `files_of` is the container whose hosts, hostname and
     /// resolv.conf it has.
-    pub(super) fn label_files(&self, found: &Found, files_of: &str, init: Option<&Path>) -> Result<()> {
+    pub(super) fn label_files(&self, found: &Snapshot, files_of: &str, init: Option<&Path>) -> Result<()> {
         let own = self.mount_label(&found.spec);
         if own.is_empty() {
             return Ok(());

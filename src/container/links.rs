@@ -3,7 +3,7 @@
 
 use super::network::{Mode, mode};
 use super::spec::{NetworkMode, Spec};
-use super::{Finder, Found, Register};
+use super::{Finder, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::CreateBody;
 use crate::network::{Networks, parse_port};
@@ -180,7 +180,7 @@ impl Links {
 
     /// The links of a container that is about to start. Errors: one leads to a container that does not run, or is not
     /// on the default network.
-    pub(super) fn check_links(&self, found: &Found) -> Result<()> {
+    pub(super) fn check_links(&self, found: &Snapshot) -> Result<()> {
         if !on_default(&found.spec) {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl Links {
     }
 
     /// The links of a container to those that run.
-    pub(super) fn seen_links(&self, found: &Found) -> Result<Vec<Seen>> {
+    pub(super) fn seen_links(&self, found: &Snapshot) -> Result<Vec<Seen>> {
         if !on_default(&found.spec) {
             return Ok(Vec::new());
         }
@@ -231,7 +231,7 @@ impl Links {
     }
 
     /// The variables of its environment that tell of links.
-    pub(super) fn link_variables(&self, found: &Found) -> Result<Vec<String>> {
+    pub(super) fn link_variables(&self, found: &Snapshot) -> Result<Vec<String>> {
         Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
     }
 }

@@ -3,6 +3,9 @@
 //! The store holds what a container *is* (a row with its spec, a slot); what it *does* is its monitor's state record
 //! ([`crate::store::states`]). An operation that changes a container holds its slot's busy lock; nothing slow is done
 //! under a lock that concerns more than one container.
+//!
+//! [`Containers::open`] makes the groups of methods, each with the handles that it needs. A group knows only groups that
+//! are made before it: [`Register`] and [`Places`] know no other, [`Finder`] finds and locks for all that come later.
 
 mod archive;
 mod attach;
@@ -115,10 +118,6 @@ use parking_lot::Mutex;
 use spec::Spec;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a monitor that nobody can reach any more may take until its end is recorded.
-const PARTING: Duration = Duration::from_secs(2);
 
 /// The parts of an open root that containers share with the engine.
 pub(crate) struct Shared {
@@ -167,7 +166,7 @@ pub(crate) struct Containers {
 
 /// A container as found: its row, its spec, what it does now.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct Snapshot {
     pub row: Arc<ContainerRow>,
     /// Shared with the others that found it: to be changed as a copy.
     pub spec: Arc<Spec>,
@@ -177,9 +176,9 @@ pub(crate) struct Found {
 /// A container's row and its spec.
 type Stored = (Arc<ContainerRow>, Arc<Spec>);
 
-impl Found {
+impl Snapshot {
     /// The container, if its stored document is whole. Errors: what is wrong with it.
-    fn whole(self) -> Result<Found> {
+    fn whole(self) -> Result<Snapshot> {
         match self.spec.damage.as_str() {
             "" => Ok(self),
             damage => Err(Error::corrupt(damage)),
@@ -285,11 +284,11 @@ impl Containers {
     }
 }
 
-fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Found {
+fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Snapshot {
     if now.lost && row.error.is_empty() {
         Arc::make_mut(&mut row).error = crashes::LOST.into();
     }
-    Found { row, spec, now }
+    Snapshot { row, spec, now }
 }
 
 fn no_such(reference: &str) -> Error {

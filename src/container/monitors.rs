@@ -2,7 +2,7 @@
 
 use super::start::HANDOVER;
 use super::stop::{RECORDED, is_gone};
-use super::{Found, PARTING, Places, Register, dirs, not_running};
+use super::{Places, Register, Snapshot, dirs, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::Control;
@@ -12,6 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How long a monitor that nobody can reach any more may take until its end is recorded.
+const PARTING: Duration = Duration::from_secs(2);
+
 /// The way to the monitors of running containers.
 pub(crate) struct Monitors {
     pub(super) places: Arc<Places>,
@@ -20,7 +23,7 @@ pub(crate) struct Monitors {
 
 impl Monitors {
     /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
-    pub(super) fn lock_alive(&self, found: &Found) -> Result<OwnedFd> {
+    pub(super) fn lock_alive(&self, found: &Snapshot) -> Result<OwnedFd> {
         let until = Instant::now() + HANDOVER;
         let mut pause = Duration::from_micros(20);
         loop {
@@ -37,7 +40,7 @@ impl Monitors {
 
     /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
     /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
-    pub(super) fn let_go_of_root(&self, found: &Found) -> Result<()> {
+    pub(super) fn let_go_of_root(&self, found: &Snapshot) -> Result<()> {
         let pid = found.now.state.monitor_pid;
         if pid == 0 || found.now.rebooted {
             return Ok(());
@@ -50,7 +53,7 @@ impl Monitors {
     }
 
     /// The connection to a live monitor, or `None` when it ended meanwhile.
-    pub(super) fn live_control(&self, found: &Found) -> Result<Option<Control>> {
+    pub(super) fn live_control(&self, found: &Snapshot) -> Result<Option<Control>> {
         match self.control(found) {
             Ok(control) => Ok(Some(control)),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
@@ -59,7 +62,7 @@ impl Monitors {
     }
 
     /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
-    pub(super) fn waiter(&self, found: &Found) -> Result<Option<Control>> {
+    pub(super) fn waiter(&self, found: &Snapshot) -> Result<Option<Control>> {
         let Some(control) = self.live_control(found)? else { return Ok(None) };
         match control.ask_later(Call::Wait(Until::Over)) {
             Ok(()) => Ok(Some(control)),
@@ -69,7 +72,7 @@ impl Monitors {
     }
 
     /// Whether the run of a container that was found live is over, or is about to be.
-    pub(super) fn has_ended(&self, found: &Found) -> Result<bool> {
+    pub(super) fn has_ended(&self, found: &Snapshot) -> Result<bool> {
         let until = Instant::now() + RECORDED;
         loop {
             let now = self.register.states.now(found.row.slot, &found.row.id)?;
@@ -86,7 +89,7 @@ impl Monitors {
     }
 
     /// A connection to the container's monitor. Errors: it does not run.
-    pub(super) fn control(&self, found: &Found) -> Result<Control> {
+    pub(super) fn control(&self, found: &Snapshot) -> Result<Control> {
         // Where the directory is gone, the container is removed, or not started since the boot: it is not made here.
         let connected = dirs::open(&self.places.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
         connected.map_err(|error| match error.raw_os_error() {
@@ -96,7 +99,7 @@ impl Monitors {
     }
 
     /// Why nobody listens where a container's monitor should: it has ended, or it cannot be reached.
-    fn unheard(&self, found: &Found) -> Error {
+    fn unheard(&self, found: &Snapshot) -> Error {
         let until = Instant::now() + PARTING;
         loop {
             match self.register.states.now(found.row.slot, &found.row.id) {
@@ -109,11 +112,11 @@ impl Monitors {
     }
 
     /// Whether the name of the monitor's socket is gone.
-    pub(super) fn is_out_of_reach(&self, found: &Found) -> bool {
+    pub(super) fn is_out_of_reach(&self, found: &Snapshot) -> bool {
         std::fs::symlink_metadata(self.places.run_dir(&found.row.id).join("ctl")).is_err()
     }
 
-    pub(super) fn out_of_reach(&self, found: &Found) -> Error {
+    pub(super) fn out_of_reach(&self, found: &Snapshot) -> Error {
         let text = format!(
             "container {} runs, but its monitor cannot be reached: nobody listens at {}/ctl any more; the removal of the \
              container by force ends it",

@@ -1,7 +1,7 @@
 //! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
 
 use super::spec::{NetworkMode, Spec, asked_for};
-use super::{Finder, Found, HostFiles, Monitors, Planner, Register};
+use super::{Finder, HostFiles, Monitors, Planner, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
@@ -86,7 +86,7 @@ pub(super) fn wants(spec: &Spec) -> Vec<Want> {
 }
 
 /// `NetworkSettings` of inspect.
-pub(super) fn network_settings(found: &Found, view: &View) -> NetworkSettings {
+pub(super) fn network_settings(found: &Snapshot, view: &View) -> NetworkSettings {
     let live = found.now.is_live();
     let networks = networks(found, view);
     let bridge = networks.get("bridge").cloned().unwrap_or_default();
@@ -113,7 +113,7 @@ pub(super) fn network_settings(found: &Found, view: &View) -> NetworkSettings {
 }
 
 /// `Networks` of list and inspect.
-pub(super) fn networks(found: &Found, view: &View) -> BTreeMap<String, EndpointSettings> {
+pub(super) fn networks(found: &Snapshot, view: &View) -> BTreeMap<String, EndpointSettings> {
     let mode = mode(&found.spec);
     match mode {
         Mode::Container(_) => BTreeMap::new(),
@@ -129,7 +129,7 @@ pub(super) fn networks(found: &Found, view: &View) -> BTreeMap<String, EndpointS
     }
 }
 
-fn settings(found: &Found, view: &View, name: &str, asked: &EndpointSettings) -> (String, EndpointSettings) {
+fn settings(found: &Snapshot, view: &View, name: &str, asked: &EndpointSettings) -> (String, EndpointSettings) {
     let network = view.network(name);
     let doc = network.and_then(|network| view.endpoints.get(&found.row.id)?.get(&network.id));
     let settings = match (network, doc) {
@@ -140,7 +140,7 @@ fn settings(found: &Found, view: &View, name: &str, asked: &EndpointSettings) ->
     (key(network, name).to_owned(), settings)
 }
 
-fn sandbox(found: &Found, view: &View) -> String {
+fn sandbox(found: &Snapshot, view: &View) -> String {
     if !found.now.is_live() || matches!(mode(&found.spec), Mode::Container(_)) {
         return String::new();
     }
@@ -154,7 +154,7 @@ fn sandbox(found: &Found, view: &View) -> String {
     }
 }
 
-fn published<'a>(found: &Found, view: &'a View) -> impl Iterator<Item = &'a Published> {
+fn published<'a>(found: &Snapshot, view: &'a View) -> impl Iterator<Item = &'a Published> {
     let live = found.now.is_live();
     view.endpoints
         .get(&found.row.id)
@@ -165,7 +165,7 @@ fn published<'a>(found: &Found, view: &'a View) -> impl Iterator<Item = &'a Publ
 }
 
 /// Exposed ports of a running container, with where they are published: `Ports` of inspect and of the list.
-pub(super) fn port_map(found: &Found, view: &View) -> PortMap {
+pub(super) fn port_map(found: &Snapshot, view: &View) -> PortMap {
     let shown = found.now.is_live() && matches!(mode(&found.spec), Mode::None | Mode::Networks);
     let exposed = found.spec.config.exposed_ports.iter().filter(|_| shown).map(|port| (port_key(&port), None));
     let published = published(found, view).map(|port| {
@@ -295,7 +295,7 @@ impl Connections {
         Some(self.register.set_spec(&found, &spec))
     }
 
-    fn connect_live(&self, mut found: Found, network: &Network, settings: EndpointSettings) -> Result<()> {
+    fn connect_live(&self, mut found: Snapshot, network: &Network, settings: EndpointSettings) -> Result<()> {
         let before = self.networks.recall(&found.row.id)?;
         let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
         let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
@@ -373,13 +373,13 @@ impl Connections {
         Ok(())
     }
 
-    fn disconnect_live(&self, found: Found, network: &Network, key: &str) -> Result<()> {
+    fn disconnect_live(&self, found: Snapshot, network: &Network, key: &str) -> Result<()> {
         let id = found.row.id.clone();
         self.take_off(found, network, key)?;
         self.networks.tell(network, "disconnect", &id)
     }
 
-    fn take_off(&self, mut found: Found, network: &Network, key: &str) -> Result<()> {
+    fn take_off(&self, mut found: Snapshot, network: &Network, key: &str) -> Result<()> {
         let ends = self.networks.endpoints(&found.row.id)?;
         let mut steps = Vec::new();
         let (mut ports, mut gone) = (Vec::new(), None);
@@ -413,7 +413,7 @@ impl Connections {
     /// `late` keeps ports that are published from now on.
     fn change_network(
         &self,
-        found: &Found,
+        found: &Snapshot,
         joined: &Joined,
         steps: &[NetRequest],
         with_resolver: bool,
@@ -437,7 +437,7 @@ impl Connections {
     }
 
     /// A running container's network namespace.
-    fn netns(&self, found: &Found) -> Result<File> {
+    fn netns(&self, found: &Snapshot) -> Result<File> {
         let state = found.now.state;
         let path = format!("/proc/{}/ns/net", state.pid);
         let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
@@ -449,7 +449,7 @@ impl Connections {
     }
 
     /// Under which name a container has a network, if it is on it.
-    fn network_key(&self, found: &Found, network: &Network) -> Option<String> {
+    fn network_key(&self, found: &Snapshot, network: &Network) -> Option<String> {
         let same = |key: &&String| {
             **key == network.name
                 || **key == network.id
@@ -459,7 +459,7 @@ impl Connections {
     }
 }
 
-fn check_connect(found: &Found, network: &Network) -> Result<()> {
+fn check_connect(found: &Snapshot, network: &Network) -> Result<()> {
     let refused = |text: &str| Err(Error::new(ErrorKind::Forbidden, text).in_area("network"));
     match (mode(&found.spec), network.name.as_str()) {
         (Mode::Container(_), _) => refused(

@@ -2,7 +2,7 @@
 
 use super::network::View;
 use super::spec::Spec;
-use super::{Found, Views, found_as, specs};
+use super::{Snapshot, Views, found_as, specs};
 use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
@@ -50,7 +50,7 @@ impl Views {
     }
 
     /// The overview with the state of each container now.
-    pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Found>> {
+    pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Snapshot>> {
         let states = self.register.states.glance()?;
         let found = all.rows.iter().map(|(row, spec)| {
             let now = self.register.states.now_in(&states, row.slot, &row.id)?;

@@ -1,7 +1,7 @@
 //! A container's directories, by their paths: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
 
 use super::volumes::READ_ATTRIBUTES;
-use super::{Found, dirs};
+use super::{Snapshot, dirs};
 use crate::error::Result;
 use crate::image::Images;
 use crate::kernel::{mount, tree};
@@ -52,7 +52,7 @@ impl Places {
     }
 
     /// The log's file.
-    pub(super) fn log_path(&self, found: &Found) -> PathBuf {
+    pub(super) fn log_path(&self, found: &Snapshot) -> PathBuf {
         self.dir(&found.row.id).join(dirs::log_name(found))
     }
 

@@ -7,7 +7,7 @@ use super::spec::{
     UtsMode,
 };
 use super::start::{attributes, policy_words};
-use super::{Confinement, Finder, Found, Groups, Labelling, Links, Places, Register, VolumeMounts, dirs};
+use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
 use crate::kernel::process;
 use crate::launch::monitor::sentence;
@@ -55,7 +55,7 @@ pub(super) struct JoinedNamespaces {
     /// Index of another container's user namespace, which this one's is.
     users: Option<u32>,
     /// The container whose network, host name and files are this one's too.
-    pub(super) files_of: Option<Box<Found>>,
+    pub(super) files_of: Option<Box<Snapshot>>,
     /// Index of the two descriptors that keep published ports from others.
     hold: Option<u32>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// The networks that a start and an end tell of: also those that have no interface.
-    fn told_networks(&self, found: &Found, joined: &network::Joined) -> Result<Vec<(String, String)>> {
+    fn told_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
             NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
             NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
@@ -86,7 +86,7 @@ impl Planner {
 
     /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
     /// or what is wrong with the stored document.
-    pub(super) fn error_text(&self, found: &Found) -> String {
+    pub(super) fn error_text(&self, found: &Snapshot) -> String {
         if !found.spec.is_whole() {
             return found.spec.damage.clone();
         }
@@ -104,13 +104,13 @@ impl Planner {
     }
 
     /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
-    pub(super) fn plan_again(&self, found: &Found, networks: &network::Joined) -> Result<plan::Plan> {
+    pub(super) fn plan_again(&self, found: &Snapshot, networks: &network::Joined) -> Result<plan::Plan> {
         // The monitor has taken the descriptor that keeps the ports: the plan needs no index any more.
         let joined = self.join(found, None)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
 
-    pub(super) fn resolver(&self, found: &Found, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
+    pub(super) fn resolver(&self, found: &Snapshot, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
         let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
@@ -119,7 +119,7 @@ impl Planner {
     }
 
     /// Opens the namespaces of `container:` modes. Errors: that container does not run.
-    pub(super) fn join(&self, found: &Found, hold: Option<network::Hold>) -> Result<JoinedNamespaces> {
+    pub(super) fn join(&self, found: &Snapshot, hold: Option<network::Hold>) -> Result<JoinedNamespaces> {
         let mut joined = JoinedNamespaces {
             hold: None,
             fds: Vec::new(),
@@ -222,11 +222,11 @@ impl Planner {
     /// Everything that the plan needs, as plain values.
     pub(super) fn container(
         &self,
-        found: &Found,
+        found: &Snapshot,
         joined: &JoinedNamespaces,
         networks: &network::Joined,
     ) -> Result<plan::Container> {
-        let Found { row, spec, .. } = found;
+        let Snapshot { row, spec, .. } = found;
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
         let cgroups = cgroup::compile(
@@ -307,7 +307,7 @@ impl Planner {
     }
 
     /// The three files, then the caller's mounts; one of those may stand in for a file.
-    pub(super) fn mounts(&self, found: &Found, files_of: &str) -> Result<Vec<Mount>> {
+    pub(super) fn mounts(&self, found: &Snapshot, files_of: &str) -> Result<Vec<Mount>> {
         let table = spec::mount_table(&found.spec)?;
         let dir = self.places.dir(files_of);
         let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
@@ -352,14 +352,19 @@ impl Planner {
         Ok(mounts)
     }
 
-    pub(super) fn mount(&self, found: &Found, mount: spec::Mount) -> Result<Mount> {
+    pub(super) fn mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<Mount> {
         match mount.kind {
             MountKind::Volume => self.mounts.volume_mount(found, mount),
             _ => Ok(plan_mount(mount, self.labels.mount_label(&found.spec))),
         }
     }
 
-    pub(super) fn exec_plan(&self, found: &Found, config: &ExecConfig, (rows, cols): (u16, u16)) -> Result<plan::Exec> {
+    pub(super) fn exec_plan(
+        &self,
+        found: &Snapshot,
+        config: &ExecConfig,
+        (rows, cols): (u16, u16),
+    ) -> Result<plan::Exec> {
         let spec = &found.spec;
         let host = &spec.host_config;
         let mut rights = self.confinement.rights(spec)?;
@@ -404,7 +409,7 @@ impl Planner {
     }
 
     /// The health check for the plan.
-    fn health_plan(&self, found: &Found) -> Result<Option<plan::Health>> {
+    fn health_plan(&self, found: &Snapshot) -> Result<Option<plan::Health>> {
         let Some(check) = spec::health_check(&found.spec) else { return Ok(None) };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Some(plan::Health {
@@ -417,7 +422,7 @@ impl Planner {
         }))
     }
 
-    pub(super) fn check_plan(&self, found: &Found, check: &spec::HealthCheck) -> Result<plan::Exec> {
+    pub(super) fn check_plan(&self, found: &Snapshot, check: &spec::HealthCheck) -> Result<plan::Exec> {
         self.exec_plan(found, &ExecConfig { cmd: Some(check.argv.clone()), ..ExecConfig::default() }, (0, 0))
     }
 }
@@ -466,7 +471,7 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
 }
 
 /// The log as the plan has it.
-fn log(found: &Found) -> Result<Option<Log>> {
+fn log(found: &Snapshot) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
     let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
         LogDriver::None => return Ok(None),
@@ -492,7 +497,7 @@ pub(super) fn has_init(spec: &Spec) -> bool {
 }
 
 /// The container's environment, then the request's.
-fn exec_environment(found: &Found, config: &ExecConfig, links: &[String]) -> Vec<String> {
+fn exec_environment(found: &Snapshot, config: &ExecConfig, links: &[String]) -> Vec<String> {
     let mut spec = spec::Spec::clone(&found.spec);
     spec.config.tty = config.tty;
     let mut env = spec::environment(&spec, &spec::hostname(&spec, &found.row.id), links);

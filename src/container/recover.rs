@@ -1,7 +1,7 @@
 //! After crashes and reboots: what they left is put right by the next open, or by whoever meets it first.
 
 use super::spec::{self, RestartPolicy};
-use super::{BuildSteps, Connections, Finder, Found, Places, Register, Removals, Starter, dirs};
+use super::{BuildSteps, Connections, Finder, Places, Register, Removals, Snapshot, Starter, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::quota;
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.
-fn starts_after_boot(found: &Found) -> bool {
+fn starts_after_boot(found: &Snapshot) -> bool {
     let state = &found.now.state;
     let manual = state.flags & STATE_MANUAL != 0;
     match spec::restart_policy(&found.spec.host_config.restart_policy) {

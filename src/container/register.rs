@@ -1,7 +1,7 @@
 //! The containers as they are stored: rows, specs and state records; their events.
 
 use super::spec::Spec;
-use super::{Found, Places, Stored, found_as, no_such, specs};
+use super::{Places, Snapshot, Stored, found_as, no_such, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::ImageUser;
@@ -26,7 +26,7 @@ pub(crate) struct Register {
 }
 
 impl Register {
-    pub(super) fn set_spec(&self, found: &Found, spec: &Spec) -> Result<()> {
+    pub(super) fn set_spec(&self, found: &Snapshot, spec: &Spec) -> Result<()> {
         let text = serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
     }
@@ -47,7 +47,7 @@ impl Register {
 
     /// The value that was read of a container's directories without its lock, if the container is still there: a removal
     /// takes the row first.
-    pub(super) fn if_there<T>(&self, found: &Found, read: Result<T>) -> Result<T> {
+    pub(super) fn if_there<T>(&self, found: &Snapshot, read: Result<T>) -> Result<T> {
         match self.db.read(|tx| table::is_there(tx, &found.row.id))? {
             true => read,
             false => Err(no_such(&found.row.id)),
@@ -63,13 +63,13 @@ impl Register {
     }
 
     /// A container with what it does now.
-    pub(super) fn found(&self, (row, spec): Stored) -> Result<Found> {
+    pub(super) fn found(&self, (row, spec): Stored) -> Result<Snapshot> {
         let now = self.states.now(row.slot, &row.id)?;
         Ok(found_as(row, spec, now))
     }
 
     /// A container that was found before, with what it does by now.
-    pub(super) fn again(&self, found: Found) -> Result<Found> {
+    pub(super) fn again(&self, found: Snapshot) -> Result<Snapshot> {
         self.found((found.row, found.spec))
     }
 
@@ -100,7 +100,7 @@ impl Register {
 
     /// Whether a start is under way whose program was killed: a monitor holds the container, and has not told how it went,
     /// or not written its record yet. (The record of one that is on its way out is its own.)
-    pub(super) fn is_arriving(&self, found: &Found) -> Result<bool> {
+    pub(super) fn is_arriving(&self, found: &Snapshot) -> Result<bool> {
         let state = &found.now.state;
         if state.status() == Status::Starting {
             return Ok(!found.now.lost);
@@ -118,16 +118,16 @@ impl Register {
     }
 
     /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
-    pub(super) fn event(&self, found: &Found, action: &str, extras: &[(&str, &str)]) -> Result<()> {
+    pub(super) fn event(&self, found: &Snapshot, action: &str, extras: &[(&str, &str)]) -> Result<()> {
         self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
     }
 
-    pub(super) fn event_of(found: &Found, action: &str, extras: &[(&str, &str)]) -> Event {
+    pub(super) fn event_of(found: &Snapshot, action: &str, extras: &[(&str, &str)]) -> Event {
         let (row, spec) = (&found.row, &found.spec);
         Event::container(action, &row.id, &spec.image_name, &row.name, &spec.config.labels, extras)
     }
 
-    pub(super) fn set_error(&self, found: &Found, text: &str) -> Result<()> {
+    pub(super) fn set_error(&self, found: &Snapshot, text: &str) -> Result<()> {
         if found.row.error == text && !found.now.lost {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use super::attach::parked_sessions;
 use super::remove::forget_row;
-use super::{ExecRecords, Found, Groups, Monitors, Places, Register, Storage, dirs, now_ns};
+use super::{ExecRecords, Groups, Monitors, Places, Register, Snapshot, Storage, dirs, now_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::hex::is_hex_id;
@@ -55,13 +55,13 @@ pub(crate) struct Removals {
 
 impl Removals {
     /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
-    fn plan_removal(&self, found: &Found, volumes: bool) -> Result<Removal> {
+    fn plan_removal(&self, found: &Snapshot, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
         Ok(Removal { destroyed: Register::event_of(found, "destroy", &[]), volumes })
     }
 
     /// The volumes of a container that nobody named. Where its document is damaged, they are known by their names.
-    fn unnamed_volumes(&self, found: &Found) -> Result<Vec<String>> {
+    fn unnamed_volumes(&self, found: &Snapshot) -> Result<Vec<String>> {
         if found.spec.is_whole() || !found.spec.mounts.is_empty() {
             return Ok(super::volumes::unnamed(&found.spec).map(|mount| mount.name.clone()).collect());
         }
@@ -140,7 +140,7 @@ impl Removals {
     }
 
     /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
-    pub(super) fn remove_taken(&self, busy: Busy, found: &Found, volumes: bool) -> Result<()> {
+    pub(super) fn remove_taken(&self, busy: Busy, found: &Snapshot, volumes: bool) -> Result<()> {
         let removal = self.plan_removal(found, volumes)?;
         let _ours = self.register.states.removing(&found.row.id)?;
         self.forget(found, &removal)?;
@@ -150,7 +150,7 @@ impl Removals {
 
     /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings
     /// back a container whose directory is gone.
-    fn forget(&self, found: &Found, removal: &Removal) -> Result<()> {
+    fn forget(&self, found: &Snapshot, removal: &Removal) -> Result<()> {
         let row = &found.row;
         // Best effort: a plugin that is gone has nothing of it any more.
         let _ = self.networks.settle(&row.id);

@@ -2,7 +2,7 @@
 
 use super::names::check_name;
 use super::state::{Verb, Way, decide};
-use super::{Finder, Found, HostFiles, Monitors, Register, Removals, Stopper, Views, start};
+use super::{Finder, HostFiles, Monitors, Register, Removals, Snapshot, Stopper, Views, start};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::network::Networks;
@@ -34,7 +34,7 @@ impl Remover {
             return self.host_files.remove_link(reference);
         }
         let until = Instant::now() + REMOVAL;
-        let mut ended: Option<Found> = None;
+        let mut ended: Option<Snapshot> = None;
         loop {
             let reference = ended.as_ref().map_or(reference, |found| &found.row.id);
             let (busy, found) = match (self.finder.take_any(reference, op), &ended) {
@@ -110,7 +110,7 @@ impl Remover {
     }
 }
 
-fn goes_by_itself(found: &Found) -> bool {
+fn goes_by_itself(found: &Snapshot) -> bool {
     found.spec.host_config.auto_remove
 }
 

@@ -8,7 +8,7 @@ use super::planner::{INIT, has_init};
 use super::spec::{self, RestartPolicy, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::{
-    Confinement, Crashes, Finder, Found, HostFiles, Labelling, Links, Monitors, Places, Planner, Register,
+    Confinement, Crashes, Finder, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
     VolumeMounts, dirs,
 };
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl Starter {
         session: Option<Streams>,
         size: (u16, u16),
         op: Option<&Op>,
-    ) -> Result<(Changed, Found)> {
+    ) -> Result<(Changed, Snapshot)> {
         let (busy, found) = self.finder.take(reference, op)?;
         if decide(Verb::Start, &found)? == Way::Nothing {
             return Ok((Changed::No, found));
@@ -78,7 +78,7 @@ impl Starter {
     }
 
     /// Starts a container that is held and does not run.
-    fn start_taken(&self, found: &Found, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
+    fn start_taken(&self, found: &Snapshot, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
         let started = self.try_start(found, session, size);
         match started {
             Ok(()) => self.register.set_error(found, ""),
@@ -97,7 +97,7 @@ impl Starter {
 
     fn try_start(
         &self,
-        found: &Found,
+        found: &Snapshot,
         session: Option<Streams>,
         (rows, cols): (u16, u16),
     ) -> std::result::Result<(), StartFailure> {
@@ -119,7 +119,7 @@ impl Starter {
 
     /// The container with its user namespace, its AppArmor profile and its SELinux label decided and its control group named, and nothing asked
     /// for that does not go with the user namespace.
-    fn decide(&self, found: &Found) -> Result<Found> {
+    fn decide(&self, found: &Snapshot) -> Result<Snapshot> {
         let mut found = found.clone();
         let default = apparmor::for_containers(self.options.apparmor.as_deref());
         let profile = spec::apparmor(&found.spec.host_config, default)?;
@@ -161,7 +161,7 @@ impl Starter {
     /// Starts it on networks that it has its place on.
     fn start_on(
         &self,
-        found: &Found,
+        found: &Snapshot,
         session: Option<Streams>,
         (rows, cols): (u16, u16),
         lock: OwnedFd,
@@ -210,7 +210,7 @@ impl Starter {
 
     /// Ends a monitor that is still at a start, and what it has made; answers the error. Its record is whoever's holds the
     /// container from here on: a process that has SIGKILL pending writes no more, however long it hangs.
-    fn end_late_start(&self, found: &Found) -> Error {
+    fn end_late_start(&self, found: &Snapshot) -> Error {
         let state = match self.register.states.recorded(found.row.slot, &found.row.id) {
             Ok(Some(state)) if state.monitor_pid > 0 && state.monitor_pid != found.now.state.monitor_pid => state,
             Ok(_) => return late(),
@@ -230,7 +230,7 @@ impl Starter {
     /// How a start went whose monitor could not be heard, by its record: it writes that before it answers.
     fn recorded_start(
         &self,
-        found: &Found,
+        found: &Snapshot,
         plan: &plan::Plan,
         unheard: Error,
     ) -> std::result::Result<(), StartFailure> {
@@ -257,7 +257,7 @@ impl Starter {
     }
 
     /// Gives a container that is about to start its addresses and ports.
-    fn join_networks(&self, found: &Found) -> Result<Joined> {
+    fn join_networks(&self, found: &Snapshot) -> Result<Joined> {
         if mode(&found.spec) != Mode::Networks {
             return Ok(Joined::default());
         }
@@ -278,7 +278,7 @@ impl Starter {
 
 /// The attributes of the container's events, as the monitor writes them: JSON members without braces. It has room for so
 /// many bytes; labels that take more are left out, the largest first.
-pub(super) fn attributes(found: &Found) -> String {
+pub(super) fn attributes(found: &Snapshot) -> String {
     let mut own = StringMap::new();
     own.insert("image".into(), found.spec.image_name.clone());
     own.insert("name".into(), found.row.name.clone());

@@ -3,7 +3,7 @@
 //! `docs/lifecycle.md` prints it (a test of this module compares the two). Each verb takes the container, which settles a
 //! start that is under way and the end of a monitor that was killed, and then asks [`decide`].
 
-use super::Found;
+use super::Snapshot;
 use crate::error::{Error, Result};
 use coracle_monitor::wire::Status;
 
@@ -126,7 +126,7 @@ pub(super) fn may(verb: Verb, status: Status) -> std::result::Result<Way, Refusa
 }
 
 /// How a request of a container is met in the state that was read of it. Errors: the refusal, in dockerd's words.
-pub(super) fn decide(verb: Verb, found: &Found) -> Result<Way> {
+pub(super) fn decide(verb: Verb, found: &Snapshot) -> Result<Way> {
     may(verb, found.now.state.status()).map_err(|refusal| refusal.error(&found.row.id, &found.row.name))
 }
 

@@ -1,8 +1,8 @@
-//! Ending, freezing and waiting: everything that is asked of a running container's monitor.
+//! Ending and restarting containers: by their monitors, or by the end of the monitor itself.
 
 use super::spec::{self, parse_signal, signal_exists};
 use super::state::{Verb, Way, decide};
-use super::{Finder, Found, Monitors, Register, Starter, not_running};
+use super::{Finder, Monitors, Register, Snapshot, Starter, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::Control;
@@ -50,11 +50,11 @@ impl Stopper {
     }
 
     /// Finds a container after anybody who is working on it.
-    fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Found> {
+    fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Snapshot> {
         self.finder.take(reference, op).map(|(_, found)| found)
     }
 
-    fn stop_live(&self, found: &Found, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+    fn stop_live(&self, found: &Snapshot, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
         let signal = spec::stop_signal(&found.spec.config);
         self.send(found, &control, signal, true)?;
@@ -68,7 +68,7 @@ impl Stopper {
     }
 
     /// Ends a live container at once, as its removal by force does.
-    pub(super) fn kill_live(&self, found: &Found, op: Option<&Op>) -> Result<()> {
+    pub(super) fn kill_live(&self, found: &Snapshot, op: Option<&Op>) -> Result<()> {
         match self.ending(found, op) {
             Ok(Some((control, waiter))) => {
                 self.send(found, &control, libc::SIGKILL, true)?;
@@ -83,7 +83,7 @@ impl Stopper {
     }
 
     /// Ends a container whose monitor cannot be asked, by the monitor's end.
-    fn kill_monitor(&self, found: &Found, op: Option<&Op>) -> Result<()> {
+    fn kill_monitor(&self, found: &Snapshot, op: Option<&Op>) -> Result<()> {
         let monitor = process::monitor(found.now.state.monitor_pid).ok_or_else(|| not_running(&found.row.id))?;
         process::pidfd_signal(monitor.as_fd(), libc::SIGKILL)?;
         match wait_fd(monitor.as_fd(), Ready::Read, Some(KILL_LIMIT), op)? {
@@ -94,7 +94,7 @@ impl Stopper {
 
     /// A connection to the monitor of a container that is to end, and one on which its end will be told; `None` when it
     /// has ended.
-    fn ending(&self, found: &Found, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
+    fn ending(&self, found: &Snapshot, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
         let Some(control) = self.monitors.live_control(found)? else { return Ok(None) };
         let Some(waiter) = self.monitors.waiter(found)? else { return Ok(None) };
         if decide(Verb::Stop, found)? == Way::EndRestart {
@@ -108,7 +108,7 @@ impl Stopper {
     }
 
     /// Tells of a signal and sends it. A frozen container is thawed, else it could not take it.
-    fn send(&self, found: &Found, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
+    fn send(&self, found: &Snapshot, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
         self.register.event(found, "kill", &[("signal", &signal.to_string())])?;
         let sent = control.ask(Call::Signal { signal: signal as u32, by_hand }, None);
         match sent {
@@ -127,14 +127,14 @@ impl Stopper {
         }
     }
 
-    fn killed(&self, found: &Found, waiter: &Control, op: Option<&Op>) -> Result<()> {
+    fn killed(&self, found: &Snapshot, waiter: &Control, op: Option<&Op>) -> Result<()> {
         if ended(waiter.answer_until(Some(Instant::now() + KILL_LIMIT), op))? {
             return Ok(());
         }
         Err(self.not_killed(found))
     }
 
-    fn not_killed(&self, found: &Found) -> Error {
+    fn not_killed(&self, found: &Snapshot) -> Error {
         let id = &found.row.id;
         Error::internal(format!("Cannot stop container {id}: it did not end within {KILL_LIMIT:?} of SIGKILL"))
     }
@@ -167,7 +167,7 @@ impl Stopper {
     }
 
     /// Stops a container if it runs, and starts it.
-    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Found> {
+    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Snapshot> {
         let found = self.settled(reference, op)?;
         self.finder.holding_the_end(&found, || {
             if decide(Verb::Restart, &found)? == Way::EndFirst {

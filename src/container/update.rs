@@ -3,7 +3,7 @@
 use super::spec::{Spec, restart_policy};
 use super::start::policy_words;
 use super::state::{Verb, Way, may};
-use super::{Finder, Found, Groups, Monitors, Register};
+use super::{Finder, Groups, Monitors, Register, Snapshot};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup;
@@ -67,7 +67,7 @@ impl Updater {
 
     /// Changes the groups of a container that runs. One that has ended meanwhile took them along: that is no error, its
     /// next start makes them anew.
-    fn limit_now(&self, found: &Found, change: &Resources) -> Result<()> {
+    fn limit_now(&self, found: &Snapshot, change: &Resources) -> Result<()> {
         let writes = update_writes(&self.groups.hierarchies, change)?;
         let until = Instant::now() + GONE;
         loop {
@@ -99,7 +99,7 @@ impl Updater {
 
     /// The monitor restarts by the new policy and with the new limits. One that has just ended restarts nothing any more;
     /// one of an older library keeps the limits of the start.
-    fn tell(&self, found: &Found, limits: &[u8]) -> Result<()> {
+    fn tell(&self, found: &Snapshot, limits: &[u8]) -> Result<()> {
         let (name, bound) = policy_words(&found.spec)?;
         let limits = sealed_memfd("limits", limits, Sealed::Data)?;
         if found.now.is_live()

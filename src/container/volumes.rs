@@ -1,7 +1,7 @@
 //! A container's volumes: made ready at its creation, mounted at its start, told of, given back at its removal.
 
 use super::spec::{self, Mount, MountKind, Spec};
-use super::{Confinement, Finder, Found, Labelling, Monitors, Places, Register};
+use super::{Confinement, Finder, Labelling, Monitors, Places, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::launch::plan;
@@ -101,7 +101,7 @@ impl VolumeMounts {
     }
 
     /// A volume as the plan mounts it.
-    pub(super) fn volume_mount(&self, found: &Found, mount: spec::Mount) -> Result<plan::Mount> {
+    pub(super) fn volume_mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
         let source = self.volumes.source(&mount.name).map_err(missing)?;
         match source {
@@ -143,7 +143,7 @@ impl VolumeMounts {
     }
 
     /// Mounts that all containers of a volume share, for a start of this one: taken from one that runs, or new.
-    pub(super) fn hold_volumes(&self, found: &Found) -> Result<Vec<HeldVolume>> {
+    pub(super) fn hold_volumes(&self, found: &Snapshot) -> Result<Vec<HeldVolume>> {
         let names = self.shared_volumes(&found.spec)?;
         if names.len() > MAX_VOLUMES {
             return Err(Error::unsupported(format!(
@@ -218,7 +218,7 @@ fn directory_in(root: &OwnedFd, target: &str) -> Result<Option<OwnedFd>> {
 }
 
 /// The actors of the events that a container's volumes are mounted and unmounted with, as the monitor writes them.
-pub(super) fn actors(found: &Found) -> Vec<(String, String)> {
+pub(super) fn actors(found: &Snapshot) -> Vec<(String, String)> {
     let event = |mount: &Mount, action: &str| {
         let event = volume_event(mount, action, &found.row.id);
         let actor = serde_json::to_string(&event.actor).unwrap_or_default();

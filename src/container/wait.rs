@@ -1,7 +1,7 @@
 //! Waiting for the end of a container, and its exit code.
 
 use super::stop::{RECORDED, is_gone};
-use super::{Finder, Found, Monitors, Register};
+use super::{Finder, Monitors, Register, Snapshot};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
 use crate::kernel::process;
@@ -30,15 +30,15 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// A connection on which the end of a container that was started will be told. `None`: it has ended.
-    pub(crate) fn follow_end(&self, found: &Found) -> Result<Option<Control>> {
+    pub(crate) fn follow_end(&self, found: &Snapshot) -> Result<Option<Control>> {
         self.monitors.waiter(found)
     }
 
     /// A container as it is after its start, and the end of its run as [`Waits::stop_of`] has it; `None`: it did not run.
-    pub(crate) fn run_of(&self, found: &Found) -> Option<(Found, Stop)> {
+    pub(crate) fn run_of(&self, found: &Snapshot) -> Option<(Snapshot, Stop)> {
         let now =
             self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
-        let found = Found { now, ..found.clone() };
+        let found = Snapshot { now, ..found.clone() };
         let stop = self.stop_of(&found).ok()?;
         Some((found, stop))
     }
@@ -90,7 +90,7 @@ impl Waits {
         self.wait_found(&found, op)
     }
 
-    fn wait_found(&self, found: &Found, op: Option<&Op>) -> Result<i32> {
+    fn wait_found(&self, found: &Snapshot, op: Option<&Op>) -> Result<i32> {
         match self.stop_of(found)? {
             Stop::Over(code) => Ok(code),
             Stop::Awaited(control) => self.stopped(found, &control, op),
@@ -98,7 +98,7 @@ impl Waits {
     }
 
     /// Asks to be told when a container does not run.
-    pub(crate) fn stop_of(&self, found: &Found) -> Result<Stop> {
+    pub(crate) fn stop_of(&self, found: &Snapshot) -> Result<Stop> {
         if !found.now.is_live() {
             return Ok(Stop::Over(found.now.state.exit_code));
         }
@@ -114,7 +114,7 @@ impl Waits {
     }
 
     /// Waits for what [`Waits::stop_of`] asked; answers the exit code.
-    pub(crate) fn stopped(&self, found: &Found, control: &Control, op: Option<&Op>) -> Result<i32> {
+    pub(crate) fn stopped(&self, found: &Snapshot, control: &Control, op: Option<&Op>) -> Result<i32> {
         match control.end(op) {
             Ok(answer) => Ok(accepted(answer)?.value),
             Err(error) if is_gone(&error) => self.code_after(found),
@@ -123,7 +123,7 @@ impl Waits {
     }
 
     /// The exit code in a container's record once its monitor is gone.
-    fn code_after(&self, found: &Found) -> Result<i32> {
+    fn code_after(&self, found: &Snapshot) -> Result<i32> {
         let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;
         loop {

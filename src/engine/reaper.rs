@@ -1,6 +1,6 @@
 //! One thread of the engine follows the ends of containers with `AutoRemove`, as long as there are such containers.
 
-use crate::container::{Containers, Fate, Found};
+use crate::container::{Containers, Fate, Snapshot};
 use crate::error::Result;
 use crate::kernel::fd::{eventfd, eventfd_signal, poll};
 use crate::kernel::thread;
@@ -53,7 +53,7 @@ impl Reaper {
     }
 
     /// Follows a container that runs, or has just ended. Where that cannot be, it is removed by the next look at it.
-    pub(super) fn follow(&self, all: &Arc<Containers>, found: &Found) {
+    pub(super) fn follow(&self, all: &Arc<Containers>, found: &Snapshot) {
         let Ok(control) = all.waits.follow_end(found) else { return };
         let mut list = self.0.list.lock();
         list.new.push(Followed { id: found.row.id.clone(), control, until: None });

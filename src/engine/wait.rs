@@ -1,7 +1,7 @@
 //! Waiting for containers.
 
 use super::Engine;
-use crate::container::{Containers, Found, Stop};
+use crate::container::{Containers, Snapshot, Stop};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::model::{ContainerWaited, EventQuery, WaitCondition, WaitError};
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// ```
 pub struct ContainerWait {
     all: Arc<Containers>,
-    found: Found,
+    found: Snapshot,
     until: Until,
 }
 
@@ -110,7 +110,7 @@ impl ContainerWait {
 
 /// The end of a container that goes then, for who has a session of it: the code is known when nothing is left of it.
 pub(super) struct Ending {
-    found: Found,
+    found: Snapshot,
     /// Where the end is told; absent: the session was there before the start.
     stop: Option<Stop>,
     code: OnceLock<i32>,
@@ -118,7 +118,7 @@ pub(super) struct Ending {
 
 impl Ending {
     /// Absent: the container stays, and can be asked.
-    pub(super) fn of(all: &Containers, found: &Found) -> Option<Ending> {
+    pub(super) fn of(all: &Containers, found: &Snapshot) -> Option<Ending> {
         if !found.spec.host_config.auto_remove {
             return None;
         }

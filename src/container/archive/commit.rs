@@ -1,7 +1,7 @@
 //! Making an image of a container.
 
 use super::Files;
-use crate::container::Found;
+use crate::container::Snapshot;
 use crate::container::spec::over;
 use crate::container::state::{Verb, Way, decide};
 use crate::error::Result;
@@ -53,7 +53,12 @@ impl Files {
     }
 
     /// Writes the container's changes as a layer's tar.
-    pub(in crate::container) fn write_layer(&self, found: &Found, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
+    pub(in crate::container) fn write_layer(
+        &self,
+        found: &Snapshot,
+        out: &mut dyn Write,
+        op: Option<&Op>,
+    ) -> Result<()> {
         let (upper, changes) = self.register.if_there(found, self.changed(&found.row.id, &found.row.image_id))?;
         let mut tar = TarWriter::new(out, op);
         for change in changes {

@@ -4,7 +4,7 @@ use super::Files;
 use super::view::{Access, View};
 use super::walk::{Place, Wanted};
 use crate::container::volumes::{volume_event, volumes};
-use crate::container::{Found, Register};
+use crate::container::{Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::archive_writer::TarWriter;
 use crate::kernel::tree::Stat;
@@ -36,7 +36,7 @@ pub struct Archive {
 /// Tells of the volumes once the archive is over, and holds what it is read from.
 struct End {
     register: Arc<Register>,
-    found: Found,
+    found: Snapshot,
     _view: View,
 }
 
@@ -109,7 +109,7 @@ impl Files {
         self.ready(found, view, &wanted, place, "copy")
     }
 
-    fn ready(&self, found: Found, view: View, wanted: &Wanted, place: Place, action: &str) -> Result<Archive> {
+    fn ready(&self, found: Snapshot, view: View, wanted: &Wanted, place: Place, action: &str) -> Result<Archive> {
         let (name, stat) = (wanted.name().as_bytes().to_vec(), path_stat(wanted, &place, &view)?);
         volume_events(&self.register, &found, "mount")?;
         self.register.event(&found, action, &[])?;
@@ -129,7 +129,7 @@ impl Files {
 }
 
 /// Tells that the volumes of a container are mounted or unmounted for a call.
-pub(super) fn volume_events(register: &Register, found: &Found, action: &str) -> Result<()> {
+pub(super) fn volume_events(register: &Register, found: &Snapshot, action: &str) -> Result<()> {
     for mount in volumes(&found.spec) {
         register.journal.append(&volume_event(mount, action, &found.row.id))?;
     }
@@ -137,7 +137,7 @@ pub(super) fn volume_events(register: &Register, found: &Found, action: &str) ->
 }
 
 /// The error of a path as clients know it.
-pub(super) fn explain(error: Error, path: &str, found: &Found) -> Error {
+pub(super) fn explain(error: Error, path: &str, found: &Snapshot) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOENT) => {
             Error::not_found(format!("Could not find the file {path} in container {}", found.row.name))

@@ -4,7 +4,7 @@
 //! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace
 //! that only this call has, so nothing of it shows on the host and nothing stays. The mounts live as long as [`View`].
 
-use super::super::Found;
+use super::super::Snapshot;
 use super::super::network::{Mode, mode};
 use super::super::spec::MountKind;
 use super::super::volumes::READ_ATTRIBUTES;
@@ -69,7 +69,7 @@ const SAFE: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT
 
 impl Files {
     /// Finds a container and makes its file system reachable.
-    pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
+    pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Snapshot, View)> {
         for _ in 0..TURNS {
             match self.view_as_it_is(reference, access, op) {
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => op.map_or(Ok(()), Op::check)?,
@@ -85,7 +85,7 @@ impl Files {
     }
 
     /// Errors: ESRCH when it is just being started again.
-    fn view_as_it_is(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Found, View)> {
+    fn view_as_it_is(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Snapshot, View)> {
         let found = self.finder.find(reference)?;
         if is_running(&found) {
             match self.running_view(&found, access) {
@@ -119,7 +119,7 @@ impl Files {
         Ok((found, view))
     }
 
-    fn running_view(&self, found: &Found, access: Access) -> Result<View> {
+    fn running_view(&self, found: &Snapshot, access: Access) -> Result<View> {
         let users = self.confinement.users(&found.spec);
         // In a user namespace the root shows the owners of that. To read, the layers are put together anew.
         let mapped = if access == Access::Write { users } else { None };
@@ -139,7 +139,7 @@ impl Files {
     }
 
     /// The overlay of a container that does not run.
-    fn overlay(&self, found: &Found, access: Access) -> Result<OwnedFd> {
+    fn overlay(&self, found: &Snapshot, access: Access) -> Result<OwnedFd> {
         let dir = self.places.dir(&found.row.id);
         let (upper, work) = (dir.join("upper"), dir.join("work"));
         // With the mount points that the image lacks, as a start has them.
@@ -172,7 +172,7 @@ impl Files {
 
     /// Waits until nobody else has the root file system mounted: two overlays of the same directories harm each other.
     /// For a container that waits for its restart: what keeps it waiting. Errors: ESRCH when it does not wait any more.
-    fn take_root(&self, found: &Found) -> Result<Option<Control>> {
+    fn take_root(&self, found: &Snapshot) -> Result<Option<Control>> {
         if found.now.is_live() {
             let control = self.monitors.control(found)?;
             match control.ask(Call::HoldOff, None) {
@@ -193,7 +193,7 @@ impl Files {
         Ok(None)
     }
 
-    fn parts(&self, found: &Found, access: Access) -> Result<Vec<Part>> {
+    fn parts(&self, found: &Snapshot, access: Access) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         if access == Access::ReadOwn {
             return Ok(parts);
@@ -229,7 +229,7 @@ impl Files {
     }
 
     /// Where hosts, hostname and resolv.conf are: they are another container's where the network is.
-    fn dir_of_files(&self, found: &Found) -> Result<PathBuf> {
+    fn dir_of_files(&self, found: &Snapshot) -> Result<PathBuf> {
         match mode(&found.spec) {
             Mode::Container(other) => match self.finder.find(other) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.places.dir(&found.row.id)),
@@ -242,7 +242,7 @@ impl Files {
     /// Mounts the parts in a root, in a namespace of their own.
     fn assemble(
         &self,
-        found: &Found,
+        found: &Snapshot,
         root: OwnedFd,
         parts: Vec<Part>,
         access: Access,
@@ -321,19 +321,19 @@ fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<Ow
 }
 
 /// The attributes that the root mount gets in the end.
-fn attributes(found: &Found, access: Access) -> u64 {
+fn attributes(found: &Snapshot, access: Access) -> u64 {
     match access {
         Access::Write if !found.spec.host_config.readonly_rootfs => SAFE,
         _ => READ_ATTRIBUTES,
     }
 }
 
-fn is_running(found: &Found) -> bool {
+fn is_running(found: &Snapshot) -> bool {
     found.now.is_live() && found.now.state.status() != Status::Starting && found.now.state.pid > 0
 }
 
 /// A namespace of a running container. Errors: it ended meanwhile ([`ErrorKind::Conflict`]).
-fn namespace_of(found: &Found, kind: &str) -> Result<OwnedFd> {
+fn namespace_of(found: &Snapshot, kind: &str) -> Result<OwnedFd> {
     let state = &found.now.state;
     let gone = || super::super::not_running(&found.row.id);
     let path = format!("/proc/{}/ns/{kind}", state.pid);
@@ -346,14 +346,14 @@ fn namespace_of(found: &Found, kind: &str) -> Result<OwnedFd> {
 }
 
 /// A copy of a running container's root mount, detached. Errors: as [`namespace_of`].
-fn root_of(found: &Found) -> Result<OwnedFd> {
+fn root_of(found: &Snapshot) -> Result<OwnedFd> {
     mount::root_of(namespace_of(found, "mnt")?.as_fd())
 }
 
 /// A copy of a running container's root mount with all mounts below it: only the root mount itself can be written. What the
 /// container mounted itself is among it, and a copy keeps that from being taken away: nothing can be done below but read. A
 /// file system that a process of the container serves could hold up whoever looks at it.
-fn tree_of(found: &Found) -> Result<OwnedFd> {
+fn tree_of(found: &Snapshot) -> Result<OwnedFd> {
     let root = mount::tree_of(namespace_of(found, "mnt")?.as_fd())?;
     let mounts = read_text(format!("/proc/{}/mountinfo", found.now.state.pid));
     if mounts.map_err(|_| super::super::not_running(&found.row.id))?.lines().any(is_served) {
