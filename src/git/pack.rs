@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt;
 const MAX_DEPTH: usize = 4095;
 /// A base of at most this size is also kept in memory; behind other differences, less.
 /// Of 4,095 that build on each other the bodies take 9 times as much together.
-const IN_MEMORY: u64 = 256 << 10;
+const IN_MEMORY: u64 = 128 << 10;
 /// Written to the second file at once.
 const PIECE: usize = 64 << 10;
 
@@ -225,6 +225,9 @@ impl<'a> Reading<'a> {
             7 => {
                 let mut id = Id::default();
                 input.read_exact(&mut id).map_err(|_| damaged("it ends early"))?;
+                if self.names.is_empty() {
+                    self.names.reserve_exact(self.objects.capacity() - self.objects.len());
+                }
                 self.names.push((id, index));
                 None
             }

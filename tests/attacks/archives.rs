@@ -54,24 +54,51 @@ fn command(root: &Root, words: &[&str], most: u64, feed: Option<Feed>) -> Run {
             errors.read_to_string(&mut said).expect("what it says");
             said
         });
-        let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
+        let (id, mut peak) = (child.id(), 0);
         loop {
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let kib = |field: &str| -> u64 {
-                let line = text.lines().find_map(|line| line.strip_prefix(field));
-                line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
-            };
-            // Until its name changes, a new process may still be seen with the memory of this one. Of the program's own
-            // file the kernel maps as much as it likes.
-            if text.starts_with("Name:\tcoracle\n") {
-                peak = peak.max(kib("VmHWM:").saturating_sub(kib("RssFile:")) << 10);
-            }
+            peak = peak.max(resident(id));
             if let Some(ended) = child.try_wait().expect("wait") {
                 return Run { code: ended.code(), said: said.join().expect("what it says"), peak };
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     })
+}
+
+/// The most resident memory so far of a process that runs the command, in bytes.
+fn resident(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kib = |field: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(field));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    };
+    // Until its name changes, a new process may still be seen with the memory of this one. Of the program's own file the
+    // kernel maps as much as it likes.
+    if text.starts_with("Name:\tcoracle\n") { kib("VmHWM:").saturating_sub(kib("RssFile:")) << 10 } else { 0 }
+}
+
+/// The memory that the command takes by itself: a command that waits for its input is looked at, since one that ends may
+/// have ended between two looks. It waits when all its threads sleep at 20 looks in a row.
+fn waiting(root: &Root) -> u64 {
+    let mut command = Command::new(built("coracle"));
+    command.env("RUST_MIN_STACK", STACK).arg("--root").arg(root.dir.join("root"));
+    command.arg("--run").arg(root.dir.join("run")).args(["--small-memory", "load", "-q"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("coracle");
+    let process = child.id();
+    let sleeps = || {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads").flatten();
+        let mut states = threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default());
+        resident(process) > 0 && states.all(|stat| stat.contains(") S "))
+    };
+    let mut looks = 0;
+    wait_for("the command to wait for its input", || {
+        looks = if sleeps() { looks + 1 } else { 0 };
+        looks == 20
+    });
+    let base = resident(process);
+    drop(child.stdin.take());
+    child.wait().expect("wait");
+    base
 }
 
 /// A root, and what the command takes by itself.
@@ -83,7 +110,8 @@ pub struct Measured {
 impl Measured {
     pub fn new() -> Measured {
         let root = Root::new();
-        let base = (0..3).map(|_| command(&root, &["images"], u64::MAX >> 1, None).peak).max().unwrap_or(0);
+        let base = waiting(&root);
+        println!("the command by itself: {:.1} MB", base as f64 / 1e6);
         Measured { root, base }
     }
 

@@ -7,7 +7,7 @@ use crate::support::git::{GREETING, line, name, number, object, pack, packed, sc
 const OBJECTS: usize = 100_000;
 const CHAIN: usize = 4095;
 /// Largest content that the reader keeps in memory; behind other differences, less.
-const IN_MEMORY: usize = 256 << 10;
+const IN_MEMORY: usize = 128 << 10;
 
 /// A difference by the base's name: the first `kept` bytes of the base, then four bytes of its own.
 fn difference(base: &[u8], base_name: &[u8], kept: usize, own: u32) -> (Vec<u8>, Vec<u8>) {
@@ -67,7 +67,7 @@ fn contents_of_a_pack_have_one_bound_of_memory() {
     let run = fetch(&at, packed(&most), &commit);
     assert_eq!(run.code, Some(0), "{}", run.said);
     // Contents that are 50 MiB together: they lie on the disk.
-    let (large, commit) = hoard(0, 200, |_| IN_MEMORY);
+    let (large, commit) = hoard(0, 400, |_| IN_MEMORY);
     let run = fetch(&at, packed(&large), &commit);
     assert_eq!(run.code, Some(0), "{}", run.said);
     let (more, commit) = hoard(OBJECTS + 1, 1, |_| 4);
