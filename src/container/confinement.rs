@@ -22,7 +22,7 @@ impl Confinement {
     /// The user namespace of a container by its spec; none: the host's.
     pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
         match spec.users {
-            // It was started by a library of before: by one that was opened as this one, one may hope.
+            // An older library, which kept no decision, made this container: the options of this root decide.
             Users::Undecided => Users::of(spec.host_config.modes().userns, self.options.userns_remap).of_plan(),
             decided => decided.of_plan(),
         }

@@ -30,7 +30,7 @@ impl Finder {
         self.find_any(reference)?.whole()
     }
 
-    /// The same, also of one whose stored document is damaged.
+    /// Finds a container as people name it, also where its stored document is damaged.
     pub(super) fn find_any(&self, reference: &str) -> Result<Snapshot> {
         let found = self.found_settled(reference)?;
         match self.is_gone_by_now(&found) {
@@ -39,7 +39,7 @@ impl Finder {
         }
     }
 
-    /// The same, with its end recorded if nobody else did.
+    /// Finds a container, and records its end if nobody else did.
     fn found_settled(&self, reference: &str) -> Result<Snapshot> {
         let found = self
             .register
@@ -71,7 +71,8 @@ impl Finder {
         Ok((busy, found.whole()?))
     }
 
-    /// The same, also of one that has ended and is to be removed for it, and of one whose stored document is damaged.
+    /// Finds and locks a container, also where it waits for its removal after its end, and where its stored document is
+    /// damaged.
     pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
         let busy = self.register.states.busy(row.slot, &row.id, op)?;

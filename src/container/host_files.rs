@@ -88,7 +88,7 @@ impl HostFiles {
         Ok(())
     }
 
-    /// Removes a link by its name, `parent/alias`. Errors: it is a container's own name; there is no such parent.
+    /// Removes a link by its name, `parent/alias`. Errors: the name is a container's own; no container has the parent's name.
     pub(super) fn remove_link(&self, reference: &str) -> Result<()> {
         let child = self.finder.find(reference)?;
         let name = reference.strip_prefix('/').unwrap_or(reference);

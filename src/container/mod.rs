@@ -273,12 +273,13 @@ impl Containers {
         self.places.claim.discard(|| self.register.db.read(|tx| crate::store::is_empty(tx, PREDEFINED.len())))
     }
 
-    /// Whether containers are in a user namespace unless they ask not to be.
+    /// Whether containers have an AppArmor profile unless they ask not to have one.
     pub(crate) fn are_profiled(&self) -> bool {
         apparmor::for_containers(self.options.apparmor.as_deref())
             .is_some_and(|profile| profile != apparmor::UNCONFINED)
     }
 
+    /// Whether containers are in a user namespace unless they ask not to be.
     pub(crate) fn is_remapped(&self) -> bool {
         self.options.userns_remap.is_some()
     }

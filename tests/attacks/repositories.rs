@@ -1,6 +1,7 @@
 //! Git repositories whose packs want memory, and servers whose answers have no end.
 
 use super::archives::{Measured, Run, SMALL};
+use crate::support::archive::hex;
 use crate::support::git::{GREETING, line, name, number, object, pack, packed, scripted};
 
 /// Objects that a pack may have for an engine of small memory, and longest chain of differences: see `docs/images.md`.
@@ -39,10 +40,6 @@ fn hoard(objects: usize, chain: usize, size: fn(usize) -> usize) -> (Vec<u8>, [u
         all.push(difference(&first, &first_name, 4, all.len() as u32).0);
     }
     (pack(&all), name("commit", commit.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Fetches the commit of a pack within the bound of a small engine.

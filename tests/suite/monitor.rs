@@ -268,7 +268,7 @@ fn a_process_that_may_not_exit_ends_all_the_same() {
         json!({ "HostConfig": host })
     };
     let id = root.create("missing", body(&["/nothing"], host(json!({}))));
-    let error = root.engine.container_start(&id, None, Some(&soon())).expect_err("there is no such program");
+    let error = root.engine.container_start(&id, None, Some(&soon())).expect_err("the image lacks the program");
     assert!(error.message().contains("no such file"), "{error}");
     let id = root.create("up", body(&["sleep", "1000"], host(json!({}))));
     root.start(&id);
@@ -279,7 +279,7 @@ fn a_process_that_may_not_exit_ends_all_the_same() {
         root.engine.exec_start(&exec, None, Some(&soon())).map(drop).map_err(|error| error.message().to_owned())
     };
     for (program, told) in [("/nothing", "no such file"), ("nothing", "not found in $PATH")] {
-        let error = exec(program).expect_err("there is no such program");
+        let error = exec(program).expect_err("the image lacks the program");
         assert!(error.contains(told), "{error}");
     }
     // The helper of an exec is not the program: that one goes on.

@@ -100,5 +100,9 @@ pub fn tar_of(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
 }
 
 pub fn sha256(data: &[u8]) -> String {
-    sha2::Sha256::digest(data).iter().map(|b| format!("{b:02x}")).collect()
+    hex(&sha2::Sha256::digest(data))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -166,7 +166,7 @@ pub fn line(text: &[u8]) -> Vec<u8> {
     [format!("{:04x}", text.len() + 4).as_bytes(), text].concat()
 }
 
-/// What a server says first.
+/// The first answer of a server: its version and its abilities.
 pub const GREETING: &[u8] = b"000eversion 2\n0012fetch=shallow\n0000";
 
 /// An answer to a fetch with this pack.
