@@ -44,14 +44,35 @@ fn ps(pids: &[i32], args: &str) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let mut lines = text.lines();
     let titles: Vec<String> =
         lines.next().unwrap_or_else(|| panic!("{args}: {output:?}")).split_whitespace().map(str::to_owned).collect();
-    let row = |line: &str| -> Vec<String> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (own, last) = words.split_at(titles.len() - 1);
-        own.iter().map(|word| word.to_string()).chain([last.join(" ")]).collect()
-    };
     let pid = titles.iter().position(|title| title == "PID").unwrap();
-    let rows = lines.map(row).filter(|row: &Vec<String>| list.contains(&row[pid])).collect();
+    let rows = lines.map(|line| cut(line, &titles)).filter(|row| list.contains(&row[pid])).collect();
     Some((titles, rows))
+}
+
+/// The columns of a line of ps. A process that started before today has a month and a day under `START` and `STARTED`;
+/// every other column has one word, and the last one has the rest of the line.
+fn cut(line: &str, titles: &[String]) -> Vec<String> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = line.split_whitespace();
+    let mut columns = Vec::new();
+    for title in &titles[..titles.len() - 1] {
+        let mut column = words.next().unwrap_or_default().to_owned();
+        if ["START", "STARTED"].contains(&title.as_str()) && MONTHS.contains(&column.as_str()) {
+            column = format!("{column} {}", words.next().unwrap_or_default());
+        }
+        columns.push(column);
+    }
+    columns.push(words.collect::<Vec<_>>().join(" "));
+    columns
+}
+
+#[test]
+fn a_line_of_ps_is_cut_into_columns() {
+    let titles: Vec<String> = ["PID", "STARTED", "STIME", "START", "CMD"].map(str::to_owned).to_vec();
+    let old = "    1   Nov  3 Nov03  Nov 3 sleep 300";
+    assert_eq!(cut(old, &titles), ["1", "Nov 3", "Nov03", "Nov 3", "sleep 300"]);
+    let of_today = "    2 10:15:46 10:15  10:15 sh -c Nov 3";
+    assert_eq!(cut(of_today, &titles), ["2", "10:15:46", "10:15", "10:15", "sh -c Nov 3"]);
 }
 
 #[test]
