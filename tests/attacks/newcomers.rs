@@ -163,7 +163,8 @@ impl<'a> Stopper<'a> {
                         std::thread::sleep(Duration::from_millis(2));
                         continue;
                     };
-                    let newcomer = self.find(&stopped).expect("who is stopped is there");
+                    // A process that was ending when the signal came is gone; one that is stopped and not found fails its start.
+                    let Some(newcomer) = self.find(&stopped) else { continue };
                     if newcomer.text("comm").trim_end() == BEFORE_ITS_PROGRAM {
                         seen += 1;
                         found.extend(self.opened(&stopped, same));
