@@ -1151,9 +1151,9 @@ int64_t coracle_stream_lost(coracle_stream *s);
  * replays, until ends), "after" (go on right after the event with that "sequence"; wins over since), "filters" (as in
  * GET /events). *out: end it with coracle_events_free.
  *
- * No event after this call is missed, however late they are asked for.
+ * No event after this call is missed silently, however late they are asked for: see coracle_events_next.
  *
- * Errors: EINVALID (a filter, a time), ENOT_FOUND (events after that sequence number are no longer kept).
+ * Errors: EINVALID (a filter, a time).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -1175,7 +1175,9 @@ int32_t coracle_events_fd(coracle_events *e);
  * "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
  * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
  *
- * Errors: EMISUSE (another thread waits here), ECANCELLED (freed meanwhile).
+ * Errors: EUNAVAILABLE (events that were not read yet, or that follow "after", are no longer kept: once for each loss;
+ * the next call goes on with the oldest event kept), EMISUSE (another thread waits here), ECANCELLED (freed
+ * meanwhile).
  *
  * Threads: one at a time. Blocks: up to timeout_ms. Since: 0.1.
  */

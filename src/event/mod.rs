@@ -52,8 +52,6 @@ pub struct EventStream {
     window: Vec<u8>,
     at: usize,
     position: u64,
-    /// Whether the caller holds a position that the journal must still have: it named one, or has read some.
-    anchored: bool,
     gap: Option<Error>,
     ended: bool,
     watch: Watch,
@@ -139,7 +137,6 @@ impl EventStream {
             window: Vec::new(),
             at: 0,
             position: if replay { journal.start()? } else { end },
-            anchored: false,
             gap: None,
             ended: false,
             watch,
@@ -163,8 +160,8 @@ impl EventStream {
     /// The next event with its sequence number; waits at most `timeout` (absent: for ever) and answers `None` when it
     /// passed or when the query's end is reached (see [`EventStream::ended`]).
     ///
-    /// Errors: [`ErrorKind::Unavailable`] once, when events between the last one read (or the query's `after`) and the
-    /// next one are no longer kept; the stream then goes on with the oldest kept. `op` ended.
+    /// Errors: [`ErrorKind::Unavailable`] once for each loss, when events after the stream's place (where it was opened, the
+    /// query's `after`, the last one read) are no longer kept; the stream then goes on with the oldest kept. `op` ended.
     pub fn next(&mut self, timeout: Option<Duration>, op: Option<&crate::Op>) -> Result<Option<(u64, Event)>> {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         loop {
@@ -205,7 +202,6 @@ impl EventStream {
     /// Goes to the place after a sequence number that an earlier stream gave out.
     fn resume(&mut self, after: u64, end: u64) -> Result<()> {
         let start = self.journal.start()?;
-        self.anchored = true;
         self.position = after;
         let mut next = Vec::new();
         if (start..end).contains(&after) {
@@ -229,7 +225,6 @@ impl EventStream {
                     // A record that is whole and no event was written by a newer library: not ours to show.
                     let event = serde_json::from_slice::<Event>(payload).ok();
                     self.skip(end);
-                    self.anchored = true;
                     if let Some(event) = event.filter(|event| self.wants(event)) {
                         return Ok(Some((self.position, event)));
                     }
@@ -276,15 +271,12 @@ impl EventStream {
         Ok(lost || got > 0)
     }
 
-    /// Goes to `start`, as what was at the position is not kept any more.
+    /// Goes to `start`, because the events before it are no longer kept. The next read reports the loss, also where nothing
+    /// was read yet: the lost events came after the stream was opened.
     fn lose(&mut self, start: u64) {
-        if self.anchored {
-            let text = format!(
-                "events were lost: the oldest one kept begins at {start}, the reader stood at {}",
-                self.position
-            );
-            self.gap = Some(Error::new(ErrorKind::Unavailable, text).in_area("event"));
-        }
+        let text =
+            format!("events were lost: the oldest one kept begins at {start}, the reader stood at {}", self.position);
+        self.gap = Some(Error::new(ErrorKind::Unavailable, text).in_area("event"));
         self.position = start;
         self.window.clear();
         self.at = 0;

@@ -225,6 +225,39 @@ fn a_small_journal_stays_small_and_says_what_it_dropped() {
     assert!(follow(&journal, stale).next(None, None).is_err());
 }
 
+/// Each stream was opened before the journal gave up its oldest events, and reads for the first time afterwards.
+#[test]
+fn a_stream_that_has_read_nothing_yet_reports_lost_events_too() {
+    const LIMIT: u64 = 64 << 10;
+    let dir = Dir::new();
+    let journal = Arc::new(Journal::open_with(&dir.0, LIMIT).unwrap());
+    let first = journal.append(&event("0")).unwrap();
+    let until = Some(now_ns() + 3_600_000_000_000);
+    let since = all().since_ns;
+    let queries = [
+        EventQuery::default(),
+        all(),
+        EventQuery { until_ns: until, ..EventQuery::default() },
+        EventQuery { until_ns: until, ..all() },
+        EventQuery { after: Some(first), ..EventQuery::default() },
+        EventQuery { after: Some(first), since_ns: since, ..EventQuery::default() },
+    ];
+    let mut streams: Vec<EventStream> = queries.iter().map(|query| follow(&journal, query.clone())).collect();
+    for n in 1..2000 {
+        journal.append(&event(&n.to_string())).unwrap();
+    }
+    assert!(journal.start().unwrap() > first);
+    for (stream, query) in streams.iter_mut().zip(&queries) {
+        let error = stream.next(Some(Duration::ZERO), None).map(|event| event.map(|(_, event)| event.action));
+        let error = error.expect_err(&format!("{query:?}"));
+        assert!(error.kind() == ErrorKind::Unavailable && error.message().starts_with("events were lost"), "{error}");
+        // Once: the stream goes on with all that is kept.
+        assert_eq!(take(stream), take(&mut follow(&journal, all())), "{query:?}");
+    }
+    // A stream that is opened now begins with the oldest event kept, and has lost none.
+    assert_eq!(take(&mut follow(&journal, all())).last().map(String::as_str), Some("1999"));
+}
+
 /// Runs `work` in a mount namespace of its own, with a tmpfs of so many bytes on `dir`; not at all without the right.
 fn on_small_tmpfs(dir: &Path, size: u32, work: impl FnOnce() + Send) {
     use nix::mount::{MsFlags, mount};
