@@ -249,7 +249,7 @@ impl Transport {
         };
         // A stopped transport has closed the connection: that is the reason, not the failure.
         self.check()?;
-        let (parts, body) = result.map_err(|e| failed(ask.method, &url, &e))?.into_parts();
+        let (parts, body) = result.map_err(|e| failed(ask.method, &url, &origin, &e))?.into_parts();
         Ok(Answer { status: parts.status.as_u16(), url, is_last: false, headers: parts.headers, body })
     }
 
@@ -384,7 +384,8 @@ fn exempt(url: &Url, list: &str) -> bool {
         || host.starts_with("127.")
 }
 
-fn failed(method: &str, url: &Url, error: &ureq::Error) -> Error {
+/// The error of a request. A proxy that stands between may be the reason, so it is named, without its user and password.
+fn failed(method: &str, url: &Url, origin: &Origin, error: &ureq::Error) -> Error {
     // Some of its errors repeat the address, which may be a signed one.
     let why = match error {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -393,7 +394,8 @@ fn failed(method: &str, url: &Url, error: &ureq::Error) -> Error {
         ureq::Error::BadUri(_) => "not a well-formed address".to_owned(),
         other => other.to_string(),
     };
-    lost(format!("{method} {}: {why}", url.shown()))
+    let proxy = origin.proxy.as_ref().map(|proxy| format!(" (through the proxy {}:{})", proxy.host(), proxy.port()));
+    lost(format!("{method} {}: {why}{}", url.shown(), proxy.unwrap_or_default()))
 }
 
 /// The error of a connection that failed: trying again may help.

@@ -1,13 +1,13 @@
 //! Containers: who exists, under which name, in which slot of the state files.
 
-use super::failed;
+use super::{failed, long_specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::is_hex;
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, Statement, Transaction};
 
 /// This noun's tables. `slot` is the container's place in the state files; `spec` is a JSON document of the container
-/// layer's; `error` is why the last start failed.
+/// layer's, or the mark of a long one (`long_specs.rs`); `error` is why the last start failed.
 pub(crate) const SCHEMA: &str = "
 CREATE TABLE containers (
     id         TEXT PRIMARY KEY NOT NULL,
@@ -69,11 +69,23 @@ fn one<T>(tx: &Transaction<'_>, column: &str, value: &str, take: Take<'_, T>) ->
     let mut query = tx.prepare_cached(&sql).map_err(failed)?;
     let mut rows = query.query([value]).map_err(failed)?;
     let Some(found) = rows.next().map_err(failed)? else { return Ok(None) };
-    take(row(found).map_err(failed)?, text(found.get_ref(6).map_err(failed)?)).map(Some)
+    with_spec(tx, found, take).map(Some)
+}
+
+/// Hands on the container of a row, with its spec from where it lies.
+fn with_spec<T>(tx: &Transaction<'_>, found: &Row<'_>, take: Take<'_, T>) -> Result<T> {
+    let container = row(found).map_err(failed)?;
+    match text(found.get_ref(6).map_err(failed)?) {
+        mark if long_specs::is_mark(mark) => {
+            let id = container.id.clone();
+            long_specs::look(tx, &id, |spec| take(container, spec))
+        }
+        spec => take(container, spec),
+    }
 }
 
 /// A stored document; empty where it is no text, so that its damage is that of one container.
-fn text(value: ValueRef<'_>) -> &str {
+pub(super) fn text(value: ValueRef<'_>) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -96,6 +108,10 @@ pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow, spec: String) -> 
     name_is_free(tx, &new.name)?;
     let sql = "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let mut add = tx.prepare_cached(sql).map_err(failed)?;
+    if let Some(mark) = long_specs::mark(&spec) {
+        bind(&mut add, new, &mark).and_then(|()| add.raw_execute()).map_err(failed)?;
+        return long_specs::put(tx, &new.id, spec);
+    }
     bind(&mut add, new, &spec).map_err(failed)?;
     // SQLite has its own copy now, and makes a second one: a third is too much where it is long.
     drop(spec);
@@ -212,8 +228,7 @@ pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &
     let mut rows = query.query([]).map_err(failed)?;
     let mut all = Vec::new();
     while let Some(found) = rows.next().map_err(failed)? {
-        let spec = text(found.get_ref(6).map_err(failed)?);
-        all.push(take(row(found).map_err(failed)?, spec)?);
+        all.push(with_spec(tx, found, &mut take)?);
     }
     Ok(all)
 }
@@ -238,11 +253,25 @@ pub(crate) fn set_error(tx: &Transaction<'_>, id: &str, error: &str) -> Result<(
 
 /// Replaces the stored spec.
 pub(crate) fn set_spec(tx: &Transaction<'_>, id: &str, spec: &str) -> Result<()> {
-    change(tx, "UPDATE containers SET spec = ?2 WHERE id = ?1", id, spec)
+    let sql = "UPDATE containers SET spec = ?2 WHERE id = ?1";
+    let mark = long_specs::mark(spec);
+    if !changed(tx, sql, id, mark.as_deref().unwrap_or(spec))? {
+        return Ok(());
+    }
+    match mark {
+        Some(_) => long_specs::put(tx, id, spec),
+        None => long_specs::forget(tx, id),
+    }
 }
 
 fn change(tx: &Transaction<'_>, sql: &str, id: &str, value: &str) -> Result<()> {
-    tx.prepare_cached(sql).and_then(|mut update| update.execute([id, value])).map(|_| ()).map_err(failed)
+    changed(tx, sql, id, value).map(drop)
+}
+
+/// Whether there was such a row.
+fn changed(tx: &Transaction<'_>, sql: &str, id: &str, value: &str) -> Result<bool> {
+    let rows = tx.prepare_cached(sql).and_then(|mut update| update.execute([id, value])).map_err(failed)?;
+    Ok(rows != 0)
 }
 
 /// Makes a container a build's.

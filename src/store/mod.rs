@@ -16,6 +16,7 @@ mod kept;
 mod leftovers;
 pub(crate) mod levels;
 pub(crate) mod links;
+mod long_specs;
 pub(crate) mod networks;
 pub(crate) mod removals;
 pub(crate) mod states;

@@ -22,6 +22,7 @@ mod faults;
 mod fields;
 mod full;
 mod git;
+mod git_tls;
 mod health;
 mod http;
 mod images;

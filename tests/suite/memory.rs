@@ -182,6 +182,41 @@ fn requests_about_many_ports_take_memory_in_proportion() {
     drop(world);
 }
 
+/// An id that no container has, and that a search finds to be absent only beside this container.
+fn beside(id: &str) -> String {
+    let last = if id.ends_with('0') { "1" } else { "0" };
+    format!("{}{last}", &id[..id.len() - 1])
+}
+
+#[test]
+fn a_request_about_one_container_reads_nothing_of_its_neighbours() {
+    let world = World::new();
+    let served = Served::new();
+    let ordinary: Vec<String> = (0..6).map(|_| created(&served, &body(&["sleep", "1000"], json!({})))).collect();
+    let bindings: serde_json::Map<String, Value> = (1..=ALL)
+        .map(|port| {
+            (format!("{port}/tcp"), json!([{ "HostIp": format!("fd00::{port:x}"), "HostPort": port.to_string() }]))
+        })
+        .collect();
+    let host = json!({ "HostConfig": { "PortBindings": bindings } });
+    let large: Vec<String> =
+        (0..2).map(|_| created(&served, &networked(body(&["sleep", "1000"], host.clone())))).collect();
+    let inspect = |id: &str, status| {
+        answered(&served, "GET", &format!("/v1.24/containers/{id}/json"), &Value::Null, status).len()
+    };
+    // The first inspect of each reads the stored spec.
+    ordinary.iter().for_each(|id| assert_ne!(inspect(id, 200), 0));
+    for id in &ordinary {
+        let mut document = 0;
+        let taken = taken(&served, || document = inspect(id, 200));
+        assert_in_proportion("inspect beside containers with many ports", taken, document);
+    }
+    for id in &large {
+        assert_taken(&served, "inspect of nobody beside it", 0, || assert_ne!(inspect(&beside(id), 404), 0));
+    }
+    drop(world);
+}
+
 /// The anonymous memory of a server that has answered requests of all kinds, at rest.
 const AT_REST: u64 = 8 << 20;
 

@@ -1,10 +1,11 @@
 //! What stands between us and a real server: a proxy that hinders, a tunnel as firms have them, a token server.
 
+use super::ended::Ended;
 use super::registry::{Asked, free_port, read_request};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -222,26 +223,42 @@ fn tunnel(client: &TcpStream, server: u16, all: &Mutex<Vec<Asked>>) {
     });
 }
 
+/// Runs a Python server of this directory (`script DIR PORT MORE...`) until the value ends; answers its port when it listens.
+fn python(script: &str, dir: &Path, more: &[String]) -> (u16, Ended) {
+    let port = free_port();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(script);
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(script).arg(dir).arg(port.to_string()).args(more).stdin(Stdio::null());
+    let server = Ended(command.spawn().expect("python3 (installed by tools/setup test)"));
+    super::wait_for("the server to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    (port, server)
+}
+
+/// TLS before a plain server of this machine; it ends with the value.
+pub struct TlsFront {
+    pub port: u16,
+    _server: Ended,
+}
+
+impl TlsFront {
+    /// With the certificate in `dir` (see [`super::registry::make_certificates`]), before the server at a port.
+    pub fn start(dir: &Path, server: u16) -> TlsFront {
+        let (port, _server) = python("tls_front.py", dir, &[server.to_string()]);
+        TlsFront { port, _server }
+    }
+}
+
 /// A token server over TLS that signs what docker-registry takes; it ends with the value.
 pub struct TokenServer {
     pub port: u16,
-    child: Child,
+    _server: Ended,
 }
 
 impl TokenServer {
     /// With the certificates in `dir`, where it writes a line for each request to `tokens.log`.
     pub fn start(dir: &Path) -> TokenServer {
-        let port = free_port();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/token_server.py");
-        let child = Command::new("/usr/bin/python3")
-            .arg(script)
-            .arg(dir)
-            .arg(port.to_string())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("python3 (installed by tools/setup test)");
-        super::wait_for("the token server to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        TokenServer { port, child }
+        let (port, _server) = python("token_server.py", dir, &[]);
+        TokenServer { port, _server }
     }
 
     /// The part of docker-registry's configuration that sends its clients here.
@@ -251,12 +268,5 @@ impl TokenServer {
             self.port,
             dir.display()
         )
-    }
-}
-
-impl Drop for TokenServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
