@@ -17,6 +17,7 @@ use crate::event::Journal;
 use crate::kernel::mount;
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Lock};
+use crate::kernel::turn;
 use crate::model::{CreateVolume, Event, ListVolumes, StringMap, Volume, VolumeList, VolumeOptions};
 use crate::store::volumes::{self as table, VolumeRow};
 use crate::store::{Db, Durability, Flush, Leftovers};
@@ -338,13 +339,21 @@ impl Volumes {
         // Under a write transaction no removal is half way.
         let halved = |tx: &Transaction<'_>| Ok((table::get(tx, name)?, there()?));
         match self.db.write(Flush::Lazy, halved)? {
-            (Some(_), false) => self.sweep()?,
+            (Some(_), false) => {}
             (row, _) => return Ok(row),
         }
-        match self.db.write(Flush::Lazy, halved)? {
-            (Some(_), false) => Err(Error::corrupt(format!("the directory of volume {name} is gone"))),
-            (row, _) => Ok(row),
-        }
+        // Another may hold a lock that the sweep needs for a moment: a sweeper, or a child that the host program has just
+        // forked, which has copies of all descriptors until its exec. The directory is lost only if all was looked at.
+        turn::wait_for(format_args!("the directory of volume {name}"), turn::LONGEST, None, || {
+            let looked_at_all = self.sweep()?;
+            match self.db.write(Flush::Lazy, halved)? {
+                (Some(_), false) if looked_at_all => {
+                    Err(Error::corrupt(format!("the directory of volume {name} is gone")))
+                }
+                (Some(_), false) => Ok(None),
+                (row, _) => Ok(Some(row)),
+            }
+        })
     }
 
     fn shown(&self, row: &VolumeRow) -> Result<Volume> {
@@ -382,30 +391,33 @@ impl Volumes {
     }
 
     /// Removes what programs that ended left in `tmp/`; a volume in it that has a row and no directory goes back. What
-    /// cannot be put right now is noted.
-    pub(crate) fn sweep(&self) -> Result<()> {
+    /// cannot be put right now is noted. Answers whether all was looked at: others may hold locks.
+    pub(crate) fn sweep(&self) -> Result<bool> {
         let gate = self.gate()?;
         if !tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
-            return Ok(());
+            return Ok(false);
         }
+        let mut looked_at_all = true;
         for name in tree::names(self.tmp.as_fd())? {
             if !name.starts_with(PREFIX.as_bytes()) {
                 continue;
             }
             let place = self.staged_at(&String::from_utf8_lossy(&name));
-            self.leftovers.note(place, self.sweep_one(&name))?;
+            let swept = self.sweep_one(&name);
+            looked_at_all &= !matches!(swept, Ok(false));
+            self.leftovers.note(place, swept.map(drop))?;
         }
-        Ok(())
+        Ok(looked_at_all)
     }
 
-    /// Puts right one staging directory, where nobody is at work in it.
-    fn sweep_one(&self, name: &[u8]) -> Result<()> {
+    /// Puts right one staging directory; `false`: somebody is at work in it.
+    fn sweep_one(&self, name: &[u8]) -> Result<bool> {
         let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(true),
             other => other?,
         };
         if !tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
-            return Ok(());
+            return Ok(false);
         }
         self.db.write(Flush::Durable, |tx| {
             for volume in tree::names(dir.as_fd())? {
@@ -419,7 +431,7 @@ impl Volumes {
             }
             Ok(())
         })?;
-        remove_tree(self.tmp.as_fd(), name)
+        remove_tree(self.tmp.as_fd(), name).map(|()| true)
     }
 }
 

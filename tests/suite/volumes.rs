@@ -414,6 +414,33 @@ fn what_a_killed_program_left_is_put_right() {
 }
 
 #[test]
+fn a_lock_that_another_holds_for_a_moment_costs_no_volume() {
+    let root = Root::new();
+    root.engine.volume_create(&named("precious")).expect("create");
+    let data = PathBuf::from(root.engine.volume_inspect("precious").expect("inspect").mountpoint);
+    std::fs::write(data.join("file"), "x").expect("write");
+    let tmp = root.dir.join("root/tmp/volume-0123456789abcdef");
+    for held in [root.dir.join("root/tmp"), tmp.clone()] {
+        std::fs::create_dir(&tmp).expect("mkdir");
+        std::fs::rename(root.dir.join("root/volumes/precious"), tmp.join("precious")).expect("rename");
+        // As a child of the host program does between fork and exec, which has a copy of the descriptor.
+        let lock = std::fs::File::open(&held).expect("open");
+        lock.lock_shared().expect("lock");
+        let output = std::thread::scope(|scope| {
+            let run = scope.spawn(|| root.sh_with("cat /p/file", host(json!({ "Binds": ["precious:/p"] }))).ok());
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(lock);
+            run.join().expect("a run")
+        });
+        assert_eq!(output, "x", "{}", held.display());
+    }
+    // A directory that is lost is told of at once.
+    std::fs::remove_dir_all(root.dir.join("root/volumes/precious")).expect("remove");
+    let lost = root.try_create("", body(&["true"], host(json!({ "Binds": ["precious:/p"] }))));
+    assert!(lost.is_err_and(|error| error.message().contains("the directory of volume precious is gone")));
+}
+
+#[test]
 fn hostile_volume_targets() {
     let root = Root::new();
     // A link in the container where a volume is to be: it stays inside.
