@@ -49,6 +49,7 @@ mod tests {
             let url = text.replace('/', "_").replace('+', "-");
             assert_eq!(from_base64(url.trim_end_matches('=')).as_deref(), Some(bytes));
         }
+        assert_eq!(to_base64(b""), "");
         for bad in ["", "a", "a b", "Zg=x"] {
             assert_eq!(from_base64(bad), None, "{bad}");
         }

@@ -5,7 +5,7 @@ use crate::json;
 use crate::message::{Response, Sink};
 use crate::schema;
 use crate::versions::Gate;
-use coracle::model::{CommitContainer, ContainerConfig, PathStat, PutArchive};
+use coracle::model::{CommitContainer, ContainerConfig, PathStat, PutArchive, to_base64};
 use coracle::{Archive, Error, Result};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -98,24 +98,8 @@ pub(crate) fn commit(mut call: Call) -> Result<Response> {
 
 /// With what stands at the path, under the specification's name and the one that clients read.
 fn described(answer: Response, stat: &PathStat) -> Response {
-    let text = base64(&json::text(stat));
+    let text = to_base64(&json::text(stat));
     answer.with("X-Docker-Container-Path-Stat", &text).with("X-Engine-Container-Path-Stat", &text)
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            match place <= three.len() {
-                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
-                false => text.push('='),
-            }
-        }
-    }
-    text
 }
 
 /// A writer on a sink.
@@ -130,17 +114,5 @@ impl Write for ToSink<'_> {
     }
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_pads() {
-        for (plain, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
-            assert_eq!(base64(plain.as_bytes()), text);
-        }
     }
 }
