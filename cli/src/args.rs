@@ -42,7 +42,7 @@ pub struct Command {
 
 impl Command {
     /// Its flags, those of its groups among them.
-    fn all_flags(&self) -> impl Iterator<Item = &'static Flag> {
+    pub fn all_flags(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
     }
 
@@ -59,6 +59,10 @@ impl Command {
             let value = flag.value.map(|v| format!(" {v}")).unwrap_or_default();
             text.push_str(&format!("  {:<30} {}\n", format!("{}{value}", names.join(", ")), flag.help));
         }
+        let others = crate::commands::other_names(self.name);
+        if !others.is_empty() {
+            text.push_str(&format!("\nOther names: {}\n", others.join(", ")));
+        }
         text
     }
 }
@@ -74,6 +78,11 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    /// With the flags that the command's name implies; they win over those of the command line.
+    pub fn with(mut self, implied: &[(&'static str, &str)]) -> Parsed {
+        self.values.extend(implied.iter().map(|(key, value)| (*key, (*value).to_owned())));
+        self
+    }
     /// Whether a switch is on.
     pub fn has(&self, key: &str) -> bool {
         self.last(key) == Some("true")
@@ -127,7 +136,7 @@ impl Parsed {
     }
 }
 
-fn dashed(name: &str) -> String {
+pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::format::{cut, fill, short, size, table};
-use crate::session::{Ended, Foreground, Signals};
-use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal, time};
+use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
+use crate::{Entry, Failure, Globals, Outcome, each, emit, ports, terminal, time};
 use coracle::model::*;
 use coracle::{AttachOptions, Channel, Io, LogFormat};
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("pause", "CONTAINER...", "Freeze containers", &[], pause),
     entry("unpause", "CONTAINER...", "Thaw containers", &[], unpause),
     entry("wait", "CONTAINER...", "Wait for the end of containers, print their exit codes", &[], wait),
+    entry("port", "CONTAINER [PORT[/PROTOCOL]]", "The host's ports of a running container's ports", &[], port),
     entry("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
     entry("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
     entry("container prune", "[FLAGS]", "Remove the containers that do not run", PRUNE, prune),
@@ -58,7 +59,7 @@ const PS: &[Flag] = &[
     Flag::value(
         &["format"],
         "TEMPLATE",
-        "{{.Field}} of ID Image Command CreatedAt Status State Names Labels Size, or {{json .}}",
+        "table, json, or a template: {{.Field}} of ID Image Command CreatedAt RunningFor Status State Ports Names Labels Size",
     ),
 ];
 const INSPECT: &[Flag] = &[
@@ -109,6 +110,7 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let signals = Signals::block(true)?;
     let engine = globals.engine()?;
+    terminal_is_needed(engine.container_inspect(name, false)?.config.tty, interactive)?;
     let (rows, cols) = terminal::size();
     let started = engine.container_start(name, Some(Io { rows, cols, ..Io::default() }), None)?;
     let Some(session) = started.session else {
@@ -131,6 +133,7 @@ fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Err(Failure::Here("You cannot attach to a stopped container, start it first".into()));
     }
     let stdin = !parsed.has("no-stdin") && detail.config.open_stdin;
+    terminal_is_needed(detail.config.tty, stdin)?;
     let how =
         AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
     let (rows, cols) = terminal::size();
@@ -175,8 +178,8 @@ fn ps(globals: &Globals, parsed: &Parsed) -> Outcome {
         }
         return Ok(0);
     }
-    let mut fields = vec!["ID", "Image", "Command", "RunningFor", "Status", "Names"];
-    let mut titles = vec!["CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "NAMES"];
+    let mut fields = vec!["ID", "Image", "Command", "RunningFor", "Status", "Ports", "Names"];
+    let mut titles = vec!["CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES"];
     if query.size {
         fields.push("Size");
         titles.push("SIZE");
@@ -199,6 +202,7 @@ fn row(c: &ContainerSummary, whole: bool) -> Value {
         "RunningFor": time::ago(c.created.saturating_mul(1_000_000_000)),
         "Status": c.status,
         "State": c.state,
+        "Ports": ports::shown(c.ports.iter()),
         "Names": names.join(","),
         "Labels": labels.join(","),
         "Size": sizes,
@@ -370,6 +374,31 @@ fn wait(globals: &Globals, parsed: &Parsed) -> Outcome {
     let names = some(parsed)?;
     let engine = globals.engine()?;
     each(names, |name| engine.container_wait(name, None).map(|code| code.to_string()))
+}
+
+fn port(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let (name, wanted) = match parsed.rest.as_slice() {
+        [name] => (name, None),
+        [name, port] if port.contains('/') => (name, Some(port.clone())),
+        [name, port] => (name, Some(format!("{port}/tcp"))),
+        _ => return Err(Failure::Usage("a container, and at most one of its ports, are needed".into())),
+    };
+    let detail = globals.engine()?.container_inspect(name, false)?;
+    let mut text = String::new();
+    for (port, bindings) in detail.network_settings.ports.iter() {
+        let port = port.to_string();
+        if wanted.as_ref().is_some_and(|wanted| *wanted != port) {
+            continue;
+        }
+        let prefix = if wanted.is_some() { String::new() } else { format!("{port} -> ") };
+        for (ip, host_port) in bindings.iter().flat_map(|bindings| bindings.iter()) {
+            text.push_str(&format!("{prefix}{}\n", ports::address(ip.as_ref(), host_port.as_ref())));
+        }
+    }
+    if let Some(port) = wanted.filter(|_| text.is_empty()) {
+        return Err(Failure::Here(format!("No public port '{port}' published for {name}")));
+    }
+    emit(&text).map(|()| 0)
 }
 
 fn rename(globals: &Globals, parsed: &Parsed) -> Outcome {

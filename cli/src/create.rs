@@ -3,8 +3,8 @@
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
 use crate::ports;
-use crate::session::{Ended, Foreground, Signals};
-use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
+use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
+use crate::{Entry, Failure, Globals, Outcome, emit, registry, terminal};
 use coracle::model::*;
 use coracle::{ContainerWait, Engine, ErrorKind, Io};
 
@@ -130,6 +130,8 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["log-driver"], "NAME", "json-file, local, none"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
     Flag::value(&["cidfile"], "FILE", "write its id to a new file"),
+    Flag::value(&["pull"], "WHEN", "fetch the image: missing (the default), always, never"),
+    Flag::switch(&["quiet", "q"], "no progress of a pull"),
 ];
 
 fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -152,6 +154,9 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Err(Failure::Usage("conflicting options: --rm and --restart".into()));
     }
     body.host_config.auto_remove = remove;
+    if !detached {
+        terminal_is_needed(body.config.tty, body.config.attach_stdin)?;
+    }
     let proxy = !parsed.has("no-sig-proxy");
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
     let engine = globals.engine()?;
@@ -182,7 +187,7 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     let ended = foreground.carry(session, &signals);
     if let Some(removal) = removal
-        && !matches!(ended, Ok(Ended::Detached))
+        && !matches!(ended, Ok(Ended::Detached | Ended::Left(_)))
     {
         if ended.is_err() {
             remove_it(&engine, &id);
@@ -198,7 +203,18 @@ fn is_on_networks(mode: &str) -> bool {
 }
 
 fn make(engine: &Engine, parsed: &Parsed, body: &CreateBody) -> Result<String, Failure> {
-    let created = engine.container_create(parsed.last("name"), body)?;
+    let pull = PullPolicy::of(parsed)?;
+    if pull == PullPolicy::Always {
+        registry::pull_for_create(engine, &body.config.image, parsed.has("quiet"))?;
+    }
+    let created = match engine.container_create(parsed.last("name"), body) {
+        Err(error) if pull == PullPolicy::Missing && is_absent(engine, &body.config.image, &error) => {
+            complain!("Unable to find image '{}' locally", body.config.image);
+            registry::pull_for_create(engine, &body.config.image, parsed.has("quiet"))?;
+            engine.container_create(parsed.last("name"), body)?
+        }
+        other => other?,
+    };
     for warning in &created.warnings {
         complain!("WARNING: {warning}");
     }
@@ -206,6 +222,31 @@ fn make(engine: &Engine, parsed: &Parsed, body: &CreateBody) -> Result<String, F
         write_new(path, &created.id)?;
     }
     Ok(created.id)
+}
+
+/// When `run` and `create` fetch the image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PullPolicy {
+    Missing,
+    Always,
+    Never,
+}
+
+impl PullPolicy {
+    fn of(parsed: &Parsed) -> Result<PullPolicy, Failure> {
+        match parsed.last("pull") {
+            None | Some("missing") => Ok(PullPolicy::Missing),
+            Some("always") => Ok(PullPolicy::Always),
+            Some("never") => Ok(PullPolicy::Never),
+            Some(other) => Err(Failure::Usage(format!("invalid value {other:?} for --pull: missing, always or never"))),
+        }
+    }
+}
+
+/// Whether a create failed because its image is not here.
+fn is_absent(engine: &Engine, image: &str, error: &coracle::Error) -> bool {
+    let absent = |error: &coracle::Error| error.kind() == ErrorKind::NotFound;
+    absent(error) && engine.image_inspect(image).err().as_ref().is_some_and(absent)
 }
 
 fn write_new(path: &str, text: &str) -> Result<(), Failure> {

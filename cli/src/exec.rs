@@ -1,7 +1,7 @@
 //! `exec`: a second process in a running container.
 
 use crate::args::{Command, Flag, Parsed};
-use crate::session::{Ended, Foreground, Signals};
+use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
 use crate::{Entry, Failure, Globals, Outcome, terminal};
 use coracle::Io;
 use coracle::model::{DetachKeys, ExecConfig};
@@ -45,6 +45,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         working_dir: parsed.last("workdir").unwrap_or_default().to_owned(),
         cmd: Some(command.to_vec()),
     };
+    terminal_is_needed(config.tty, config.attach_stdin)?;
     let signals = if detached { None } else { Some(Signals::block(false)?) };
     let engine = globals.engine()?;
     let id = engine.exec_create(container, &config)?;

@@ -11,12 +11,16 @@ macro_rules! complain {
 
 mod args;
 mod build;
+mod commands;
+mod completion;
 mod containers;
 mod create;
 mod exec;
 mod files;
 mod format;
 mod images;
+mod login;
+mod manual;
 mod mounts;
 mod networks;
 mod ports;
@@ -31,6 +35,7 @@ mod time;
 mod volumes;
 
 use args::{Command, Flag, Parsed};
+use commands::Found;
 use coracle::model::Mirror;
 use coracle::{Engine, Options, UsernsRemap};
 use std::fmt;
@@ -82,30 +87,12 @@ pub struct Entry {
     pub run: fn(&Globals, &Parsed) -> Outcome,
 }
 
-/// Every command, in the order that `--help` lists them.
-fn entries() -> Vec<&'static Entry> {
-    [
-        create::ENTRIES,
-        build::ENTRIES,
-        containers::ENTRIES,
-        resources::ENTRIES,
-        exec::ENTRIES,
-        files::ENTRIES,
-        images::ENTRIES,
-        networks::ENTRIES,
-        volumes::ENTRIES,
-        registry::ENTRIES,
-        roots::ENTRIES,
-        system::ENTRIES,
-        serve::ENTRIES,
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
 /// The commands that make a root where there is none: all others need what only these bring.
-const BEGINNINGS: &[&str] = &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume"];
+const BEGINNINGS: &[&str] =
+    &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume create", "login"];
+
+/// The commands that need an engine, and leave nothing in a root that they made.
+const BORROWERS: &[&str] = &["login"];
 
 /// The flags before the command.
 pub struct Globals {
@@ -175,7 +162,8 @@ pub fn opened(options: Options) -> Result<Engine, Failure> {
     Ok(engine)
 }
 
-const GLOBAL: Command = Command {
+/// The flags before the command.
+pub const GLOBAL: Command = Command {
     name: "",
     usage: "[--root DIR] [--run DIR] COMMAND [ARG...]",
     about: "Containers without a daemon.",
@@ -230,7 +218,8 @@ fn main() -> std::process::ExitCode {
     match failure {
         Failure::Exit(code) => code.into(),
         Failure::Usage(text) => {
-            complain!("coracle: {text}\nSee 'coracle {name} --help'.");
+            let command = if name.is_empty() { String::new() } else { format!(" {name}") };
+            complain!("coracle: {text}\nSee 'coracle{command} --help'.");
             ENGINE_FAILED.into()
         }
         failure => {
@@ -251,19 +240,23 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     let Some((name, rest)) = global.rest.split_first() else {
         return (String::new(), emit(&overview()).map(|()| if global.help { 0 } else { 1 }));
     };
-    if global.help || name == "help" {
+    let asks_for_help = global.help || name == "help";
+    let words = if name == "help" { rest } else { global.rest.as_slice() };
+    if asks_for_help && words.is_empty() {
         return (String::new(), emit(&overview()).map(|()| 0));
     }
-    // A command may be two words (`network ls`).
-    let two = rest.split_first().map(|(second, rest)| (format!("{name} {second}"), rest));
-    let (name, rest) = match two {
-        Some((two, rest)) if entries().iter().any(|entry| entry.command.name == two) => (two, rest),
-        _ => (name.clone(), rest),
+    let (entry, implied, rest) = match commands::find(words) {
+        Found::Command(entry, implied, rest) => (entry, implied, rest),
+        Found::Noun(noun, rest) => {
+            let asked = asks_for_help || rest.iter().any(|word| word == "--help" || word == "-h");
+            return (noun.to_owned(), emit(&commands::help_of_noun(noun)).map(|()| if asked { 0 } else { 1 }));
+        }
+        Found::Nothing(name) => return (String::new(), Err(Failure::Usage(format!("'{name}' is not a command")))),
     };
-    let Some(entry) = entries().into_iter().find(|entry| entry.command.name == name) else {
-        let text = format!("'{name}' is not a command");
-        return (String::new(), Err(Failure::Usage(text)));
-    };
+    if asks_for_help {
+        return (String::new(), emit(&entry.command.help()).map(|()| 0));
+    }
+    let name = entry.command.name.to_owned();
     let globals = Globals {
         begins: BEGINNINGS.contains(&entry.command.name),
         root: global.last("root").unwrap_or(DEFAULT_ROOT).into(),
@@ -287,9 +280,9 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),
         Ok(parsed) if parsed.help => emit(&entry.command.help()).map(|()| 0),
-        Ok(parsed) => (entry.run)(&globals, &parsed),
+        Ok(parsed) => (entry.run)(&globals, &parsed.with(implied)),
     };
-    if outcome.is_err() {
+    if outcome.is_err() || BORROWERS.contains(&entry.command.name) {
         before.restore(globals);
     }
     (name, outcome)
@@ -329,12 +322,7 @@ impl Before {
 }
 
 fn overview() -> String {
-    let mut text = GLOBAL.help();
-    text.push_str("\nCommands:\n");
-    for entry in entries() {
-        text.push_str(&format!("  {:<19} {}\n", entry.command.name, entry.command.about));
-    }
-    text
+    GLOBAL.help() + &commands::overview()
 }
 
 /// Writes to standard output; a reader that went away ends the command quietly.

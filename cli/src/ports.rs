@@ -1,6 +1,6 @@
-//! `--publish` and `--expose`: ports as docker's command line writes them.
+//! Ports as docker's command line writes them: `--publish`, `--expose`, and the column of `ps`.
 
-use coracle::model::{PortMap, PortSet};
+use coracle::model::{PortMap, PortSet, PortSummary};
 
 /// Reads `[ADDRESS:][HOSTPORT:]PORT[/PROTOCOL]`, where ports may be ranges.
 pub fn publish(texts: &[String]) -> Result<PortMap, String> {
@@ -40,6 +40,39 @@ pub fn expose(texts: &[String], published: &PortMap) -> Result<PortSet, String> 
     Ok(exposed)
 }
 
+/// The ports of a container in one cell: `0.0.0.0:8080->80/tcp, 443/tcp`. Ports that follow one another, at one address and
+/// as far from their ports of the host, stand as a range: `0.0.0.0:8000-8001->80-81/tcp`.
+pub fn shown(ports: impl Iterator<Item = PortSummary>) -> String {
+    let key = |port: &PortSummary| {
+        let distance = port.public_port.map(|public| i32::from(public) - i32::from(port.private_port));
+        (port.kind.clone(), port.ip.clone(), distance)
+    };
+    let mut ports: Vec<PortSummary> = ports.collect();
+    ports.sort_by_key(|port| (key(port), port.private_port));
+    let follows =
+        |a: &PortSummary, b: &PortSummary| key(a) == key(b) && a.private_port.checked_add(1) == Some(b.private_port);
+    let mut runs: Vec<(u16, String)> = ports.chunk_by(follows).filter_map(run).collect();
+    runs.sort();
+    runs.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ")
+}
+
+/// Ports that follow one another, with the first of them.
+fn run(ports: &[PortSummary]) -> Option<(u16, String)> {
+    let (first, last) = (ports.first()?, ports.last()?);
+    let span = |from: u16, to: u16| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    let private = format!("{}/{}", span(first.private_port, last.private_port), first.kind);
+    let text = match (first.public_port, last.public_port) {
+        (Some(from), Some(to)) => format!("{}->{private}", address(&first.ip, &span(from, to))),
+        _ => private,
+    };
+    Some((first.private_port, text))
+}
+
+/// A port at an address of the host; IPv6 addresses stand in brackets.
+pub fn address(ip: &str, port: &str) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
 fn range(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
@@ -58,6 +91,34 @@ mod tests {
             format!("{port} {ip}|{host_port}")
         };
         bindings.iter().map(line).collect()
+    }
+
+    #[test]
+    fn ports_in_a_cell() {
+        let port = |ip: &str, public_port, private_port, kind: &str| PortSummary {
+            ip: ip.into(),
+            private_port,
+            public_port,
+            kind: kind.into(),
+        };
+        let of = |ports: &[PortSummary]| shown(ports.iter().cloned());
+        assert_eq!(of(&[]), "");
+        assert_eq!(
+            of(&[port("0.0.0.0", Some(8080), 80, "tcp"), port("", None, 443, "tcp")]),
+            "0.0.0.0:8080->80/tcp, 443/tcp"
+        );
+        let follow = [
+            port("0.0.0.0", Some(8001), 81, "tcp"),
+            port("::", Some(8000), 80, "tcp"),
+            port("0.0.0.0", Some(8000), 80, "tcp"),
+            port("0.0.0.0", Some(9000), 82, "tcp"),
+            port("0.0.0.0", Some(8001), 81, "udp"),
+        ];
+        assert_eq!(
+            of(&follow),
+            "0.0.0.0:8000-8001->80-81/tcp, [::]:8000->80/tcp, 0.0.0.0:8001->81/udp, 0.0.0.0:9000->82/tcp"
+        );
+        assert_eq!(of(&[port("", None, 65535, "tcp"), port("", None, 65534, "tcp")]), "65534-65535/tcp");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use coracle::Engine;
 use coracle::model::*;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::process::{Command as Process, Stdio};
+use std::process::{Command as Process, Output, Stdio};
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
@@ -53,6 +53,15 @@ pub const ENTRIES: &[Entry] = &[
     },
 ];
 
+/// Pulls what `run` and `create` need, with the progress on standard error.
+pub fn pull_for_create(engine: &Engine, image: &str, quiet: bool) -> Result<(), Failure> {
+    let (name, tag) = with_tag(image);
+    let auth = credentials(&name)?;
+    let mut show = Show::on_stderr(quiet);
+    engine.image_pull(&PullImage { name, tag, auth }, &mut |message| show.message(&message), None)?;
+    Ok(())
+}
+
 fn pull(globals: &Globals, parsed: &Parsed) -> Outcome {
     let (name, tag) = named(parsed)?;
     let auth = credentials(&name)?;
@@ -82,18 +91,24 @@ fn named(parsed: &Parsed) -> Result<(String, String), Failure> {
     let [name] = parsed.rest.as_slice() else {
         return Err(Failure::Usage("exactly one image is needed".into()));
     };
-    let last = name.rsplit('/').next().unwrap_or_default();
-    match (last.contains([':', '@']), parsed.has("all-tags")) {
-        (true, true) => Err(Failure::Usage("a tag cannot stand with --all-tags".into())),
-        (false, false) => Ok((name.clone(), "latest".into())),
-        _ => Ok((name.clone(), String::new())),
+    match (with_tag(name), parsed.has("all-tags")) {
+        ((_, tag), true) if tag.is_empty() => Err(Failure::Usage("a tag cannot stand with --all-tags".into())),
+        (_, true) => Ok((name.clone(), String::new())),
+        (found, false) => Ok(found),
     }
+}
+
+/// The name, and the tag `latest` if the name has neither tag nor digest.
+fn with_tag(name: &str) -> (String, String) {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    let tag = if last.contains([':', '@']) { "" } else { "latest" };
+    (name.to_owned(), tag.to_owned())
 }
 
 /// The credentials that `docker login` left for that registry, in docker's configuration file or with a credential helper.
 fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
     let Some(path) = DockerConfig::default_path() else { return Ok(RegistryAuth::default()) };
-    Ok(DockerConfig::load(path)?.credentials(name, &mut run_helper)?)
+    Ok(DockerConfig::load(path)?.credentials(name, &mut ask_helper)?)
 }
 
 /// The credentials for every registry that the images here name.
@@ -110,13 +125,32 @@ pub fn all_credentials(engine: &Engine) -> Result<BTreeMap<String, RegistryAuth>
     Ok(all)
 }
 
-fn run_helper(program: &str, server: &str) -> coracle::Result<Vec<u8>> {
-    let mut helper = Process::new(program).arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    if let Some(mut input) = helper.stdin.take() {
-        // One that has read enough ends the pipe.
-        let _ = input.write_all(server.as_bytes());
+/// Asks the helper of a library's look-up; the library takes its words apart.
+fn ask_helper(program: &str, server: &str) -> coracle::Result<Vec<u8>> {
+    Ok(start_helper(program, "get", server)?.stdout)
+}
+
+/// Runs a credential helper (`docker-credential-NAME`) with one word and with `input` as standard input; its standard
+/// output. Errors: it cannot be run, or it fails; its own words are not repeated, because they may hold a secret.
+pub fn run_helper(name: &str, word: &str, input: &str) -> Result<Vec<u8>, Failure> {
+    let program = format!("docker-credential-{name}");
+    if name.contains('/') {
+        return Err(Failure::Here(format!("credential helper {name:?}: not the name of one")));
     }
-    Ok(helper.wait_with_output()?.stdout)
+    let output = start_helper(&program, word, input).map_err(|e| Failure::Here(format!("{program}: {e}")))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(Failure::Here(format!("{program} {word}: {}", output.status))),
+    }
+}
+
+fn start_helper(program: &str, word: &str, input: &str) -> std::io::Result<Output> {
+    let mut helper = Process::new(program).arg(word).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(mut pipe) = helper.stdin.take() {
+        // A helper that has read enough ends the pipe.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    helper.wait_with_output()
 }
 
 fn search(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -140,13 +174,19 @@ fn search(globals: &Globals, parsed: &Parsed) -> Outcome {
 struct Show {
     quiet: bool,
     terminal: bool,
+    to_stderr: bool,
     /// The layers, in the order of their lines.
     lines: Vec<String>,
 }
 
 impl Show {
     fn new(quiet: bool) -> Show {
-        Show { quiet, terminal: terminal::stdout_is_one(), lines: Vec::new() }
+        Show { quiet, terminal: terminal::stdout_is_one(), to_stderr: false, lines: Vec::new() }
+    }
+
+    /// Where standard output is a container's.
+    fn on_stderr(quiet: bool) -> Show {
+        Show { quiet, terminal: terminal::stderr_is_one(), to_stderr: true, lines: Vec::new() }
     }
 
     fn message(&mut self, message: &Progress) -> coracle::Result<()> {
@@ -159,7 +199,8 @@ impl Show {
         let id = if message.id.is_empty() { String::new() } else { format!("{}: ", message.id) };
         let text = format!("{id}{} {}", message.status, message.progress);
         let text = text.trim_end();
-        let mut out = std::io::stdout().lock();
+        let mut out: Box<dyn Write> =
+            if self.to_stderr { Box::new(std::io::stderr().lock()) } else { Box::new(std::io::stdout().lock()) };
         // Layers keep their lines; what is about no layer stands below.
         if !self.terminal || message.progress_detail.is_none() {
             self.lines.clear();

@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// How a foreground command uses its streams.
 pub struct Foreground<'a> {
@@ -29,36 +29,49 @@ pub enum Ended {
     Exited(u8),
     /// The user left; the process runs on.
     Detached,
+    /// A signal ended this command, with this code; the process runs on.
+    Left(u8),
 }
 
 impl Ended {
     /// The command's own exit code.
     pub fn code(self) -> u8 {
         match self {
-            Ended::Exited(code) => code,
+            Ended::Exited(code) | Ended::Left(code) => code,
             Ended::Detached => 0,
         }
     }
 }
 
-/// Blocks the signals that a foreground command passes on. To be called before any thread is started.
+/// How many of SIGINT and SIGTERM end a command that passes them on to a container, as in docker.
+const PATIENCE: u32 = 3;
+
+/// Blocks the signals that a foreground command takes itself. To be called before any thread is started.
 pub struct Signals(SigSet);
 
 impl Signals {
-    /// `proxy`: all that docker passes on; else only the terminal's new size.
+    /// `proxy`: with those that docker passes on, too; without it, only with those that end this command, so that the
+    /// terminal is put back before.
     pub fn block(proxy: bool) -> Result<Signals, Failure> {
         let mut set = SigSet::empty();
-        set.add(Signal::SIGWINCH);
+        for signal in [Signal::SIGWINCH, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+            set.add(signal);
+        }
         if proxy {
-            for signal in
-                [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2]
-            {
-                set.add(signal);
-            }
+            set.add(Signal::SIGUSR1);
+            set.add(Signal::SIGUSR2);
         }
         set.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
         Ok(Signals(set))
     }
+}
+
+/// Refuses a terminal inside that no terminal here would feed: the process would wait for input that never ends.
+pub fn terminal_is_needed(tty: bool, stdin: bool) -> Result<(), Failure> {
+    if tty && stdin && !terminal::stdin_is_one() {
+        return Err(Failure::Here("standard input is no terminal: leave out --tty (-t)".into()));
+    }
+    Ok(())
 }
 
 impl Foreground<'_> {
@@ -68,7 +81,8 @@ impl Foreground<'_> {
         let raw = if session.tty() && self.stdin { Raw::enter() } else { None };
         let op = Op::new()?;
         let detached = Arc::new(AtomicBool::new(false));
-        self.listen(&session, signals)?;
+        let left = Arc::new(AtomicU8::new(0));
+        self.listen(&session, signals, op.clone(), Arc::clone(&left))?;
         if self.stdin {
             let keys = raw.is_some().then(|| self.detach_keys.clone());
             feed(Arc::clone(&session), keys, op.clone(), Arc::clone(&detached), self.ends_stdin)?;
@@ -78,18 +92,27 @@ impl Foreground<'_> {
         if detached.load(Ordering::SeqCst) {
             return Ok(Ended::Detached);
         }
-        result?;
-        Ok(Ended::Exited(session.wait(None)?.clamp(0, 255) as u8))
+        let ended = result.and_then(|()| session.wait(Some(&op)).map_err(Failure::from));
+        match left.load(Ordering::SeqCst) {
+            0 => Ok(Ended::Exited(ended?.clamp(0, 255) as u8)),
+            code => Ok(Ended::Left(code)),
+        }
     }
 
-    /// A thread that passes signals on and sets the size, for as long as this process lives.
-    fn listen(&self, session: &Arc<Session>, signals: &Signals) -> Result<(), Failure> {
+    /// A thread that passes signals on and sets the size, for as long as this process lives. A signal that ends the command
+    /// leaves the command's exit code in `left`, and cancels `op`.
+    fn listen(&self, session: &Arc<Session>, signals: &Signals, op: Op, left: Arc<AtomicU8>) -> Result<(), Failure> {
         let fd = SignalFd::new(&signals.0).map_err(|e| Failure::Here(format!("signals: {e}")))?;
         let session = Arc::clone(session);
         let engine = self.engine.clone();
         let container = self.signals_to.map(str::to_owned);
         let thread = std::thread::Builder::new();
         let passes = move || {
+            let mut asked_to_end = 0;
+            let leave = |code: u8| {
+                left.store(code, Ordering::SeqCst);
+                op.cancel();
+            };
             while let Ok(Some(info)) = fd.read_signal() {
                 match (Signal::try_from(info.ssi_signo as i32), &container) {
                     (Ok(Signal::SIGWINCH), _) if session.tty() => {
@@ -99,9 +122,17 @@ impl Foreground<'_> {
                     }
                     (Ok(Signal::SIGWINCH) | Err(_), _) => {}
                     (Ok(signal), Some(container)) => {
+                        if matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
+                            asked_to_end += 1;
+                        }
+                        if asked_to_end == PATIENCE {
+                            complain!("coracle: {PATIENCE} signals to end: the container is left to itself");
+                            leave(1);
+                        }
+                        // The process may have ended meanwhile.
                         let _ = engine.container_kill(container, Some(signal.as_str()), None);
                     }
-                    (Ok(_), None) => {}
+                    (Ok(signal), None) => leave(128 + signal as u8),
                 }
             }
         };

@@ -1,6 +1,6 @@
 //! This process's terminal: raw mode that is always taken back, and its size.
 
-use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::os::fd::AsFd;
 
 /// Raw mode of standard input; dropping it puts back what was.
@@ -26,6 +26,29 @@ impl Drop for Raw {
     }
 }
 
+/// No echo on standard input, while this lives.
+pub struct Quiet {
+    before: Termios,
+}
+
+impl Quiet {
+    /// Switches the echo off where standard input is a terminal.
+    pub fn enter() -> Option<Quiet> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(stdin.as_fd()).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin.as_fd(), OptionalActions::Flush, &quiet).ok()?;
+        Some(Quiet { before })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Now, &self.before);
+    }
+}
+
 /// Whether standard input is a terminal.
 pub fn stdin_is_one() -> bool {
     isatty(std::io::stdin())
@@ -34,6 +57,11 @@ pub fn stdin_is_one() -> bool {
 /// Whether standard output is a terminal.
 pub fn stdout_is_one() -> bool {
     isatty(std::io::stdout())
+}
+
+/// Whether standard error is a terminal.
+pub fn stderr_is_one() -> bool {
+    isatty(std::io::stderr())
 }
 
 /// Rows and columns of the terminal; zeros where there is none.

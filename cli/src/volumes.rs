@@ -6,39 +6,44 @@ use crate::format::table;
 use crate::{Entry, Failure, Globals, Outcome, each, emit};
 use coracle::model::*;
 
-pub const ENTRIES: &[Entry] = &[Entry {
-    command: Command {
-        name: "volume",
-        usage: "create [FLAGS] [NAME] | ls [FLAGS] | inspect NAME... | rm [FLAGS] NAME...",
-        about: "Make, list and remove volumes",
-        flags: &[
-            Flag::value(&["driver", "d"], "NAME", "create: the driver (default local)"),
-            Flag::value(&["opt", "o"], "KEY=VALUE", "create: an option of the driver: type, device, o"),
-            Flag::value(&["label"], "KEY=VALUE", "create: a label"),
-            Flag::value(&["filter", "f"], "NAME=VALUE", "ls: only those that match"),
-            Flag::switch(&["quiet", "q"], "ls: only names"),
-            Flag::switch(&["force"], "rm: no error where there is none"),
-        ],
-        stops_at_first: false,
-    },
-    run: volume,
-}];
-
-fn volume(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let Some((what, names)) = parsed.rest.split_first() else {
-        return Err(Failure::Usage("create, ls, inspect or rm is needed".into()));
-    };
-    match what.as_str() {
-        "create" => create(globals, parsed, names),
-        "ls" | "list" if names.is_empty() => list(globals, parsed),
-        "inspect" | "rm" | "remove" if names.is_empty() => Err(Failure::Usage("a volume is needed".into())),
-        "inspect" => inspect(globals, names),
-        "rm" | "remove" => remove(globals, parsed, names),
-        other => Err(Failure::Usage(format!("'volume {other}' is not a command"))),
-    }
+const fn entry(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    flags: &'static [Flag],
+    run: fn(&Globals, &Parsed) -> Outcome,
+) -> Entry {
+    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
 }
 
-fn create(globals: &Globals, parsed: &Parsed, names: &[String]) -> Outcome {
+pub const ENTRIES: &[Entry] = &[
+    entry("volume create", "[FLAGS] [NAME]", "Make a volume", CREATE, create),
+    entry("volume ls", "[FLAGS]", "List volumes", LIST, list),
+    entry("volume inspect", "VOLUME...", "Everything about volumes, as JSON", &[], inspect),
+    entry("volume rm", "[FLAGS] VOLUME...", "Remove volumes", REMOVE, remove),
+];
+
+const CREATE: &[Flag] = &[
+    Flag::value(&["driver", "d"], "NAME", "the driver (default local)"),
+    Flag::value(&["opt", "o"], "KEY=VALUE", "an option of the driver: type, device, o"),
+    Flag::value(&["label"], "KEY=VALUE", "a label"),
+];
+const LIST: &[Flag] = &[
+    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
+    Flag::switch(&["quiet", "q"], "only names"),
+];
+const REMOVE: &[Flag] = &[Flag::switch(&["force", "f"], "no error where there is none")];
+
+/// The arguments, at least one of them.
+fn some(parsed: &Parsed) -> Result<&[String], Failure> {
+    if parsed.rest.is_empty() {
+        return Err(Failure::Usage("a volume is needed".into()));
+    }
+    Ok(&parsed.rest)
+}
+
+fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = &parsed.rest;
     if names.len() > 1 {
         return Err(Failure::Usage("at most one name".into()));
     }
@@ -62,6 +67,9 @@ fn create(globals: &Globals, parsed: &Parsed, names: &[String]) -> Outcome {
 }
 
 fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
+    if !parsed.rest.is_empty() {
+        return Err(Failure::Usage("volume ls takes no arguments".into()));
+    }
     let list = globals.engine()?.volume_list(&ListVolumes { filters: filters(parsed)? })?;
     if parsed.has("quiet") {
         return emit(&list.volumes.iter().map(|v| format!("{}\n", v.name)).collect::<String>()).map(|()| 0);
@@ -70,7 +78,8 @@ fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
     emit(&table(&["DRIVER", "VOLUME NAME"], &rows)).map(|()| 0)
 }
 
-fn inspect(globals: &Globals, names: &[String]) -> Outcome {
+fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
     let engine = globals.engine()?;
     let mut found = Vec::new();
     for name in names {
@@ -80,7 +89,8 @@ fn inspect(globals: &Globals, names: &[String]) -> Outcome {
     emit(&format!("{text}\n")).map(|()| 0)
 }
 
-fn remove(globals: &Globals, parsed: &Parsed, names: &[String]) -> Outcome {
+fn remove(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let names = some(parsed)?;
     let engine = globals.engine()?;
     each(names, |name| match engine.volume_remove(name) {
         Err(error) if parsed.has("force") && error.kind() == coracle::ErrorKind::NotFound => Ok(name.to_owned()),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// The command on a test's root.
-fn coracle(root: &Path) -> Command {
+pub(super) fn coracle(root: &Path) -> Command {
     let mut command = Command::new(built("coracle"));
     command.args(["--root".as_ref(), root.join("root").as_os_str()]);
     command.args(["--run".as_ref(), root.join("run").as_os_str()]).stdin(Stdio::null());
@@ -20,14 +20,14 @@ fn run(root: &Root, words: &[&str]) -> Output {
 
 /// Its standard output; fails the test if it failed.
 #[track_caller]
-fn ok(root: &Root, words: &[&str]) -> String {
+pub(super) fn ok(root: &Root, words: &[&str]) -> String {
     let output = run(root, words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
 /// Exit code and standard error.
-fn failed(root: &Root, words: &[&str]) -> (i32, String) {
+pub(super) fn failed(root: &Root, words: &[&str]) -> (i32, String) {
     let output = run(root, words);
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
 }
@@ -36,7 +36,13 @@ fn failed(root: &Root, words: &[&str]) -> (i32, String) {
 fn a_command_that_only_looks_makes_no_root() {
     let dir = temp_dir();
     let root = dir.join("root");
-    for words in [&["ps"][..], &["images"], &["inspect", "nosuch"], &["run", "busybox"], &["load", "-i", "/nosuch"]] {
+    for words in [
+        &["ps"][..],
+        &["images"],
+        &["inspect", "nosuch"],
+        &["run", "--pull", "never", "busybox"],
+        &["load", "-i", "/nosuch"],
+    ] {
         let output = coracle(&dir).args(words).output().expect("run coracle");
         assert!(!output.status.success() && !root.exists(), "{words:?}: {output:?}");
     }
@@ -149,7 +155,7 @@ fn run_ends_with_the_container_s_code() {
     assert_eq!(code, 127, "{text}");
     assert!(text.contains("executable file not found"), "{text}");
     assert_eq!(run_rm(&["/etc"]).0, 126);
-    let (code, text) = failed(&root, &["run", "--rm", "--network", "none", "nosuch", "true"]);
+    let (code, text) = failed(&root, &["run", "--rm", "--pull", "never", "--network", "none", "nosuch", "true"]);
     assert_eq!((code, text.as_str()), (125, "coracle: No such image: nosuch:latest"));
     assert_eq!(failed(&root, &["run", "--rm", "--network", "nosuch", "busybox", "true"]).0, 125);
     assert_eq!(ok(&root, &["ps", "-aq"]), "", "--rm removes before the command ends");
@@ -207,6 +213,94 @@ fn an_attached_client_that_is_killed_leaves_it_running() {
 }
 
 #[test]
+fn ps_and_port_show_ports() {
+    let root = Root::new();
+    let (one, two) = (registry::free_port(), registry::free_port());
+    let publish = [format!("127.0.0.1:{one}:80"), format!("127.0.0.1:{two}:53/udp")];
+    let words = [
+        "run",
+        "-d",
+        "--name",
+        "boat",
+        "--expose",
+        "443",
+        "-p",
+        &publish[0],
+        "-p",
+        &publish[1],
+        "busybox",
+        "sleep",
+        "1000",
+    ];
+    ok(&root, &words);
+    let cell = ok(&root, &["ps", "--format", "{{.Ports}}"]);
+    assert_eq!(cell, format!("127.0.0.1:{two}->53/udp, 127.0.0.1:{one}->80/tcp, 443/tcp"));
+    assert!(ok(&root, &["ps"]).lines().next().is_some_and(|titles| titles.contains("PORTS")));
+    assert_eq!(ok(&root, &["port", "boat"]), format!("53/udp -> 127.0.0.1:{two}\n80/tcp -> 127.0.0.1:{one}"));
+    assert_eq!(ok(&root, &["port", "boat", "80"]), format!("127.0.0.1:{one}"));
+    assert_eq!(ok(&root, &["port", "boat", "53/udp"]), format!("127.0.0.1:{two}"));
+    let (code, text) = failed(&root, &["port", "boat", "443"]);
+    assert_eq!((code, text.as_str()), (1, "coracle: No public port '443/tcp' published for boat"));
+    ok(&root, &["rm", "-f", "boat"]);
+}
+
+#[test]
+fn a_terminal_inside_needs_one_here() {
+    let root = Root::new();
+    let text = "coracle: standard input is no terminal: leave out --tty (-t)";
+    assert_eq!(failed(&root, &["run", "--rm", "-it", "--network", "none", "busybox", "cat"]), (125, text.to_owned()));
+    assert_eq!(ok(&root, &["ps", "-aq"]), "");
+    // Without its input, a terminal inside is no problem.
+    assert_eq!(ok(&root, &["run", "--rm", "-t", "--network", "none", "busybox", "echo", "hello"]), "hello");
+    ok(&root, &["run", "-dit", "--name", "boat", "--network", "none", "busybox", "cat"]);
+    assert_eq!(failed(&root, &["exec", "-it", "boat", "cat"]), (1, text.to_owned()));
+    assert_eq!(failed(&root, &["attach", "boat"]), (1, text.to_owned()));
+    ok(&root, &["rm", "-f", "boat"]);
+}
+
+#[test]
+fn the_third_signal_ends_the_command_and_not_the_container() {
+    let root = Root::new();
+    let deaf = "trap '' INT TERM; echo ready; while :; do sleep 0.05; done";
+    let mut command = coracle(&root.dir);
+    command.args(["run", "--rm", "--name", "deaf", "--network", "none", "busybox", "sh", "-c", deaf]);
+    let mut child = Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run coracle"));
+    let client = nix::unistd::Pid::from_raw(child.0.id() as i32);
+    wait_for("its output", || run(&root, &["logs", "deaf"]).stdout == b"ready\n");
+    let kills = || {
+        let events = ok(&root, &["events", "--since", "0", "--until", "0m", "--filter", "event=kill"]);
+        events.lines().count()
+    };
+    for (count, signal) in [nix::sys::signal::Signal::SIGINT, nix::sys::signal::Signal::SIGTERM].into_iter().enumerate()
+    {
+        nix::sys::signal::kill(client, signal).expect("signal");
+        wait_for("the signal inside", || kills() == count + 1);
+        assert!(child.0.try_wait().expect("look").is_none(), "it is patient");
+    }
+    nix::sys::signal::kill(client, nix::sys::signal::Signal::SIGINT).expect("signal");
+    assert_eq!(child.0.wait().expect("its end").code(), Some(1));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.0.stderr.take().expect("stderr"), &mut text).expect("read");
+    assert_eq!(text, "coracle: 3 signals to end: the container is left to itself\n");
+    assert_eq!(ok(&root, &["ps", "--format", "{{.Names}}"]), "deaf");
+    ok(&root, &["rm", "-f", "deaf"]);
+}
+
+#[test]
+fn a_signal_ends_an_exec_s_command() {
+    let root = Root::new();
+    ok(&root, &["run", "-d", "--name", "boat", "--network", "none", "busybox", "sleep", "1000"]);
+    let mut command = coracle(&root.dir);
+    command.args(["exec", "boat", "sh", "-c", "touch /begun; sleep 1000"]);
+    let mut child = Ended(command.spawn().expect("run coracle"));
+    wait_for("its process", || run(&root, &["exec", "boat", "test", "-e", "/begun"]).status.success());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.0.id() as i32), nix::sys::signal::Signal::SIGTERM)
+        .expect("signal");
+    assert_eq!(child.0.wait().expect("its end").code(), Some(128 + 15));
+    ok(&root, &["rm", "-f", "boat"]);
+}
+
+#[test]
 fn usage_errors_are_told() {
     let root = Root::empty();
     let (code, text) = failed(&root, &["run", "--colour", "blue", "busybox"]);
@@ -221,7 +315,7 @@ fn usage_errors_are_told() {
     }
     let (code, text) = failed(&root, &["rm", "nobody", "nothing"]);
     assert_eq!((code, text.as_str()), (1, "coracle: No such container: nobody\ncoracle: No such container: nothing"));
-    assert!(ok(&root, &["--help"]).contains("Commands:"));
+    assert!(ok(&root, &["--help"]).contains("\nContainers:\n"));
     assert!(ok(&root, &["run", "--help"]).contains("--memory"));
 }
 

@@ -11,6 +11,8 @@ mod behaviours;
 mod build;
 mod churn;
 mod cli;
+mod cli_names;
+mod cli_registry;
 mod clients;
 mod config;
 mod crowd;

@@ -1,0 +1,228 @@
+//! Every command by its names: the short one (`ps`), and those below a noun (`container ls`).
+
+use crate::Entry;
+use crate::args::Command;
+use crate::{
+    build, completion, containers, create, exec, files, images, login, manual, networks, registry, resources, roots,
+    serve, system, volumes,
+};
+
+/// Commands that the help lists together.
+struct Group {
+    title: &'static str,
+    entries: &'static [&'static [Entry]],
+}
+
+/// Every command, in the order of the help.
+const GROUPS: &[Group] = &[
+    Group {
+        title: "Containers",
+        entries: &[create::ENTRIES, containers::ENTRIES, exec::ENTRIES, files::ENTRIES, resources::ENTRIES],
+    },
+    Group { title: "Images", entries: &[images::ENTRIES, build::ENTRIES, registry::ENTRIES, login::ENTRIES] },
+    Group { title: "Networks", entries: &[networks::ENTRIES] },
+    Group { title: "Volumes", entries: &[volumes::ENTRIES] },
+    Group {
+        title: "Engine",
+        entries: &[system::ENTRIES, roots::ENTRIES, serve::ENTRIES, completion::ENTRIES, manual::ENTRIES],
+    },
+];
+
+/// A second name of a command, and the flags that the name implies.
+struct OtherName {
+    name: &'static str,
+    command: &'static str,
+    implies: &'static [(&'static str, &'static str)],
+}
+
+const fn also(name: &'static str, command: &'static str) -> OtherName {
+    OtherName { name, command, implies: &[] }
+}
+
+/// The names below nouns, as docker has them.
+const OTHER_NAMES: &[OtherName] = &[
+    also("container attach", "attach"),
+    also("container commit", "commit"),
+    also("container cp", "cp"),
+    also("container create", "create"),
+    also("container diff", "diff"),
+    also("container exec", "exec"),
+    also("container export", "export"),
+    OtherName { name: "container inspect", command: "inspect", implies: &[("type", "container")] },
+    also("container kill", "kill"),
+    also("container logs", "logs"),
+    also("container ls", "ps"),
+    also("container list", "ps"),
+    also("container ps", "ps"),
+    also("container pause", "pause"),
+    also("container port", "port"),
+    also("container rename", "rename"),
+    also("container restart", "restart"),
+    also("container rm", "rm"),
+    also("container remove", "rm"),
+    also("container run", "run"),
+    also("container start", "start"),
+    also("container stats", "stats"),
+    also("container stop", "stop"),
+    also("container top", "top"),
+    also("container unpause", "unpause"),
+    also("container update", "update"),
+    also("container wait", "wait"),
+    also("image build", "build"),
+    also("image history", "history"),
+    also("image import", "import"),
+    OtherName { name: "image inspect", command: "inspect", implies: &[("type", "image")] },
+    also("image load", "load"),
+    also("image ls", "images"),
+    also("image list", "images"),
+    also("image pull", "pull"),
+    also("image push", "push"),
+    also("image rm", "rmi"),
+    also("image remove", "rmi"),
+    also("image save", "save"),
+    also("image tag", "tag"),
+    also("image verify", "verify"),
+    also("network list", "network ls"),
+    also("network remove", "network rm"),
+    also("volume list", "volume ls"),
+    also("volume remove", "volume rm"),
+    also("system events", "events"),
+    also("system info", "info"),
+];
+
+/// The command that the first words of a command line name.
+pub enum Found<'a> {
+    /// A command, the flags that its name implies, and the words after its name.
+    Command(&'static Entry, &'static [(&'static str, &'static str)], &'a [String]),
+    /// A noun alone, and the words after it.
+    Noun(&'a str, &'a [String]),
+    /// No command: the words that name none.
+    Nothing(String),
+}
+
+/// Every command, in the order of the help.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    GROUPS.iter().flat_map(|group| group.entries.iter().copied().flatten())
+}
+
+/// Every name of a command: its own, and its names below nouns.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static Entry)> {
+    let own = entries().map(|entry| (entry.command.name, entry));
+    own.chain(OTHER_NAMES.iter().filter_map(|other| Some((other.name, named(other.command)?))))
+}
+
+/// The command of that name of its own.
+fn named(name: &str) -> Option<&'static Entry> {
+    entries().find(|entry| entry.command.name == name)
+}
+
+/// Finds the command of a command line.
+pub fn find(words: &[String]) -> Found<'_> {
+    let Some((first, rest)) = words.split_first() else { return Found::Nothing(String::new()) };
+    if let Some((second, rest)) = rest.split_first() {
+        let name = format!("{first} {second}");
+        if let Some(entry) = named(&name) {
+            return Found::Command(entry, &[], rest);
+        }
+        if let Some(other) = OTHER_NAMES.iter().find(|other| other.name == name)
+            && let Some(entry) = named(other.command)
+        {
+            return Found::Command(entry, other.implies, rest);
+        }
+    }
+    if let Some(entry) = named(first) {
+        return Found::Command(entry, &[], rest);
+    }
+    match rest.first() {
+        _ if !is_noun(first) => Found::Nothing(first.clone()),
+        Some(second) if !second.starts_with('-') => Found::Nothing(format!("{first} {second}")),
+        _ => Found::Noun(first, rest),
+    }
+}
+
+/// Whether commands of two words begin with this one.
+fn is_noun(word: &str) -> bool {
+    names().any(|(name, _)| name.split_once(' ').is_some_and(|(noun, _)| noun == word))
+}
+
+/// The lists of commands for the help of the whole.
+pub fn overview() -> String {
+    let mut text = String::new();
+    for group in GROUPS {
+        text.push_str(&format!("\n{}:\n", group.title));
+        for entry in group.entries.iter().copied().flatten() {
+            text.push_str(&line(entry.command.name, &entry.command));
+        }
+    }
+    text.push_str(
+        "\n'coracle COMMAND --help' tells the flags of a command, 'coracle NOUN --help' the commands of a noun:\n",
+    );
+    text.push_str("container, image, network, volume, root, system.\n");
+    text
+}
+
+/// The help of a noun: the commands below it.
+pub fn help_of_noun(noun: &str) -> String {
+    let mut text = format!("Usage: coracle {noun} COMMAND [ARG...]\n\nCommands:\n");
+    let mut below: Vec<_> = names().filter(|(name, _)| name.split(' ').next() == Some(noun)).collect();
+    below.retain(|(name, _)| name.contains(' '));
+    below.sort_by_key(|(name, _)| *name);
+    for (name, entry) in below {
+        text.push_str(&line(name, &entry.command));
+    }
+    text
+}
+
+/// The other names of a command.
+pub fn other_names(command: &str) -> Vec<&'static str> {
+    OTHER_NAMES.iter().filter(|other| other.command == command).map(|other| other.name).collect()
+}
+
+fn line(name: &str, command: &Command) -> String {
+    format!("  {name:<19} {}\n", command.about)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn names_are_found_once() {
+        let mut seen = HashSet::new();
+        for (name, entry) in names() {
+            assert!(seen.insert(name), "{name} twice");
+            let line = words(&format!("{name} x"));
+            assert!(
+                matches!(find(&line), Found::Command(found, _, rest)
+                if found.command.name == entry.command.name && rest == ["x"]),
+                "{name}"
+            );
+        }
+        assert_eq!(names().count(), entries().count() + OTHER_NAMES.len(), "a second name of no command");
+    }
+
+    #[test]
+    fn nouns_and_mistakes() {
+        assert!(matches!(find(&words("root")), Found::Noun("root", [])));
+        assert!(matches!(find(&words("network --help")), Found::Noun("network", [_])));
+        assert!(matches!(find(&words("container nope")), Found::Nothing(name) if name == "container nope"));
+        assert!(matches!(find(&words("nope ls")), Found::Nothing(name) if name == "nope"));
+        assert!(help_of_noun("image").contains("\n  image rm            Remove images\n"));
+        assert_eq!(other_names("rmi"), ["image rm", "image remove"]);
+    }
+
+    #[test]
+    fn an_implied_flag_is_one_of_the_command() {
+        for other in OTHER_NAMES {
+            let command = &named(other.command).expect(other.command).command;
+            for (flag, _) in other.implies {
+                assert!(command.all_flags().any(|have| have.names.contains(flag)), "{}: {flag}", other.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `manual`: the manual pages of section 1, made from the table of flags.
+
+use crate::args::{Command, Flag, Parsed, dashed};
+use crate::commands;
+use crate::{Entry, Failure, GLOBAL, Globals, Outcome, emit};
+use std::path::Path;
+
+pub const ENTRIES: &[Entry] = &[Entry {
+    command: Command {
+        name: "manual",
+        usage: "DIR",
+        about: "Write the manual pages of every command into a directory",
+        flags: &[],
+        stops_at_first: false,
+    },
+    run: manual,
+}];
+
+fn manual(_: &Globals, parsed: &Parsed) -> Outcome {
+    let [dir] = parsed.rest.as_slice() else {
+        return Err(Failure::Usage("exactly one directory is needed".into()));
+    };
+    let mut pages = 0;
+    for (file, page) in pages_of_all() {
+        let path = Path::new(dir).join(file);
+        std::fs::write(&path, page).map_err(|e| Failure::Here(format!("{}: {e}", path.display())))?;
+        pages += 1;
+    }
+    emit(&format!("{pages} pages in {dir}\n")).map(|()| 0)
+}
+
+/// The file name and the text of each page.
+fn pages_of_all() -> Vec<(String, String)> {
+    let mut all = vec![("coracle.1".to_owned(), page_of_the_whole())];
+    all.extend(commands::entries().map(|entry| (format!("{}.1", page_name(&entry.command)), page(&entry.command))));
+    all
+}
+
+/// `coracle-network-ls`
+fn page_name(command: &Command) -> String {
+    format!("coracle-{}", command.name.replace(' ', "-"))
+}
+
+fn page(command: &Command) -> String {
+    let name = page_name(command);
+    let mut text = head(&name, command.about);
+    text.push_str(&format!(".SH SYNOPSIS\n.B coracle {}\n{}\n", roff(command.name), roff(command.usage)));
+    flags(&mut text, command.all_flags());
+    let others = commands::other_names(command.name);
+    if !others.is_empty() {
+        let names: Vec<String> = others.iter().map(|other| format!("coracle {other}")).collect();
+        text.push_str(&format!(".SH OTHER NAMES\n{}\n", roff(&names.join(", "))));
+    }
+    text.push_str(".SH SEE ALSO\n.BR coracle (1)\n");
+    text
+}
+
+fn page_of_the_whole() -> String {
+    let mut text = head("coracle", GLOBAL.about);
+    text.push_str(&format!(".SH SYNOPSIS\n.B coracle\n{}\n", roff(GLOBAL.usage)));
+    flags(&mut text, GLOBAL.all_flags());
+    text.push_str(".SH COMMANDS\n");
+    for entry in commands::entries() {
+        let command = &entry.command;
+        text.push_str(&format!(".TP\n.BR {} (1)\n{}\n", roff(&page_name(command)), roff(command.about)));
+    }
+    text.push_str(".SH EXIT STATUS\n");
+    for (code, meaning) in EXIT_CODES {
+        text.push_str(&format!(".TP\n.B {code}\n{}\n", roff(meaning)));
+    }
+    text
+}
+
+/// The exit codes that all commands share.
+const EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "The command did its work."),
+    ("1", "The engine refused, or a part of the work failed. Standard error has the reason."),
+    ("125", "The command line is wrong, or run failed before the container's process began."),
+    ("126", "run, exec: the process could not be executed."),
+    ("127", "run, exec: the program is not there."),
+    ("other", "run, exec, attach, start --attach: the exit code of the container's process."),
+];
+
+fn head(name: &str, about: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let title = name.to_uppercase();
+    format!(
+        ".TH {} 1 \"\" \"Coracle {version}\" \"Coracle\"\n.SH NAME\n{} \\- {}\n",
+        roff(&title),
+        roff(name),
+        roff(about)
+    )
+}
+
+fn flags(text: &mut String, all: impl Iterator<Item = &'static Flag>) {
+    let all: Vec<&Flag> = all.collect();
+    if all.is_empty() {
+        return;
+    }
+    text.push_str(".SH OPTIONS\n");
+    for flag in all {
+        let names: Vec<String> = flag.names.iter().map(|name| format!("\\fB{}\\fR", roff(&dashed(name)))).collect();
+        let value = flag.value.map(|value| format!(" \\fI{}\\fR", roff(value))).unwrap_or_default();
+        text.push_str(&format!(".TP\n{}{value}\n{}\n", names.join(", "), roff(flag.help)));
+    }
+}
+
+/// A text as roff takes it literally.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    // A line that begins with a dot or a quote would be a request.
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page() {
+        let pages = pages_of_all();
+        assert_eq!(pages.len(), commands::entries().count() + 1);
+        let page = |name: &str| &pages.iter().find(|(file, _)| file == name).expect(name).1;
+        assert!(page("coracle-network-ls.1").contains(".B coracle network ls\n"));
+        assert!(page("coracle-ps.1").contains("coracle container ls"));
+        assert!(page("coracle-run.1").contains("\\fB\\-\\-memory\\fR, \\fB\\-m\\fR \\fISIZE\\fR\n"));
+        assert!(page("coracle.1").contains(".BR coracle\\-run (1)\n"));
+    }
+
+    #[test]
+    fn texts_are_literal() {
+        assert_eq!(roff(".x\\y-z"), "\\&.x\\ey\\-z");
+    }
+}
