@@ -9,14 +9,23 @@
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make guide   the guide (docs/guide) as a book in target/guide; installs mdbook into target/tools where it is missing
 # make lint    formatting, clippy, shell scripts
-# make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc and the command
+# make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc, the command, its manual pages and completions
+#
+# TARGET=aarch64-unknown-linux-gnu (or CARGO_BUILD_TARGET) builds for another machine; LD, CC, OBJCOPY, STRIP and AR name its tools.
 
 CARGO ?= cargo
 BENCH ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
-RELEASE = target/release
 PROFILE ?= release
+TARGET ?= $(CARGO_BUILD_TARGET)
+FOR_TARGET = $(if $(TARGET),--target $(TARGET))
+# Where the build of that machine is: asked when a recipe runs, for cargo's configuration may name another directory.
+OUTPUT = $(shell tools/target-dir)$(if $(TARGET),/$(TARGET))
+COMMAND = $(OUTPUT)/$(PROFILE:dev=debug)/coracle
+# The command that writes pages and scripts: it runs on this machine.
+HERE = $(if $(TARGET),env -u CARGO_BUILD_TARGET $(CARGO) run -q -p coracle-cli --,$(COMMAND))
+SHARE = $(DESTDIR)$(PREFIX)/share
 
 FILTER ?=
 WALLS ?=
@@ -28,8 +37,8 @@ all:
 
 demo:
 	tools/setup demo
-	$(CARGO) build --release -p coracle-cli
-	tools/demo $(RELEASE)/coracle
+	$(CARGO) build --profile $(PROFILE) -p coracle-cli
+	tools/demo $(COMMAND)
 
 test:
 	tools/setup test
@@ -73,8 +82,13 @@ lint:
 install: install-cli
 
 install-cli:
-	$(CARGO) build --profile $(PROFILE) -p coracle-cli
-	install -D -m 755 target/$(PROFILE:dev=debug)/coracle $(DESTDIR)$(PREFIX)/bin/coracle
+	$(CARGO) build --profile $(PROFILE) $(FOR_TARGET) -p coracle-cli
+	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/coracle
+	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(HERE) manual $(SHARE)/man/man1
+	$(HERE) completion bash >$(SHARE)/bash-completion/completions/coracle
+	$(HERE) completion zsh >$(SHARE)/zsh/site-functions/_coracle
+	$(HERE) completion fish >$(SHARE)/fish/vendor_completions.d/coracle.fish
 
 clean:
 	$(CARGO) clean

@@ -11,14 +11,14 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-DIST ?= target/dist
+DIST ?= $(OUTPUT)/dist
 PROFILE ?= release
 LIBDIR = $(DESTDIR)$(PREFIX)/lib
 
 .PHONY: libcoracle header header-check symbols-check install-lib
 
 libcoracle:
-	PROFILE=$(PROFILE) OUT=$(DIST) ffi/dist
+	PROFILE=$(PROFILE) TARGET=$(TARGET) OUT=$(DIST) ffi/dist
 
 header:
 	$(CARGO) run -q -p coracle-ffi --example header
