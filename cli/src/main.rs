@@ -95,6 +95,7 @@ const BEGINNINGS: &[&str] =
 const BORROWERS: &[&str] = &["login"];
 
 /// The flags before the command.
+#[derive(Clone)]
 pub struct Globals {
     /// Whether the command makes a root where there is none.
     pub begins: bool,

@@ -7,7 +7,7 @@ mod settings;
 use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
-use coracle::{Durability, Engine};
+use coracle::{Durability, Options};
 use coracle_http::{Address, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
@@ -71,7 +71,7 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     let sockets = activation::sockets()?;
     let settings = Settings::read(&COMMAND, words)?;
     let parsed = settings.now();
-    let mut addresses: Vec<Address> = parsed.all("host").iter().map(|a| a.parse()).collect::<coracle::Result<_>>()?;
+    let mut addresses = addresses(parsed)?;
     if addresses.is_empty() && sockets.is_empty() {
         addresses = SOCKETS.iter().map(|path| Address::Unix(path.into())).collect();
     }
@@ -83,7 +83,7 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     signals.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
 
     coracle::hold_little_memory();
-    let engine = engine(globals, parsed)?;
+    let engine = crate::opened(options(globals, parsed)?)?;
     let router = Router::with(engine.clone(), router_options(parsed));
     let log = settings.clone();
     let memory = Memory::watched(engine.clone())?;
@@ -105,10 +105,11 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     }
     activation::tell_ready();
     let handle = server.handle();
+    let globals = globals.clone();
     let end = move || {
         // An error here is one of the set itself: it was taken above.
         while let Ok(Signal::SIGHUP) = signals.wait() {
-            if let Err(error) = settings.read_again(&engine) {
+            if let Err(error) = settings.read_again(&engine, |next| check(&globals, next)) {
                 complain!("coracle: the configuration stays as it is: {error}");
             }
         }
@@ -118,6 +119,22 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     server.run();
     let _ = waiter.join();
     Ok(0)
+}
+
+/// Whether a start with these settings would be refused for one of them.
+fn check(globals: &Globals, parsed: &Parsed) -> Result<(), Failure> {
+    let addresses = addresses(parsed)?;
+    let is_tcp = |address: &Address| matches!(address, Address::Tcp(_));
+    if tls(parsed)?.is_none() && !parsed.has("insecure-tcp") && addresses.iter().any(is_tcp) {
+        return Err(Failure::Usage("host: TCP without TLS is served only with --insecure-tcp".into()));
+    }
+    Ok(options(globals, parsed)?.check()?)
+}
+
+fn addresses(parsed: &Parsed) -> Result<Vec<Address>, Failure> {
+    let all = parsed.all("host");
+    let parse = |text: &String| text.parse().map_err(|error: coracle::Error| error.context("host"));
+    Ok(all.iter().map(parse).collect::<coracle::Result<_>>()?)
 }
 
 /// TLS as the flags say, by the names that docker's have.
@@ -144,7 +161,7 @@ fn router_options(parsed: &Parsed) -> RouterOptions {
     RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned) }
 }
 
-fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
+fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
     let mut options = globals.options()?;
     if let Some(root) = parsed.last("root") {
         options.root = root.into();
@@ -175,5 +192,5 @@ fn engine(globals: &Globals, parsed: &Parsed) -> Result<Engine, Failure> {
     };
     options.restart_containers =
         !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
-    crate::opened(options)
+    Ok(options)
 }

@@ -1,6 +1,7 @@
 //! The façade: one file per noun of the API.
 
 mod archive;
+mod check;
 mod containers;
 mod copy;
 mod dirs;
@@ -86,6 +87,7 @@ impl Engine {
     pub fn open_with(mut options: Options) -> Result<Engine> {
         #[cfg(feature = "attacks")]
         crate::options::switch_walls_off()?;
+        options.check()?;
         options.registry.proxies = options.registry.proxies.or_of_environment();
         #[cfg(feature = "registry")]
         crate::tls::read_environment();

@@ -107,6 +107,16 @@ fn a_hangup_reads_the_configuration_again_and_ends_nothing() {
         ("{\"label\": [5]}", "invalid value [5] for \"label\""),
         ("{\"config\": \"x\"}", "a file cannot name another one"),
         ("{\"run\": 1, \"config\": \"x\"}", "a file cannot name another one"),
+        ("{\"durability\": \"sometimes\"}", "\"sometimes\" for --durability: full, normal or off"),
+        ("{\"log-driver\": \"quill\"}", "no log driver named 'quill' is registered"),
+        ("{\"log-opt\": [\"max-size=wide\"]}", "log_driver, log_options: "),
+        ("{\"log-opt\": [\"max-size\"]}", "\"max-size\" for --log-opt"),
+        ("{\"host\": [\"gopher://x\"]}", "host: "),
+        ("{\"host\": [\"tcp://127.0.0.1:1\"]}", "only with --insecure-tcp"),
+        ("{\"cgroup-parent\": \"a\\u0000b\"}", "cgroup_parent: "),
+        ("{\"label\": [\"plain\"]}", "labels: \"plain\" is not of the form NAME=VALUE"),
+        ("{\"tlsverify\": true}", "--tlsverify needs --tlscacert, --tlscert and --tlskey"),
+        ("{\"tlskey\": \"x\"}", "go with --tlsverify"),
     ] {
         std::fs::write(&said, "").expect("empty it");
         write(text);
@@ -119,6 +129,7 @@ fn a_hangup_reads_the_configuration_again_and_ends_nothing() {
     // At the start a wrong file is an error, and so is a setting that is said twice.
     for (text, words, told) in [
         ("{\"labels\": []}", &[][..], "unknown setting \"labels\""),
+        ("{\"durability\": \"sometimes\"}", &[], "\"sometimes\" for --durability: full, normal or off"),
         ("{\"label\": \"a=1\"}", &["--label", "b=2"], "\"label\" is on the command line, too"),
     ] {
         write(text);

@@ -46,9 +46,11 @@ impl Settings {
 
     /// Reads the file again: what may change does so, what may not is named, and the engine tells who follows its events.
     /// Errors: the file is wrong; nothing has changed then.
-    pub fn read_again(&self, engine: &Engine) -> Result<(), String> {
+    pub fn read_again(&self, engine: &Engine, check: impl Fn(&Parsed) -> Result<(), Failure>) -> Result<(), String> {
         let Inner { command, words, first, log_requests } = &*self.0;
         let next = with_file(command, words)?;
+        // Settings that wait for the next start are looked at now: the next start would fail, and nobody might read why.
+        check(&next).map_err(|failure| failure.to_string())?;
         let waits = command.flags.iter().map(|flag| flag.names[0]).filter(|name| !LIVE.contains(name));
         for name in waits.filter(|name| first.all(name) != next.all(name)) {
             complain!("coracle: {name} changes with the next start");
