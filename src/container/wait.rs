@@ -76,7 +76,11 @@ impl Waits {
         if !found.now.is_live() || state.pid == 0 {
             return Err(super::not_running(&found.row.id));
         }
-        let pidfd = process::pidfd(state.pid)?;
+        let pidfd = match process::pidfd(state.pid) {
+            // It has ended, and its end is not in the record yet.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(super::not_running(&found.row.id)),
+            other => other?,
+        };
         // Only after it is open can its number not be given away any more.
         match process::start_time(state.pid) == Some(state.pid_start) {
             true => Ok(pidfd),

@@ -1126,3 +1126,20 @@ fn a_blocked_call_can_be_cancelled_and_bounded() {
     fails(session.read(&mut [0; 10], Some(&op)).map(|_: SessionRead| ()), ErrorKind::Timeout, "deadline");
     assert_eq!(root.status(&id), "running");
 }
+
+/// A descriptor of the first process, or word that there is none: nothing else, at whatever moment.
+#[test]
+fn a_pidfd_is_asked_for_at_every_moment_of_short_lives() {
+    let root = Root::new();
+    for _ in 0..40 {
+        let id = root.create("", body(&["true"], json!({})));
+        root.start(&id);
+        let error = loop {
+            if let Err(error) = root.engine.container_pidfd(&id) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        root.wait(&id);
+    }
+}
