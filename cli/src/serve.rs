@@ -83,7 +83,9 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     signals.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
 
     coracle::hold_little_memory();
-    let engine = crate::opened(options(globals, parsed)?)?;
+    let options = options(globals, parsed)?;
+    options.check()?;
+    let engine = crate::opened(options)?;
     let router = Router::with(engine.clone(), router_options(parsed));
     let log = settings.clone();
     let memory = Memory::watched(engine.clone())?;

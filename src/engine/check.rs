@@ -6,7 +6,7 @@ use crate::model::{HostConfig, LogConfig};
 use crate::options::Options;
 
 impl Options {
-    /// Looks at the defaults that containers take over, as [`crate::Engine::open_with`] does, and opens nothing.
+    /// Looks at the defaults that containers take over, and opens nothing: an open takes them as they are, and each create is refused then.
     ///
     /// Errors: the first setting that is wrong, with its name: `log_driver`, `log_options`, `cgroup_parent`, `labels`.
     pub fn check(&self) -> Result<()> {

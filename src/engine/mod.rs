@@ -87,7 +87,6 @@ impl Engine {
     pub fn open_with(mut options: Options) -> Result<Engine> {
         #[cfg(feature = "attacks")]
         crate::options::switch_walls_off()?;
-        options.check()?;
         options.registry.proxies = options.registry.proxies.or_of_environment();
         #[cfg(feature = "registry")]
         crate::tls::read_environment();
