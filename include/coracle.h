@@ -450,6 +450,9 @@ typedef struct coracle_stream coracle_stream;
 /** Events of a root. */
 typedef struct coracle_events coracle_events;
 
+/** A wait for a container, to be polled for. */
+typedef struct coracle_wait coracle_wait;
+
 /** A server of the HTTP API. */
 typedef struct coracle_http_server coracle_http_server;
 
@@ -643,6 +646,53 @@ coracle_status coracle_container_wait_for(coracle *c,
                                           coracle_op *op,
                                           char **out_json,
                                           coracle_error **err);
+
+/**
+ * Begins a wait that takes no thread: the program polls for its end, beside others.
+ *
+ * condition: as in coracle_container_wait_for. *out: end it with coracle_wait_free. The wait misses no end after this call,
+ * so a program begins a wait for "next-exit", starts the container, and then polls.
+ *
+ * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_wait_begin(coracle *c,
+                                            const char *id,
+                                            const char *condition,
+                                            coracle_wait **out,
+                                            coracle_error **err);
+
+/**
+ * A descriptor for poll and its kin (level-triggered): when it is readable, call coracle_wait_result.
+ *
+ * Valid until the next coracle_wait_result or coracle_wait_free; not to be read or closed. So ask for the descriptor before each
+ * poll. Returns a code below 0 on failure.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_wait_fd(coracle_wait *w);
+
+/**
+ * Looks whether a wait is over.
+ *
+ * *out_json: as of coracle_container_wait_for; free it with coracle_free. Returns CORACLE_OK, or CORACLE_AGAIN if the wait is not
+ * over. A wait that is over answers the same again.
+ *
+ * Errors: EMISUSE (another thread uses the wait).
+ *
+ * Threads: one at a time. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_wait_result(coracle_wait *w,
+                                   char **out_json,
+                                   coracle_error **err);
+
+/**
+ * Ends a wait. NULL is fine.
+ *
+ * Threads: any, and last. Blocks: no. Since: 0.1.
+ */
+void coracle_wait_free(coracle_wait *w);
 
 /**
  * A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.

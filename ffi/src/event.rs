@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The object behind a `coracle_events *`.
 pub(crate) struct Events {
-    fd: Option<i32>,
+    fd: i32,
     /// Ends a waiting `next` when the handle is freed.
     op: Op,
     follower: Mutex<Follower>,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn coracle_events_open(
         };
         let op = Op::new()?;
         let stream = root.engine().events(&query)?;
-        let fd = stream.fd().map(|fd| fd.as_raw_fd());
+        let fd = stream.fd().as_raw_fd();
         let follower = Mutex::new(Follower { stream, document: CString::default() });
         out.set(handle::give(Events { fd, op, follower }));
         Ok(CORACLE_OK)
@@ -80,10 +80,7 @@ pub unsafe extern "C" fn coracle_events_open(
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_events_fd(e: *mut coracle_events) -> i32 {
-    enter_number(|| {
-        let events = handle::get::<Events>(e, "events")?;
-        events.fd.ok_or_else(|| Failure::new(ErrorKind::Unsupported, "the events have no descriptor"))
-    })
+    enter_number(|| Ok(handle::get::<Events>(e, "events")?.fd))
 }
 
 /// Gets the next event.

@@ -42,3 +42,4 @@ mod stream;
 mod thread;
 pub mod types;
 mod volume;
+mod wait;

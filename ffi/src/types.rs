@@ -14,6 +14,8 @@ pub struct coracle_session(());
 pub struct coracle_stream(());
 /// Events of a root.
 pub struct coracle_events(());
+/// A wait for a container, to be polled for.
+pub struct coracle_wait(());
 /// A server of the HTTP API.
 pub struct coracle_http_server(());
 

@@ -2,11 +2,16 @@
 
 use super::Engine;
 use crate::container::{Containers, Snapshot, Stop};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
-use crate::model::{ContainerWaited, EventQuery, WaitCondition, WaitError};
-use crate::op::Op;
+use crate::kernel::fd::{eventfd, eventfd_signal};
+
+use crate::launch::monitor::Control;
+use crate::model::{ContainerWaited, Event, EventQuery, WaitCondition, WaitError};
+use crate::op::{Op, Ready, wait_fd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A wait in progress: it notices everything since its beginning, however late [`ContainerWait::wait`] is called.
 ///
@@ -24,12 +29,30 @@ pub struct ContainerWait {
     all: Arc<Containers>,
     found: Snapshot,
     until: Until,
+    /// The exit code that the wait answers: the one of the end before it, until an end was told.
+    code: i32,
 }
 
 enum Until {
-    Stop(Stop),
+    /// It is over: the result, and a descriptor that is readable from the beginning.
+    Over(ContainerWaited, OwnedFd),
+    /// The monitor tells it here.
+    Stop(Control),
     /// The events of the container from here on; whether its removal is waited for.
     Told(Box<EventStream>, bool),
+}
+
+impl Until {
+    fn over(result: ContainerWaited) -> Result<Until> {
+        let ready = eventfd()?;
+        eventfd_signal(ready.as_fd());
+        Ok(Until::Over(result, ready))
+    }
+}
+
+/// The result of a wait for an exit code.
+fn waited(code: i32) -> ContainerWaited {
+    ContainerWaited { status_code: code, error: None }
 }
 
 impl Engine {
@@ -50,15 +73,19 @@ impl Engine {
         let all = Arc::clone(&self.0.containers);
         let found = all.finder.find(id)?;
         if condition == WaitCondition::NotRunning {
-            let until = Until::Stop(all.waits.stop_of(&found)?);
-            return Ok(ContainerWait { all, found, until });
+            let until = match all.waits.stop_of(&found)? {
+                Stop::Over(code) => Until::over(waited(code))?,
+                Stop::Awaited(control) => Until::Stop(control),
+            };
+            return Ok(ContainerWait { all, found, until, code: 0 });
         }
         let filters = [("container", vec![found.row.id.clone()]), ("event", vec!["die".into(), "destroy".into()])];
         let filters = filters.map(|(key, values)| (key.to_owned(), values)).into();
         let told = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
         // The earlier state counts as long as no event came, so it is read after the stream has its place.
         let found = all.finder.find(&found.row.id)?;
-        Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed) })
+        let code = found.now.state.exit_code;
+        Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed), code })
     }
 }
 
@@ -67,43 +94,82 @@ impl ContainerWait {
     /// container never ran.
     ///
     /// Errors: `op` ended.
-    pub fn wait(self, op: Option<&Op>) -> Result<ContainerWaited> {
-        let (all, found) = (self.all, self.found);
-        let waited = |code| ContainerWaited { status_code: code, error: None };
-        let (mut told, removed) = match self.until {
-            Until::Stop(Stop::Over(code)) => return Ok(waited(code)),
-            Until::Stop(Stop::Awaited(control)) => return all.waits.stopped(&found, &control, op).map(waited),
-            Until::Told(told, removed) => (told, removed),
-        };
-        let mut code = found.now.state.exit_code;
+    pub fn wait(mut self, op: Option<&Op>) -> Result<ContainerWaited> {
         loop {
-            match told.next(None, op) {
-                Ok(Some((_, event))) if event.action == "destroy" => return Ok(waited(code)),
-                Ok(Some((_, event))) => {
-                    code = event.actor.attributes.get("exitCode").and_then(|code| code.parse().ok()).unwrap_or(code);
-                    if !removed {
-                        return Ok(waited(code));
-                    }
-                    if found.spec.host_config.auto_remove
-                        && let Err(error) = all.finder.reap_ended_soon(&found.row.id)
-                    {
-                        let error = Some(WaitError { message: error.message().to_owned() });
-                        return Ok(ContainerWaited { status_code: code, error });
-                    }
-                }
-                Ok(None) => return Err(Error::internal("the events of a container ended")),
-                // Some were given up before they were read here: its end may be among them.
-                Err(error) if error.kind() == ErrorKind::Unavailable => match all.finder.find(&found.row.id) {
-                    Err(gone) if gone.kind() == ErrorKind::NotFound => {
-                        return Ok(waited(all.waits.code_of_gone(found.row.slot, &found.row.id).unwrap_or(code)));
-                    }
-                    Ok(now) if !removed && now.now.state.finished_ns > found.now.state.finished_ns => {
-                        return Ok(waited(now.now.state.exit_code));
-                    }
-                    _ => {}
-                },
-                Err(error) => return Err(error),
+            if let Some(result) = self.step(None, op)? {
+                return Ok(result);
             }
+        }
+    }
+
+    /// For a program that waits for much at once, with poll or its kin: a descriptor that is readable (level-triggered) when
+    /// [`ContainerWait::try_wait`] has something to look at. It stays readable when the wait is over.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.until {
+            Until::Over(_, ready) => ready.as_fd(),
+            Until::Stop(control) => control.fd(),
+            Until::Told(told, _) => told.fd(),
+        }
+    }
+
+    /// The result if the wait is over; does not wait. `None`: not yet, poll again.
+    pub fn try_wait(&mut self) -> Result<Option<ContainerWaited>> {
+        let result = self.step(Some(Duration::ZERO), None)?;
+        if let (Some(result), false) = (&result, matches!(self.until, Until::Over(..))) {
+            self.until = Until::over(result.clone())?;
+        }
+        Ok(result)
+    }
+
+    /// Looks for the end, at most for `timeout`; `None`: it has not come yet.
+    fn step(&mut self, timeout: Option<Duration>, op: Option<&Op>) -> Result<Option<ContainerWaited>> {
+        match &mut self.until {
+            Until::Over(result, _) => Ok(Some(result.clone())),
+            Until::Stop(control) => {
+                if !wait_fd(control.fd(), Ready::Read, timeout, op)? {
+                    return Ok(None);
+                }
+                self.all.waits.stopped(&self.found, control, op).map(|code| Some(waited(code)))
+            }
+            Until::Told(told, removed) => {
+                let (next, removed) = (told.next(timeout, op), *removed);
+                self.hear(next, removed)
+            }
+        }
+    }
+
+    /// Hears an event of the container: it may be the end of the wait.
+    fn hear(&mut self, next: Result<Option<(u64, Event)>>, removed: bool) -> Result<Option<ContainerWaited>> {
+        let id = &self.found.row.id;
+        match next {
+            Ok(Some((_, event))) if event.action == "destroy" => Ok(Some(waited(self.code))),
+            Ok(Some((_, event))) => {
+                let code = event.actor.attributes.get("exitCode").and_then(|code| code.parse().ok());
+                self.code = code.unwrap_or(self.code);
+                if !removed {
+                    return Ok(Some(waited(self.code)));
+                }
+                if self.found.spec.host_config.auto_remove
+                    && let Err(error) = self.all.finder.reap_ended_soon(id)
+                {
+                    let error = Some(WaitError { message: error.message().to_owned() });
+                    return Ok(Some(ContainerWaited { status_code: self.code, error }));
+                }
+                Ok(None)
+            }
+            Ok(None) => Ok(None),
+            // Some were given up before they were read here: its end may be among them.
+            Err(error) if error.kind() == ErrorKind::Unavailable => match self.all.finder.find(id) {
+                Err(gone) if gone.kind() == ErrorKind::NotFound => {
+                    let code = self.all.waits.code_of_gone(self.found.row.slot, id);
+                    Ok(Some(waited(code.unwrap_or(self.code))))
+                }
+                Ok(now) if !removed && now.now.state.finished_ns > self.found.now.state.finished_ns => {
+                    Ok(Some(waited(now.now.state.exit_code)))
+                }
+                _ => Ok(None),
+            },
+            Err(error) => Err(error),
         }
     }
 }

@@ -153,8 +153,8 @@ impl EventStream {
 
     /// A descriptor that is readable while an event may be waiting (level-triggered), and once the query's end is
     /// reached. [`EventStream::next`] with a timeout of zero does not wait.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.fd())
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.watch.fd()
     }
 
     /// The next event with its sequence number; waits at most `timeout` (absent: for ever) and answers `None` when it

@@ -50,7 +50,7 @@ fn take(stream: &mut EventStream) -> Vec<String> {
 }
 
 fn readable(stream: &EventStream) -> bool {
-    wait_fd(stream.fd().unwrap(), Ready::Read, Some(Duration::ZERO), None).unwrap()
+    wait_fd(stream.fd(), Ready::Read, Some(Duration::ZERO), None).unwrap()
 }
 
 #[test]

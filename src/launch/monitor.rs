@@ -272,6 +272,11 @@ impl Control {
         }
     }
 
+    /// Readable when an answer is there, or when the monitor is gone.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
     /// The end that was asked for before, whenever it comes. Errors: the operation ended, or the monitor is gone
     /// ([`ErrorKind::Unavailable`]).
     pub(crate) fn end(&self, op: Option<&Op>) -> Result<Answer> {

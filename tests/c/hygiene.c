@@ -635,6 +635,12 @@ static void containers(coracle *engine, const char *image) {
     LEAVES(OK(coracle_container_wait(engine, id, NULL, &code, &err)));
     LEAVES(OK(coracle_container_wait_for(engine, id, NULL, NULL, &json, &err)));
     FREE(json);
+    coracle_wait *wait = NULL;
+    HOLDS(OK(coracle_container_wait_begin(engine, id, NULL, &wait, &err)));
+    LEAVES(coracle_wait_fd(wait));
+    LEAVES(OK(coracle_wait_result(wait, &json, &err)));
+    FREE(json);
+    HOLDS(coracle_wait_free(wait));
     LEAVES(OK(coracle_container_rename(engine, id, "cleaner", &err)));
     LEAVES(OK(coracle_container_remove(engine, "cleaner", 0, NULL, &err)));
     LEAVES(coracle_events_fd(events));

@@ -196,6 +196,20 @@ static void logs(coracle *engine, const char *id) {
     coracle_stream_free(stream);
 }
 
+/* A wait that a program polls for ends with this exit code. */
+static void expect_end(coracle_wait *wait, int32_t code) {
+    char *json = NULL, text[32];
+    coracle_status status;
+    snprintf(text, sizeof text, "\"StatusCode\":%d", code);
+    do {
+        CHECK(readable(coracle_wait_fd(wait), LONG) == 1, "a wait that is over, or nearer its end");
+        status = coracle_wait_result(wait, &json, &err);
+    } while (status == CORACLE_AGAIN);
+    STATUS(CORACLE_OK, status);
+    CHECK(has(json, text), json ? json : "");
+    coracle_free(json);
+}
+
 static void life(coracle *engine, const char *id) {
     char *json = NULL;
     int32_t code = -1;
@@ -215,9 +229,30 @@ static void life(coracle *engine, const char *id) {
     int32_t pidfd = -1;
     OK(coracle_container_pidfd(engine, id, &pidfd, &err));
     CHECK(readable(pidfd, 0) == 0, "its process runs");
+    coracle_wait *now = NULL, *next = NULL, *removed = NULL;
+    OK(coracle_container_wait_begin(engine, id, NULL, &now, &err));
+    OK(coracle_container_wait_begin(engine, id, "next-exit", &next, &err));
+    OK(coracle_container_wait_begin(engine, id, "removed", &removed, &err));
+    coracle_wait *all[] = {now, next, removed};
+    for (int i = 0; i < 3; i++) {
+        STATUS(CORACLE_AGAIN, coracle_wait_result(all[i], &json, &err));
+        CHECK(json == NULL, "");
+        CHECK(readable(coracle_wait_fd(all[i]), 0) == 0, "a wait for a container that runs, after a look");
+    }
     OK(coracle_container_stop(engine, id, LONG, NULL, &err));
     CHECK(readable(pidfd, LONG) == 1, "its process ended");
     close(pidfd);
+    for (int i = 0; i < 2; i++) {
+        expect_end(all[i], 3);
+        // It is over, and says so again.
+        expect_end(all[i], 3);
+        coracle_wait_free(all[i]);
+    }
+    STATUS(CORACLE_AGAIN, coracle_wait_result(removed, &json, &err));
+    coracle_wait *ended = NULL;
+    OK(coracle_container_wait_begin(engine, id, "not-running", &ended, &err));
+    expect_end(ended, 3);
+    coracle_wait_free(ended);
     STATUS(CORACLE_UNCHANGED, coracle_container_stop(engine, id, LONG, NULL, &err));
     OK(coracle_container_wait(engine, id, NULL, &code, &err));
     CHECK(code == 3, "the exit code of its own handler");
@@ -235,6 +270,8 @@ static void life(coracle *engine, const char *id) {
     coracle_free(json);
     OK(coracle_container_remove(engine, "retired", 0, NULL, &err));
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
+    expect_end(removed, 137);
+    coracle_wait_free(removed);
 }
 
 /* Containers that do not run go together, if the filters choose them. */

@@ -30,6 +30,7 @@ static void every_function(coracle *c, int32_t code) {
     coracle_session *session = (coracle_session *)1;
     coracle_stream *stream = (coracle_stream *)1;
     coracle_events *events = (coracle_events *)1;
+    coracle_wait *wait = (coracle_wait *)1;
     coracle_http_server *server = (coracle_http_server *)1;
     int32_t number = 7;
     STATUS(code, coracle_info(c, &s, &err));
@@ -49,6 +50,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_unpause(c, "x", &err));
     STATUS(code, coracle_container_wait(c, "x", NULL, &number, &err));
     STATUS(code, coracle_container_wait_for(c, "x", NULL, NULL, &s, &err));
+    STATUS(code, coracle_container_wait_begin(c, "x", NULL, &wait, &err));
     STATUS(code, coracle_container_pidfd(c, "x", &number, &err));
     STATUS(code, coracle_container_remove(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_rename(c, "x", "y", &err));
@@ -147,6 +149,11 @@ static void handles(coracle *engine, char **argv) {
     CHECK(coracle_stream_lost((coracle_stream *)op) == CORACLE_EMISUSE, "");
     CHECK(coracle_events_fd((coracle_events *)op) == CORACLE_EMISUSE, "");
     STATUS(CORACLE_EMISUSE, coracle_events_next((coracle_events *)op, 0, &text, &err));
+    char *result = (char *)1;
+    CHECK(coracle_wait_fd((coracle_wait *)op) == CORACLE_EMISUSE, "");
+    STATUS(CORACLE_EMISUSE, coracle_wait_result((coracle_wait *)op, &result, &err));
+    CHECK(result == NULL, "");
+    coracle_wait_free((coracle_wait *)op);
     coracle_session_free((coracle_session *)op);
     coracle_stream_free((coracle_stream *)op);
     coracle_events_free((coracle_events *)op);
@@ -315,6 +322,8 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{}", NULL, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_wait(engine, "x", NULL, NULL, &err), "exit_code is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_wait_for(engine, "x", NULL, NULL, NULL, &err), "out_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_wait_begin(engine, "x", NULL, NULL, &err), "out is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_wait_result(NULL, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_pidfd(engine, "x", NULL, &err), "out_fd is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, NULL, NULL, &err), "out is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_http_connect(engine, NULL, &err), "out_fd is NULL");
@@ -428,6 +437,9 @@ static void arguments(coracle *engine, char **argv) {
     s = (char *)1, number = 7;
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, "none", 0, &s, &err));
     STATUS(CORACLE_ENOT_FOUND, coracle_container_pidfd(engine, "none", &number, &err));
+    coracle_wait *wait = (coracle_wait *)1;
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_wait_begin(engine, "none", NULL, &wait, &err));
+    CHECK(wait == NULL, "");
     CHECK(s == NULL && number == -1, "");
     coracle_op_free(op);
 }

@@ -107,7 +107,14 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "Other handles",
         about: "The handles that functions below give out, and the functions that read archives from the caller.",
-        items: &["coracle_session", "coracle_stream", "coracle_events", "coracle_http_server", "coracle_read_fn"],
+        items: &[
+            "coracle_session",
+            "coracle_stream",
+            "coracle_events",
+            "coracle_wait",
+            "coracle_http_server",
+            "coracle_read_fn",
+        ],
     },
     Section {
         title: "Containers",
@@ -127,6 +134,10 @@ const SECTIONS: &[Section] = &[
             "coracle_container_unpause",
             "coracle_container_wait",
             "coracle_container_wait_for",
+            "coracle_container_wait_begin",
+            "coracle_wait_fd",
+            "coracle_wait_result",
+            "coracle_wait_free",
             "coracle_container_pidfd",
             "CORACLE_REMOVE_FORCE",
             "CORACLE_REMOVE_VOLUMES",
