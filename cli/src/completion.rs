@@ -5,16 +5,13 @@ use crate::commands;
 use crate::{Entry, Failure, GLOBAL, Globals, Outcome, emit};
 use std::collections::BTreeMap;
 
-pub const ENTRIES: &[Entry] = &[Entry {
-    command: Command {
-        name: "completion",
-        usage: "bash|zsh|fish",
-        about: "Print a script by which the shell completes commands, flags and names",
-        flags: &[],
-        stops_at_first: false,
-    },
-    run: completion,
-}];
+pub const ENTRIES: &[Entry] = &[Entry::new(
+    "completion",
+    "bash|zsh|fish",
+    "Print a script by which the shell completes commands, flags and names",
+    &[],
+    completion,
+)];
 
 fn completion(_: &Globals, parsed: &Parsed) -> Outcome {
     let script = match parsed.rest.as_slice() {

@@ -1,6 +1,6 @@
 //! Commands on containers that exist.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Flag, Parsed};
 use crate::format::{cut, fill, short, size, table};
 use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, ports, terminal, time};
@@ -9,33 +9,23 @@ use coracle::{AttachOptions, Channel, Io, LogFormat};
 use serde_json::{Value, json};
 use std::io::Write;
 
-const fn entry(
-    name: &'static str,
-    usage: &'static str,
-    about: &'static str,
-    flags: &'static [Flag],
-    run: fn(&Globals, &Parsed) -> Outcome,
-) -> Entry {
-    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
-}
-
 pub const ENTRIES: &[Entry] = &[
-    entry("start", "[FLAGS] CONTAINER...", "Start containers", START, start),
-    entry("attach", "[FLAGS] CONTAINER", "Attach to a running container's streams", ATTACH, attach),
-    entry("ps", "[FLAGS]", "List containers", PS, ps),
-    entry("inspect", "[FLAGS] NAME...", "Everything about containers or images", INSPECT, inspect),
-    entry("logs", "[FLAGS] CONTAINER", "What a container wrote", LOGS, logs),
-    entry("top", "CONTAINER [PS ARGUMENTS]", "A container's processes", &[], top),
-    entry("stop", "[FLAGS] CONTAINER...", "Stop containers", GRACE, stop),
-    entry("restart", "[FLAGS] CONTAINER...", "Stop and start containers", GRACE, restart),
-    entry("kill", "[FLAGS] CONTAINER...", "Send containers a signal", KILL, kill),
-    entry("pause", "CONTAINER...", "Freeze containers", &[], pause),
-    entry("unpause", "CONTAINER...", "Thaw containers", &[], unpause),
-    entry("wait", "CONTAINER...", "Wait for the end of containers, print their exit codes", &[], wait),
-    entry("port", "CONTAINER [PORT[/PROTOCOL]]", "The host's ports of a running container's ports", &[], port),
-    entry("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
-    entry("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
-    entry("container prune", "[FLAGS]", "Remove the containers that do not run", PRUNE, prune),
+    Entry::new("start", "[FLAGS] CONTAINER...", "Start containers", START, start),
+    Entry::new("attach", "[FLAGS] CONTAINER", "Attach to a running container's streams", ATTACH, attach),
+    Entry::new("ps", "[FLAGS]", "List containers", PS, ps),
+    Entry::new("inspect", "[FLAGS] NAME...", "Everything about containers or images", INSPECT, inspect),
+    Entry::new("logs", "[FLAGS] CONTAINER", "What a container wrote", LOGS, logs),
+    Entry::new("top", "CONTAINER [PS ARGUMENTS]", "A container's processes", &[], top),
+    Entry::new("stop", "[FLAGS] CONTAINER...", "Stop containers", GRACE, stop),
+    Entry::new("restart", "[FLAGS] CONTAINER...", "Stop and start containers", GRACE, restart),
+    Entry::new("kill", "[FLAGS] CONTAINER...", "Send containers a signal", KILL, kill),
+    Entry::new("pause", "CONTAINER...", "Freeze containers", &[], pause),
+    Entry::new("unpause", "CONTAINER...", "Thaw containers", &[], unpause),
+    Entry::new("wait", "CONTAINER...", "Wait for the end of containers, print their exit codes", &[], wait),
+    Entry::new("port", "CONTAINER [PORT[/PROTOCOL]]", "The host's ports of a running container's ports", &[], port),
+    Entry::new("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
+    Entry::new("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
+    Entry::new("container prune", "[FLAGS]", "Remove the containers that do not run", PRUNE, prune),
 ];
 
 const START: &[Flag] = &[

@@ -1,6 +1,6 @@
 //! Commands on images.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Flag, Parsed};
 use crate::containers::filters;
 use crate::format::{cut, short, size, table};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
@@ -9,26 +9,22 @@ use coracle::model::*;
 use std::fs::File;
 use std::io::{Read, Write};
 
-const fn entry(
-    name: &'static str,
-    usage: &'static str,
-    about: &'static str,
-    flags: &'static [Flag],
-    run: fn(&Globals, &Parsed) -> Outcome,
-) -> Entry {
-    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
-}
-
 pub const ENTRIES: &[Entry] = &[
-    entry("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", IMAGES, images),
-    entry("load", "[FLAGS]", "Load images from an archive (docker save or OCI layout)", LOAD, load),
-    entry("save", "[FLAGS] IMAGE...", "Write images to an archive", SAVE, save),
-    entry("import", "[FLAGS] FILE|URL|- [REPOSITORY[:TAG]]", "Make an image of a root file system tar", IMPORT, import),
-    entry("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
-    entry("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
-    entry("image prune", "[FLAGS]", "Remove images that nothing uses", PRUNE, prune),
-    entry("verify", "[FLAGS]", "Look whether all layers and images are as they should be", VERIFY, verify),
-    entry("history", "[FLAGS] IMAGE", "How an image was made", HISTORY, history),
+    Entry::new("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", IMAGES, images),
+    Entry::new("load", "[FLAGS]", "Load images from an archive (docker save or OCI layout)", LOAD, load),
+    Entry::new("save", "[FLAGS] IMAGE...", "Write images to an archive", SAVE, save),
+    Entry::new(
+        "import",
+        "[FLAGS] FILE|URL|- [REPOSITORY[:TAG]]",
+        "Make an image of a root file system tar",
+        IMPORT,
+        import,
+    ),
+    Entry::new("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
+    Entry::new("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
+    Entry::new("image prune", "[FLAGS]", "Remove images that nothing uses", PRUNE, prune),
+    Entry::new("verify", "[FLAGS]", "Look whether all layers and images are as they should be", VERIFY, verify),
+    Entry::new("history", "[FLAGS] IMAGE", "How an image was made", HISTORY, history),
 ];
 
 const IMAGES: &[Flag] = &[

@@ -1,6 +1,6 @@
 //! `login` and `logout`: credentials of registries in docker's configuration file, or with a credential helper.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Flag, Parsed};
 use crate::{Entry, Failure, Globals, Outcome, emit, registry, terminal};
 use coracle::model::{DockerConfig, RegistryAuth, to_base64};
 use serde_json::{Map, Value, json};
@@ -9,34 +9,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub const ENTRIES: &[Entry] = &[
-    Entry {
-        command: Command {
-            name: "login",
-            usage: "[FLAGS] [REGISTRY]",
-            about: "Check credentials of a registry (default docker.io), and keep them for pull and push",
-            flags: &[
-                Flag::value(&["username", "u"], "NAME", "the user; else the command asks"),
-                Flag::value(
-                    &["password", "p"],
-                    "TEXT",
-                    "the password; other users of the machine can see it meanwhile",
-                ),
-                Flag::switch(&["password-stdin"], "the password is standard input"),
-            ],
-            stops_at_first: false,
-        },
-        run: login,
-    },
-    Entry {
-        command: Command {
-            name: "logout",
-            usage: "[REGISTRY]",
-            about: "Forget the credentials of a registry (default docker.io)",
-            flags: &[],
-            stops_at_first: false,
-        },
-        run: logout,
-    },
+    Entry::new(
+        "login",
+        "[FLAGS] [REGISTRY]",
+        "Check credentials of a registry (default docker.io), and keep them for pull and push",
+        &[
+            Flag::value(&["username", "u"], "NAME", "the user; else the command asks"),
+            Flag::value(&["password", "p"], "TEXT", "the password; other users of the machine can see it meanwhile"),
+            Flag::switch(&["password-stdin"], "the password is standard input"),
+        ],
+        login,
+    ),
+    Entry::new("logout", "[REGISTRY]", "Forget the credentials of a registry (default docker.io)", &[], logout),
 ];
 
 /// The key that docker keeps the default registry's credentials under.

@@ -87,6 +87,19 @@ pub struct Entry {
     pub run: fn(&Globals, &Parsed) -> Outcome,
 }
 
+impl Entry {
+    /// A command whose flags may stand behind its arguments.
+    pub const fn new(
+        name: &'static str,
+        usage: &'static str,
+        about: &'static str,
+        flags: &'static [Flag],
+        run: fn(&Globals, &Parsed) -> Outcome,
+    ) -> Entry {
+        Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
+    }
+}
+
 /// The commands that make a root where there is none: all others need what only these bring.
 const BEGINNINGS: &[&str] =
     &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume create", "login"];

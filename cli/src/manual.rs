@@ -5,16 +5,8 @@ use crate::commands;
 use crate::{Entry, Failure, GLOBAL, Globals, Outcome, emit};
 use std::path::Path;
 
-pub const ENTRIES: &[Entry] = &[Entry {
-    command: Command {
-        name: "manual",
-        usage: "DIR",
-        about: "Write the manual pages of every command into a directory",
-        flags: &[],
-        stops_at_first: false,
-    },
-    run: manual,
-}];
+pub const ENTRIES: &[Entry] =
+    &[Entry::new("manual", "DIR", "Write the manual pages of every command into a directory", &[], manual)];
 
 fn manual(_: &Globals, parsed: &Parsed) -> Outcome {
     let [dir] = parsed.rest.as_slice() else {

@@ -1,37 +1,33 @@
 //! `network`: commands on networks.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Flag, Parsed};
 use crate::format::{short, table};
 use crate::{Entry, Failure, Globals, Outcome, each, emit};
 use coracle::model::*;
 use serde_json::json;
 
 pub const ENTRIES: &[Entry] = &[
-    entry("network ls", "[FLAGS]", "List networks", LIST, list),
-    entry("network create", "[FLAGS] NAME", "Make a network", CREATE, create),
-    entry("network inspect", "NETWORK...", "Everything about networks, as JSON", &[], inspect),
-    entry("network connect", "[FLAGS] NETWORK CONTAINER", "Put a container on a network", CONNECT, connect),
-    entry("network disconnect", "[FLAGS] NETWORK CONTAINER", "Take a container off a network", DISCONNECT, disconnect),
-    entry("network rm", "NETWORK...", "Remove networks", &[], remove),
-    entry(
+    Entry::new("network ls", "[FLAGS]", "List networks", LIST, list),
+    Entry::new("network create", "[FLAGS] NAME", "Make a network", CREATE, create),
+    Entry::new("network inspect", "NETWORK...", "Everything about networks, as JSON", &[], inspect),
+    Entry::new("network connect", "[FLAGS] NETWORK CONTAINER", "Put a container on a network", CONNECT, connect),
+    Entry::new(
+        "network disconnect",
+        "[FLAGS] NETWORK CONTAINER",
+        "Take a container off a network",
+        DISCONNECT,
+        disconnect,
+    ),
+    Entry::new("network rm", "NETWORK...", "Remove networks", &[], remove),
+    Entry::new(
         "network release",
         "",
         "Take bridges and firewall away where nobody runs; a start makes them again",
         &[],
         release,
     ),
-    entry("network repair", "", "Put back what another program took of running containers' networks", &[], repair),
+    Entry::new("network repair", "", "Put back what another program took of running containers' networks", &[], repair),
 ];
-
-const fn entry(
-    name: &'static str,
-    usage: &'static str,
-    about: &'static str,
-    flags: &'static [Flag],
-    run: fn(&Globals, &Parsed) -> Outcome,
-) -> Entry {
-    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
-}
 
 const LIST: &[Flag] = &[
     Flag::value(&["filter", "f"], "NAME=VALUE", "only those: name, id, driver, label, type"),

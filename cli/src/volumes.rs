@@ -1,26 +1,16 @@
 //! Commands on volumes.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Flag, Parsed};
 use crate::containers::filters;
 use crate::format::table;
 use crate::{Entry, Failure, Globals, Outcome, each, emit};
 use coracle::model::*;
 
-const fn entry(
-    name: &'static str,
-    usage: &'static str,
-    about: &'static str,
-    flags: &'static [Flag],
-    run: fn(&Globals, &Parsed) -> Outcome,
-) -> Entry {
-    Entry { command: Command { name, usage, about, flags, stops_at_first: false }, run }
-}
-
 pub const ENTRIES: &[Entry] = &[
-    entry("volume create", "[FLAGS] [NAME]", "Make a volume", CREATE, create),
-    entry("volume ls", "[FLAGS]", "List volumes", LIST, list),
-    entry("volume inspect", "VOLUME...", "Everything about volumes, as JSON", &[], inspect),
-    entry("volume rm", "[FLAGS] VOLUME...", "Remove volumes", REMOVE, remove),
+    Entry::new("volume create", "[FLAGS] [NAME]", "Make a volume", CREATE, create),
+    Entry::new("volume ls", "[FLAGS]", "List volumes", LIST, list),
+    Entry::new("volume inspect", "VOLUME...", "Everything about volumes, as JSON", &[], inspect),
+    Entry::new("volume rm", "[FLAGS] VOLUME...", "Remove volumes", REMOVE, remove),
 ];
 
 const CREATE: &[Flag] = &[
