@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/prose.rs"]
+mod prose;
+
 /// A module of the library and its row: it may name rows above its own (smaller numbers), not its peers. Row 0 names
 /// each other: they are words.
 const ROWS: &[(&str, u8)] = &[
@@ -197,57 +200,6 @@ fn the_guide_s_contents_name_every_page() {
     }
 }
 
-/// As many such comments stand in the source; the number only falls.
-const COMMENTS: usize = 0;
-
-/// Where the header and the public documents come from: no such comment stands there.
-const PUBLIC: &[&str] =
-    &["ffi", "src/model", "src/engine", "src/error.rs", "src/options.rs", "src/op.rs", "http/src", "cli"];
-
-/// A sentence begins with "What" or "Who" and is no question, or with "The same": the reader must guess its subject.
-fn stumbles(sentence: &str) -> bool {
-    let headless = ["What ", "Who "].iter().any(|word| sentence.starts_with(word));
-    headless && !sentence.trim_end().ends_with('?') || sentence.starts_with("The same ")
-}
-
-/// Sentences, list entries and cells of tables; good enough to count.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split(". ")
-        .flat_map(|part| part.split(": "))
-        .flat_map(|part| part.split("| "))
-        .flat_map(|part| part.split("; "))
-}
-
-fn stumbling_sentences(text: &str) -> usize {
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.trim_start_matches(['-', '*', '>', '|', ' ']))
-        .flat_map(sentences)
-        .filter(|s| stumbles(s))
-        .count()
-}
-
-#[test]
-fn sentences_of_pages_have_a_subject() {
-    let pages = std::fs::read_dir(project().join("docs")).expect("list docs").flatten();
-    let mut pages: Vec<String> = pages.map(|page| format!("docs/{}", page.file_name().display())).collect();
-    pages.retain(|page| page.ends_with(".md"));
-    pages.extend(
-        ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "include/coracle.h"]
-            .map(str::to_owned),
-    );
-    let mut wrong = Vec::new();
-    for page in pages {
-        let text = std::fs::read_to_string(project().join(&page)).expect("read a page");
-        let found = stumbling_sentences(&text);
-        if found > 0 {
-            let lines = text.lines().filter(|line| stumbling_sentences(line) > 0).collect::<Vec<_>>().join("\n    ");
-            wrong.push(format!("{page}: {found} sentences begin with What, Who or The same:\n    {lines}"));
-        }
-    }
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-}
-
 /// The words by which a place of the source waits.
 const WAITS: [&str; 12] = [
     "thread::sleep(",
@@ -283,29 +235,6 @@ fn the_page_of_waits_names_every_place_that_waits() {
     let gone: Vec<&&str> =
         named.iter().filter(|path| path.starts_with("src") && !project().join(path).exists()).collect();
     assert!(gone.is_empty(), "docs/waits.md names files that are not there: {gone:?}");
-}
-
-#[test]
-fn comments_have_a_subject() {
-    let mut public = Vec::new();
-    let mut all = 0;
-    for source in ["src", "http", "cli", "ffi", "monitor"].iter().flat_map(|dir| sources(dir)) {
-        for (number, line) in source.text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
-            if !stumbles(comment.trim_start_matches(['/', '!', ' '])) {
-                continue;
-            }
-            all += 1;
-            if PUBLIC.iter().any(|dir| source.path.starts_with(dir)) {
-                public.push(format!("{}:{}: {}", source.path.display(), number + 1, line.trim()));
-            }
-        }
-    }
-    assert!(public.is_empty(), "\n{}", public.join("\n"));
-    assert_eq!(
-        all, COMMENTS,
-        "the number of comments that begin with What, Who or The same only falls: change COMMENTS"
-    );
 }
 
 #[test]

@@ -1,0 +1,304 @@
+//! Sentences of comments and pages: a subject, a verb, an object, and a noun for each pronoun. Each room has a bound for
+//! the sentences that lack them, which only falls; a room without a row has none.
+
+use crate::project;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// So many such sentences stand in a room; the room is the first row that its path begins with. Lower the bound when you
+/// mend some: a line of comment between two rows keeps two changes apart.
+#[rustfmt::skip]
+const BOUNDS: &[(&str, usize)] = &[
+    // src/build and src/buildfile
+    ("src/build", 19),
+    // src/container
+    ("src/container", 119),
+    // src/engine
+    ("src/engine", 19),
+    // src/event
+    ("src/event", 8),
+    // src/git
+    ("src/git", 3),
+    // src/image
+    ("src/image", 55),
+    // src/kernel
+    ("src/kernel", 38),
+    // src/launch
+    ("src/launch", 29),
+    // src/log
+    ("src/log", 7),
+    // src/model
+    ("src/model", 19),
+    // src/network
+    ("src/network", 33),
+    // src/registry
+    ("src/registry", 6),
+    // src/store
+    ("src/store", 21),
+    // src/volume
+    ("src/volume", 4),
+    // the rest of src
+    ("src", 8),
+    // http
+    ("http", 47),
+    // ffi
+    ("ffi", 21),
+    // include
+    ("include", 7),
+    // build.rs
+    ("build.rs", 1),
+    // cli
+    ("cli", 9),
+    // monitor
+    ("monitor", 114),
+    // tests/suite
+    ("tests/suite", 197),
+    // tests/attacks
+    ("tests/attacks", 76),
+    // tests/c
+    ("tests/c", 33),
+    // the rest of tests
+    ("tests", 48),
+    // tools, bench, fuzz, examples, packaging
+    ("tools", 3),
+    ("bench", 7),
+    ("fuzz", 2),
+    // pages
+    (".md", 37),
+];
+
+/// A sentence's shape that makes a reader look for a noun that is not there, with its name.
+type Shape = (&'static str, fn(&Sentence) -> bool);
+
+const SHAPES: &[Shape] = &[
+    ("begins with What or Who and is no question", headless),
+    ("begins with \"The same\"", |s| begins(s, &["The same"])),
+    ("begins with a pronoun whose noun is not before it", |s| {
+        s.first && begins(s, &["It", "Its", "They", "Their", "Them", "Those", "He", "His", "Such"])
+    }),
+    ("\"of before\", \"of who\" or \"of what\"", |s| {
+        holds(s, &["of before", "of then", "of who", "of whom", "of what"])
+    }),
+    ("\"is no\" in place of \"is not a\"", is_no),
+    ("\"who\" without the person", bare_who),
+];
+
+/// A sentence, or a part of one up to a colon or a semicolon.
+struct Sentence<'a> {
+    text: &'a str,
+    /// The first one of its comment, paragraph or list entry.
+    first: bool,
+}
+
+fn begins(sentence: &Sentence, heads: &[&str]) -> bool {
+    let is_whole = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '\'' || c == '`');
+    heads.iter().any(|head| sentence.text.strip_prefix(head).is_some_and(is_whole))
+}
+
+fn holds(sentence: &Sentence, phrases: &[&str]) -> bool {
+    let text = format!(" {} ", words(sentence.text).join(" "));
+    phrases.iter().any(|phrase| text.contains(&format!(" {phrase} ")))
+}
+
+fn headless(sentence: &Sentence) -> bool {
+    begins(sentence, &["What", "Who", "Whoever", "Whom"]) && !sentence.text.ends_with('?')
+}
+
+fn is_no(sentence: &Sentence) -> bool {
+    let words = words(sentence.text);
+    words.windows(3).any(|three| {
+        let [before, verb, no] = three else { return false };
+        ["is", "are", "was", "were", "be", "been"].contains(verb)
+            && ["no", "none", "nobody"].contains(no)
+            && !before.eq_ignore_ascii_case("there")
+    }) && !["no longer", "no more", "no less", "no later"].iter().any(|phrase| sentence.text.contains(phrase))
+}
+
+/// Words behind which "who" has no person to refer to.
+const NO_PERSON: &[&str] = &[
+    "by", "of", "for", "to", "from", "with", "and", "or", "that", "but", "when", "if", "where", "than", "as", "is",
+    "are", "was", "tells", "at", "on",
+];
+
+fn bare_who(sentence: &Sentence) -> bool {
+    let words = words(sentence.text);
+    let after = |pair: &[&str]| NO_PERSON.contains(&pair[0]) && ["who", "whoever"].contains(&pair[1]);
+    words.windows(2).any(after) || words.first().is_some_and(|word| ["who", "whoever"].contains(word))
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().map(|word| word.trim_matches(|c: char| ".,;:()!?\"".contains(c))).collect()
+}
+
+/// A comment, paragraph, list entry or cell of a table, and its line.
+struct Passage {
+    line: usize,
+    text: String,
+}
+
+/// The sentences of a passage that have one of the shapes.
+fn stumbles(passage: &Passage) -> Vec<String> {
+    let marked = [". ", ": ", "; ", "? ", "! "]
+        .iter()
+        .fold(passage.text.clone(), |text, end| text.replace(end, &format!("{}\n", end.trim_end())));
+    let sentences = marked.lines().enumerate().map(|(at, text)| Sentence { text, first: at == 0 });
+    let wrong = sentences.filter_map(|s| SHAPES.iter().find(|(_, is)| is(&s)).map(|(name, _)| (name, s)));
+    wrong.map(|(name, sentence)| format!("{name}: {}", sentence.text)).collect()
+}
+
+/// Joins lines into passages: an empty line or the mark of a list entry begins another one.
+#[derive(Default)]
+struct Passages {
+    done: Vec<Passage>,
+    open: bool,
+    fence: bool,
+}
+
+impl Passages {
+    fn push(&mut self, line: usize, text: &str) {
+        let text = text.trim();
+        if text.starts_with("```") {
+            self.fence = !self.fence;
+        }
+        if self.fence || text.is_empty() || text.starts_with(['#', '`']) && text.starts_with("```") {
+            self.open = false;
+            return;
+        }
+        let entry = text.strip_prefix("- ").or(text.strip_prefix("* "));
+        match (entry, self.done.last_mut()) {
+            (None, Some(last)) if self.open => last.text.extend([" ", text]),
+            _ => self.done.push(Passage { line, text: entry.unwrap_or(text).to_owned() }),
+        }
+        self.open = true;
+    }
+
+    /// The next line belongs to another passage.
+    fn end(&mut self) {
+        self.open = false;
+    }
+}
+
+/// The comments of a file of code.
+fn comments(text: &str, marks: &[&str]) -> Vec<Passage> {
+    let mut passages = Passages::default();
+    for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        let code = line.trim_start();
+        match marks.iter().find_map(|mark| code.strip_prefix(mark)) {
+            Some(rest) => passages.push(number, rest.trim_start_matches(['/', '!', '*']).trim_end_matches("*/")),
+            None => {
+                passages.end();
+                passages.fence = false;
+                let behind = marks.iter().find_map(|mark| line.split_once(&format!(" {mark} ")));
+                if let Some((_, rest)) = behind.filter(|(code, _)| code.matches('"').count() % 2 == 0) {
+                    passages.push(number, rest.trim_end_matches("*/"));
+                    passages.end();
+                }
+            }
+        }
+    }
+    passages.done
+}
+
+/// The paragraphs, list entries and cells of a page.
+fn paragraphs(text: &str) -> Vec<Passage> {
+    let mut passages = Passages::default();
+    for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        if line.starts_with('#') {
+            passages.end();
+        } else if line.starts_with('|') {
+            for cell in line.split(" | ") {
+                passages.end();
+                passages.push(number, cell.trim_matches(['|', ' ']));
+            }
+            passages.end();
+        } else {
+            passages.push(number, line);
+        }
+    }
+    passages.done
+}
+
+fn passages(path: &Path, text: &str) -> Vec<Passage> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs" | "js" | "go" | "java") => comments(text, &["//"]),
+        Some("c" | "h") => comments(text, &["//", "/*", "*"]),
+        Some("md") => paragraphs(text),
+        Some("py" | "sh") => comments(text, &["#"]),
+        None if text.starts_with("#!") => comments(text, &["#"]),
+        _ => Vec::new(),
+    }
+}
+
+/// Every text file of the project.
+fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("list a directory of the project").flatten() {
+        let (path, name) = (entry.path(), entry.file_name().display().to_string());
+        match path.is_dir() {
+            true if name.starts_with('.') || ["target", "corpus", "grown", "node_modules"].contains(&&*name) => {}
+            true => files(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+fn room(path: &Path) -> Option<&'static (&'static str, usize)> {
+    let is_page = path.extension().is_some_and(|extension| extension == "md");
+    BOUNDS.iter().find(|(room, _)| match *room {
+        ".md" => is_page,
+        room => !is_page && path.to_string_lossy().starts_with(room),
+    })
+}
+
+#[test]
+fn sentences_have_a_subject() {
+    let mut paths = Vec::new();
+    files(project(), &mut paths);
+    paths.sort();
+    let mut found: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    let mut seen = 0;
+    for path in paths {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let path = path.strip_prefix(project()).expect("below the project");
+        let (name, bound) = room(path).copied().unwrap_or(("elsewhere", 0));
+        for passage in passages(path, &text) {
+            seen += 1;
+            let wrong = stumbles(&passage).into_iter();
+            let of = found.entry(name).or_insert((bound, Vec::new()));
+            of.1.extend(wrong.map(|wrong| format!("{}:{}: {wrong}", path.display(), passage.line)));
+        }
+    }
+    assert!(seen > 10_000, "only {seen} passages were found");
+    if std::env::var_os("CORACLE_PROSE").is_some() {
+        found.iter().for_each(|(room, (_, wrong))| println!("{room} {}\n{}", wrong.len(), wrong.join("\n")));
+    }
+    let over: Vec<String> = found
+        .iter()
+        .filter(|(_, (bound, wrong))| wrong.len() > *bound)
+        .map(|(room, (bound, wrong))| {
+            format!("{room}: {} sentences, at most {bound}:\n  {}", wrong.len(), wrong.join("\n  "))
+        })
+        .collect();
+    assert!(over.is_empty(), "\n{}", over.join("\n"));
+}
+
+#[test]
+fn the_shapes_are_seen() {
+    let seen = |text: &str| stumbles(&Passage { line: 1, text: text.to_owned() }).len();
+    for text in [
+        "What a container had.",
+        "Whoever asks gets it.",
+        "The same for volumes.",
+        "It runs.",
+        "The path of before.",
+        "A name that is no expression is compared.",
+        "Removed by who works on it.",
+        "A path: who asks gets it.",
+    ] {
+        assert_eq!(seen(text), 1, "{text}");
+    }
+    for text in
+        ["What is a container?", "There is no container.", "The user who asks gets it.", "A thing is no longer."]
+    {
+        assert_eq!(seen(text), 0, "{text}");
+    }
+}
