@@ -1,4 +1,4 @@
-//! Attaching: ends of streams, one side for the caller, one for the monitor; also before the container runs.
+//! Attaching: pairs of stream ends, one for the caller and one for the monitor, also before the container runs.
 
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, Way, decide};
@@ -32,15 +32,15 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Default)]
 pub struct Io {
-    /// The end that the process reads from.
+    /// The end from which the process reads.
     pub stdin: Option<OwnedFd>,
-    /// Where its output goes; of a process with a terminal, all of it.
+    /// The end for the process's stdout; for all output of a process with a terminal.
     pub stdout: Option<OwnedFd>,
-    /// Where its errors go.
+    /// The end for the process's stderr.
     pub stderr: Option<OwnedFd>,
-    /// Lines of the terminal, where the process has one; 0 leaves them.
+    /// Lines of the terminal, if the process has one; 0: unchanged.
     pub rows: u16,
-    /// Columns of the terminal; 0 leaves them.
+    /// Columns of the terminal; 0: unchanged.
     pub cols: u16,
     /// The process itself gets the given descriptors: nothing is copied, and no other process sees their data. Only for
     /// starts and execs without a terminal; a container's output then has no log (log driver `none`).
@@ -48,13 +48,13 @@ pub struct Io {
 }
 
 impl Io {
-    /// Whether the process is to have descriptors of the caller's own.
+    /// Whether the process gets descriptors of the caller directly.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct && (self.stdin.is_some() || self.stdout.is_some() || self.stderr.is_some())
     }
 }
 
-/// Whether a container's process can have the caller's own descriptors.
+/// Whether a container's process can get the caller's own descriptors.
 pub(crate) fn check_direct(spec: &Spec) -> Result<()> {
     let logs = spec::log_options(&spec.host_config.log_config)?.driver != LogDriver::None;
     match (spec.config.tty, logs) {
@@ -72,7 +72,7 @@ pub(crate) fn no_terminal() -> Error {
 
 /// File names of waiting attaches in a container's run directory begin like this.
 const PARKED: &str = "a-";
-/// How long a start waits for one of them to hand over its streams: it does nothing else, so longer means it is stuck.
+/// How long a start waits for one of them to hand over its streams. A program that takes longer is stuck.
 const HANDOVER: Duration = Duration::from_secs(2);
 
 /// The pause after streams could not be handed over, and how often that is tried again: a start asks anew, and waits for
@@ -91,8 +91,9 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Makes the streams that are wanted and not given: stdin as a socket (a closed one must not raise SIGPIPE in the
-    /// caller), output as pipes (the caller only reads, and a pipe is fast). A terminal has no stderr of its own.
+    /// Makes the streams that are wanted and not given. Stdin is a socket, because a write to a closed one must not
+    /// raise SIGPIPE in the caller. Outputs are pipes, because the caller only reads and pipes are faster. A terminal
+    /// has no stderr of its own.
     pub(crate) fn new(io: Io, want: AttachStreams, tty: bool) -> Result<Ends> {
         let mut ends = Ends { stdin: None, stdout: None, stderr: None, streams: Streams { mask: 0, fds: Vec::new() } };
         let given = [io.stdin.is_some(), io.stdout.is_some(), io.stderr.is_some()];
@@ -142,13 +143,13 @@ fn output(given: Option<OwnedFd>) -> Result<(Option<OwnedFd>, OwnedFd)> {
 pub(crate) enum Connected {
     /// The monitor has the streams.
     Now,
-    /// The container does not run: the next start takes them from here.
+    /// The container does not run: the next start takes the streams from here.
     Parked(Parked),
-    /// The container does not run, and its start is not waited for.
+    /// The container does not run, and the caller does not wait for its start.
     Stopped,
 }
 
-/// Streams that wait for a start: a socket in the run directory hands them to whoever starts the container.
+/// Streams that wait for a start: a socket in the run directory hands them to the program that starts the container.
 pub(crate) struct Parked {
     listener: OwnedFd,
     path: PathBuf,
@@ -156,8 +157,8 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Serves until a start took the streams, `given_up` becomes readable, or no start can find them any more: then the
-    /// streams end. Blocks: a thread of its own runs it.
+    /// Serves until a start has taken the streams, `given_up` becomes readable, or no start can find them any more:
+    /// then the streams end. Blocks; it needs a thread of its own.
     pub(crate) fn serve(self, given_up: &OwnedFd) {
         let mut left = REFUSALS;
         let set = [(self.listener.as_raw_fd(), libc::POLLIN), (given_up.as_raw_fd(), libc::POLLIN)];
@@ -172,8 +173,8 @@ impl Parked {
                     if handed.is_ok() {
                         return;
                     }
-                    // The asking process is gone, or no descriptor is free: the next one is waited for, unless the one that
-                    // asked gave these streams up.
+                    // The asking process is gone, or no descriptor is free: wait for the next one. An asking process
+                    // that has taken these streams ends the wait.
                     left = left.saturating_sub(1);
                     if left == 0 || std::fs::symlink_metadata(&self.path).is_err() {
                         return;
@@ -212,7 +213,8 @@ impl Attach {
         if !wait {
             return Ok(Connected::Stopped);
         }
-        // Under its lock: a start either finds what waits here or has gone before, and nothing waits in what is removed.
+        // The container is locked: a start either finds the waiting streams or is over, and streams never wait in a
+        // removed directory.
         let (busy, again) = self.finder.take(&found.row.id, op)?;
         if again.now.is_live() {
             drop(busy);
@@ -233,13 +235,13 @@ impl Attach {
                 Err(Error::new(ErrorKind::Unavailable, "too many clients are attached to this container"))
             }
             Ok(_) => Ok(Connected::Now),
-            // It ended while we asked: the streams end, as they would have a moment later.
+            // The container ended meanwhile: the streams end, as they would have a moment later.
             Err(error) if is_gone(&error) => Ok(Connected::Now),
             Err(error) => Err(error),
         }
     }
 
-    /// Somebody typed the detach keys.
+    /// Records that a user typed the detach keys.
     pub(crate) fn detached(&self, id: &str) -> Result<()> {
         self.register.event(&self.finder.find(id)?, "detach", &[])
     }
@@ -251,7 +253,7 @@ impl Attach {
         Ok(Parked { listener, path: self.places.run_dir(&found.row.id).join(name), streams })
     }
 
-    /// The end of the input of those who are attached now is the end of the container's.
+    /// Ends the container's input when the clients that are attached now end theirs.
     pub(crate) fn end_input(&self, id: &str) -> Result<()> {
         let found = match self.finder.find(id) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -262,7 +264,7 @@ impl Attach {
         }
         let asked = self.monitors.control(&found).and_then(|control| control.ask(Call::EndInput, None));
         match asked {
-            // It has ended; or an older monitor, which does what StdinOnce says.
+            // The container has ended, or its older monitor ends the input by StdinOnce alone.
             Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
             asked => asked.map(drop),
@@ -279,7 +281,7 @@ impl Attach {
     }
 }
 
-/// The streams that wait for this start. One whose program ended is forgotten.
+/// The streams that wait for this start. Streams whose program ended are dropped.
 pub(super) fn parked_sessions(places: &Places, id: &str) -> Result<Vec<Streams>> {
     let path = places.run_dir(id);
     let dir = dirs::open(&path)?;

@@ -1,6 +1,6 @@
-//! Containers that go when they have ended (`HostConfig.AutoRemove`). The engine that follows the end removes such a
-//! container; where none does, whoever looks at it next: an open, a list, an inspect, a wait, a look-up by name. A monitor
-//! never does: it opens no database.
+//! Containers that are removed when they have ended (`HostConfig.AutoRemove`). The engine that follows the end removes
+//! such a container. If no engine does, the next call that looks at it removes it: an open, a list, an inspect, a wait
+//! or a look-up by name. A monitor never removes one, because it opens no database.
 
 use super::{Finder, Snapshot};
 use crate::error::Result;
@@ -8,23 +8,23 @@ use crate::store::containers::{self as table, ContainerRow};
 use coracle_monitor::wire::Failure;
 use std::time::{Duration, Instant};
 
-/// How long a look waits for somebody else who works on a container that has ended, and is most likely removing it.
+/// How long a look waits for another program that holds the lock of an ended container, most likely to remove it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The fate of a container that was found to have ended.
+/// The fate of a container that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is there no more.
+    /// The container is gone.
     Gone,
-    /// It stays: it runs again, or it is not to be removed.
+    /// The container stays: it runs again, or it is not marked for removal.
     Stays,
-    /// A restart or a stop is under way, and who does that removes it.
+    /// A restart or a stop is under way; that call removes the container.
     Held,
-    /// Somebody works on it.
+    /// Another call holds the container's lock.
     Busy,
 }
 
-/// Whether a container is to be removed: it has ended, and it ran at least once or its start failed.
+/// Whether a container must be removed now: it has ended, and it ran at least once or its start failed.
 pub(super) fn is_over(found: &Snapshot) -> bool {
     let state = &found.now.state;
     let begun = state.started_ns != 0 || state.exit_code != 0 || state.failure != Failure::default();
@@ -32,7 +32,7 @@ pub(super) fn is_over(found: &Snapshot) -> bool {
 }
 
 impl Finder {
-    /// Removes a container if it has ended and is to go then. Never waits for a lock.
+    /// Removes a container if it has ended and is marked for removal. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
         let Some(busy) = self.register.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
@@ -45,7 +45,7 @@ impl Finder {
             self.crashes.record_crash(&found)?;
             found = self.register.again(found)?;
         }
-        // Read under the lock: nobody can start it from here on.
+        // The state is read under the lock: no start can come from here on.
         if !is_over(&found) {
             return Ok(Fate::Stays);
         }
@@ -55,7 +55,7 @@ impl Finder {
         self.removals.remove_taken(busy, &found, true).map(|()| Fate::Gone)
     }
 
-    /// The same; whoever works on the container is waited for, within reason.
+    /// As [`Self::reap`], but waits up to [`PATIENCE`] for a call that holds the lock.
     pub(super) fn reap_soon(&self, row: &ContainerRow) -> Result<Fate> {
         let until = Instant::now() + PATIENCE;
         let mut pause = Duration::from_micros(200);
@@ -68,7 +68,8 @@ impl Finder {
         }
     }
 
-    /// Removes a container that has ended, by its id, for a caller that was told of its end. Never waits for a lock.
+    /// Removes a container that has ended, by its id, for a caller that was notified of the end. Never waits for a
+    /// lock.
     pub(crate) fn reap_ended(&self, id: &str) -> Result<Fate> {
         match self.register.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap(&row),
@@ -76,7 +77,7 @@ impl Finder {
         }
     }
 
-    /// The same; whoever works on the container is waited for, within reason.
+    /// As [`Self::reap_ended`], but waits up to [`PATIENCE`] for a call that holds the lock.
     pub(crate) fn reap_ended_soon(&self, id: &str) -> Result<Fate> {
         match self.register.db.read(|tx| table::bare(tx, id))? {
             Some(row) => self.reap_soon(&row),
@@ -84,20 +85,21 @@ impl Finder {
         }
     }
 
-    /// Whether a look at a container finds it gone, because it had ended. A removal that fails is no failure of the look.
+    /// Whether a look at a container finds it removed, because it had ended. A failed removal does not make the look
+    /// fail.
     pub(super) fn is_gone_by_now(&self, found: &Snapshot) -> bool {
         is_over(found) && matches!(self.reap_soon(&found.row), Ok(Fate::Gone))
     }
 
-    /// Of the containers of a list, those that are there: what has ended and is to go is removed before. One on which
-    /// somebody works at this moment is being removed, or will be by who works on it.
+    /// Removes the containers of a list that have ended and are marked for removal, and returns the others. A container
+    /// that another call holds is left out: that call removes it, or has begun to.
     pub(super) fn without_the_ended(&self, mut found: Vec<Snapshot>) -> Vec<Snapshot> {
         found.retain(|found| !is_over(found) || !matches!(self.reap(&found.row), Ok(Fate::Gone | Fate::Busy)));
         found
     }
 
-    /// Removes every container that has ended and is to go then; answers those that run. What cannot be removed
-    /// now is by the next look.
+    /// Removes every container that has ended and is marked for removal; returns those that run. The next look retries
+    /// a failed removal.
     pub(crate) fn reap_all(&self) -> Result<Vec<Snapshot>> {
         let mut live = Vec::new();
         for id in self.register.db.read(table::auto_removed)? {
@@ -113,7 +115,7 @@ impl Finder {
         Ok(live)
     }
 
-    /// Does something that ends a container, which is not removed before that is over. Then it is, if it has ended.
+    /// Runs a call that ends a container; the container is removed only after the call, if it has ended then.
     pub(super) fn holding_the_end<T>(&self, found: &Snapshot, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !found.spec.host_config.auto_remove {
             return work();
@@ -121,7 +123,7 @@ impl Finder {
         let held = self.register.states.hold_end(found.row.slot)?;
         let done = work();
         drop(held);
-        // Else by the next look.
+        // The next look removes the container otherwise.
         let _ = self.reap_soon(&found.row);
         done
     }

@@ -1,8 +1,8 @@
 //! Containers of builds: each runs one step, and its writable directory becomes a layer.
 //!
-//! Such a container belongs to its build (by the name of the build's directory in `tmp/`): an open that finds it without
-//! the build removes it. Nothing of it is flushed by itself, and its overlay flushes nothing at its end: what it wrote
-//! is on disk when the build is.
+//! The name of the build's directory in `tmp/` says to which build such a container belongs: an open that finds the
+//! container without its build removes it. The engine flushes none of its files, and its overlay flushes nothing when
+//! it is unmounted: the files are durable when the build is.
 
 use super::{Creator, Ends, Files, Finder, Monitors, Places, Register, Remover, Starter, Waits, dirs};
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Output is read in pieces of so many bytes.
+/// Output is read in pieces of this many bytes.
 const CHUNK: usize = 32 << 10;
 
-/// Nothing in a tree that is written to runs, and none of its devices is opened.
+/// In a tree that the engine writes to, no program is executed and no device is opened.
 pub(super) const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
-/// A container that runs one step.
+/// A container that runs one step of a build.
 pub(crate) struct BuildStep<'a> {
     all: &'a BuildSteps,
     pub(crate) id: String,
@@ -44,7 +44,7 @@ pub(crate) struct BuildSteps {
 }
 
 impl BuildSteps {
-    /// Makes the container of a step; answers it, and warnings for the user.
+    /// Makes the container of a step; returns it, and warnings for the user.
     pub(crate) fn build_step(
         &self,
         body: &CreateBody,
@@ -55,7 +55,7 @@ impl BuildSteps {
         Ok((BuildStep { all: self, id: made.id }, made.warnings))
     }
 
-    /// One of [`BuildSteps::build_step`], again.
+    /// The step of a container that [`BuildSteps::build_step`] made.
     pub(crate) fn known_build_step(&self, id: &str) -> BuildStep<'_> {
         BuildStep { all: self, id: id.to_owned() }
     }
@@ -68,7 +68,7 @@ impl BuildSteps {
         }
     }
 
-    /// An image's tree, for writing: what is written goes to `diff` in the directory `stage`, which lies at `place`.
+    /// An image's tree, for writing: changes go to `diff` in the directory `stage`, which lies at `place`.
     pub(crate) fn build_overlay(&self, image: Option<&str>, stage: &Stage, place: &Path) -> Result<OwnedFd> {
         for name in ["diff", "work"] {
             tree::mkdir_at(stage.dir.as_fd(), name, 0o755)?;
@@ -88,7 +88,7 @@ impl BuildSteps {
         self.remover.remove(id, how, None)
     }
 
-    /// Makes containers that their build leaves, once it is on disk, ones as any other: they can be started again.
+    /// Turns containers that a build leaves, once the build is on disk, into ordinary ones that can be started again.
     pub(crate) fn keep_build_steps(&self, ids: &[String]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl BuildSteps {
         // Nothing has flushed the files of the steps yet.
         tree::sync_fs(tree::open_dir(&self.places.root)?.as_fd())?;
         for id in ids {
-            // The mark that nothing was flushed, which would keep the overlay from being mounted again.
+            // Marks the overlay as volatile; with the mark it could not be mounted again.
             dirs::remove(&self.places.dir(id).join("work/work/incompat"))?;
         }
         self.register.db.write(Flush::Durable, |tx| ids.iter().try_for_each(|id| table::clear_builder(tx, id)))
@@ -106,7 +106,7 @@ impl BuildSteps {
     pub(super) fn end_lost_builds(&self) -> Result<()> {
         for (id, builder) in self.register.db.read(table::of_builds)? {
             if !self.images.is_building(&builder) {
-                // One that cannot be removed now is by the next open.
+                // The next open retries a failed removal.
                 let _ = self.remove_build_step(&id);
             }
         }
@@ -115,7 +115,7 @@ impl BuildSteps {
 }
 
 impl BuildStep<'_> {
-    /// Runs it to its end; `take` gets what it writes. Answers its exit code. A cancelled one is killed.
+    /// Runs the step to its end; `take` receives its output. Returns the exit code. A cancelled step is killed.
     pub(crate) fn run(&self, take: &mut dyn FnMut(Channel, &[u8]) -> Result<()>, op: Option<&Op>) -> Result<i32> {
         let want = AttachStreams { stdin: false, stdout: true, stderr: true };
         let mut ends = Ends::new(super::Io::default(), want, false)?;
@@ -127,7 +127,7 @@ impl BuildStep<'_> {
         self.all.waits.wait(&self.id, op)
     }
 
-    /// Makes a layer of the container's changes; `stays`: the container stays, so its files are copied.
+    /// Makes a layer of the container's changes; `stays`: the container is kept, so its files are copied.
     pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
         let (_busy, found) = self.all.finder.take(&self.id, op)?;
         if stays {
@@ -151,7 +151,7 @@ fn pass_on(
         op.map_or(Ok(()), Op::check)?;
         let mut set: Vec<(i32, i16)> = open.iter().map(|(_, fd)| (fd.as_raw_fd(), libc::POLLIN)).collect();
         set.extend(op.map(|op| (op.cancel_fd().as_raw_fd(), libc::POLLIN)));
-        // An op may have a deadline or a heartbeat: it is asked again now and then.
+        // An op may have a deadline or a heartbeat, so it is checked from time to time.
         let ready = fd::poll(&set, op.map_or(-1, |_| 100))?;
         let mut ended = Vec::new();
         for (index, (channel, fd)) in open.iter().enumerate() {

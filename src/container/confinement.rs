@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The identity and the rights of containers' processes.
 pub(crate) struct Confinement {
-    /// Seccomp filters that were compiled already.
+    /// Seccomp filters that are compiled already.
     pub(super) filters: DefaultFilters,
     pub(super) labels: Arc<Labelling>,
     pub(super) options: Arc<Options>,
@@ -22,7 +22,7 @@ impl Confinement {
     /// The user namespace of a container by its spec; none: the host's.
     pub(super) fn users(&self, spec: &Spec) -> Option<plan::Users> {
         match spec.users {
-            // An older library, which kept no decision, made this container: the options of this root decide.
+            // An older version made this container and recorded no decision: the options of this root decide.
             Users::Undecided => Users::of(spec.host_config.modes().userns, self.options.userns_remap).of_plan(),
             decided => decided.of_plan(),
         }

@@ -1,4 +1,4 @@
-//! A container's part in a copy of the root: its files, and the record of what it does, which in the copy is nothing.
+//! A container's part in a copy of the root: its files, and a state record that says that it does not run.
 
 use super::{Finder, Freezer, Places, Register, spec};
 use crate::error::{ErrorKind, Result};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often the logs of a container are copied anew that are rotated meanwhile.
+/// How often the logs of a container are copied again because they were rotated meanwhile.
 const AGAIN: u32 = 8;
 /// The writable layer, and overlayfs's own directory beside it, in which nothing is kept.
 const UPPER: &str = "upper";
@@ -23,7 +23,7 @@ pub(crate) enum CopiedFiles {
     Whole,
     /// All are there, but the copy's file system cannot bound what the container may store.
     Unbounded,
-    /// The container was removed before.
+    /// The container was removed before its files were copied.
     Gone,
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// The copy's record of a container, and whether the container runs: one that runs here has ended there, `now`
-    /// (nanoseconds since 1970), as by the machine's end.
+    /// The copy's record of a container, and whether the original runs. A running container has ended in the copy,
+    /// `now` (nanoseconds since 1970), as after a crash of the machine.
     pub(crate) fn state_for_copy(&self, slot: u32, id: &str, now: i64) -> Result<(State, bool)> {
         let found = self.register.states.now(slot, id)?;
         let ran = found.is_live();
@@ -80,7 +80,7 @@ impl Copies {
     pub(crate) fn fill(&self, reference: &str, layer: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
         let (_busy, found) = self.finder.take(reference, None)?;
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join(UPPER))?;
-        // Its creation may have made its working directory.
+        // The creation of the container may have made its working directory.
         for name in tree::names(upper.as_fd())? {
             crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
         }
@@ -88,8 +88,8 @@ impl Copies {
         tree::sync_fs(upper.as_fd())
     }
 
-    /// Bounds what the copy of a container may store, where the original is bounded; answers false where the file system of
-    /// the copy cannot. To be called before there is anything to count.
+    /// Limits the storage of the copy of a container as in the original; returns false if the file system of the copy
+    /// has no project quotas. Call it before the copy has files.
     fn bound_copy(&self, id: &str, spec: &str, dir: &Path) -> Result<bool> {
         let spec = self.register.specs.of(id, spec)?;
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(true) };
@@ -102,8 +102,8 @@ impl Copies {
         Ok(true)
     }
 
-    /// Runs `work` while these containers are frozen, of those that run and are not frozen by somebody else. They go on
-    /// also where this program is killed.
+    /// Runs `work` while these containers are frozen; stopped ones, and those that somebody else froze, are left alone.
+    /// The containers continue even if this program is killed.
     pub(crate) fn while_still<T>(&self, ids: &[String], work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held: Vec<(&String, Control)> = Vec::new();
         let frozen = ids.iter().try_for_each(|id| match self.freezer.hold_still(id) {
@@ -119,8 +119,8 @@ impl Copies {
     }
 }
 
-/// Copies the files that the engine and the monitor keep of a container. A rotation renames logs: a copy over which one went
-/// could have lines twice, and is made anew.
+/// Copies the files that engine and monitor keep of a container. A rotation renames logs, so a copy during which one
+/// happened could have lines twice; it is made again.
 fn copy_own(from: &OwnedFd, to: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
     let own = || -> Result<Vec<(Vec<u8>, tree::Stat)>> {
         let mut all = Vec::new();
@@ -152,7 +152,7 @@ fn copy_own(from: &OwnedFd, to: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()>
     Ok(())
 }
 
-/// Makes the directory for the containers of a copy.
+/// Makes the directory of the containers in a copy.
 pub(crate) fn copy_place(root: &Path) -> Result<OwnedFd> {
     tree::make_dir(&root.join("containers"), 0o700).map_err(|error| error.in_area("root"))
 }

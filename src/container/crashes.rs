@@ -1,4 +1,4 @@
-//! The end of a container whose monitor was killed, recorded by whoever meets it first.
+//! Records the end of a container whose monitor was killed. The first call that finds such a container does it.
 
 use super::{Groups, Register, Snapshot};
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub(crate) struct Crashes {
 }
 
 impl Crashes {
-    /// Best effort: ends what is left in a container's cgroups, and removes them.
+    /// Ends the processes that are left in a container's cgroups, and removes the cgroups; best effort.
     pub(super) fn end_groups(&self, found: &Snapshot) {
         if self.groups.group_name(found).is_some()
             && let Ok(live) = self.groups.live_groups(found)
@@ -30,7 +30,7 @@ impl Crashes {
         }
     }
 
-    /// A monitor was killed: its container's processes are ended if any are left, and the end is recorded.
+    /// The monitor was killed: ends the container's remaining processes, and records the end.
     pub(super) fn record_crash(&self, found: &Snapshot) -> Result<()> {
         let row = &found.row;
         let before = self.register.states.recorded(row.slot, &row.id)?;
@@ -43,7 +43,8 @@ impl Crashes {
             let _ = process::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
         }
         self.end_groups(found);
-        // Its ports lead nowhere any more; a firewall that cannot be asked now is made anew by the next who needs it.
+        // Removes the container's port mappings. If the firewall cannot be reached now, the next call that needs it
+        // rebuilds it.
         let _ = self.networks.bury(&row.id);
         let Now { state, .. } = found.now;
         self.register.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;

@@ -1,4 +1,4 @@
-//! Creating a container: request → spec → directories → row. Nothing of it is seen before the row is there.
+//! Creating a container: request → spec → directories → row. The container becomes visible with its row.
 
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
@@ -22,23 +22,23 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A container that is decided, and that nobody else sees yet.
+/// A container whose spec is decided, and that is not visible yet.
 struct New<'a> {
     id: &'a str,
-    /// As the request has it; none: one is made up.
+    /// The name of the request; none: the engine makes one up.
     name: Option<&'a str>,
     spec: &'a Spec,
     links: &'a [String],
-    /// The directory of its build, if it is a build's.
+    /// The directory of the build that the container belongs to, if any.
     builder: Option<&'a str>,
 }
 
 /// A container that is stored.
 struct Inserted {
     row: ContainerRow,
-    /// The names of its volumes that were not there before.
+    /// The names of volumes that were made for it.
     volumes: Vec<String>,
-    /// Held until the event is told: nobody else's work on the container can be told before its creation.
+    /// Held until the event "create" is written, so that no event of the container comes before it.
     _busy: Busy,
 }
 
@@ -62,8 +62,8 @@ impl Creator {
         self.create_for(name, body, None)
     }
 
-    /// Creates a container, for a build where `builder` names its directory: such a container goes with the build and is
-    /// not flushed.
+    /// Creates a container. `builder` names the directory of a build: such a container is removed with the build, and
+    /// is not flushed.
     pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let id = new_id()?;
@@ -82,14 +82,14 @@ impl Creator {
         Ok(Created { id, warnings })
     }
 
-    /// The spec of the container `id` by a request, and warnings for the client. Nothing is made yet.
+    /// The spec of the container `id` for a request, and warnings for the client. Makes nothing yet.
     fn resolve_new(&self, id: &str, body: &CreateBody) -> Result<(Spec, Vec<String>)> {
         let defaults = self.defaults();
         spec::validate(body, &defaults)?;
         super::links::check(body)?;
         spec::sources_are_there(&body.host_config)?;
         let (image_id, view) = match body.config.image.as_str() {
-            // Nothing but what the engine puts there, as a build's first step on `scratch` has it.
+            // Only the engine's own files, as for a build's first step on `scratch`.
             "" => Default::default(),
             image => self.images.config(image)?,
         };
@@ -104,33 +104,33 @@ impl Creator {
         Ok((spec, warnings))
     }
 
-    /// Makes the directories of a new container, and bounds them.
+    /// Makes the directories of a new container, and limits their size.
     fn make_files(&self, new: &New<'_>) -> Result<()> {
         self.places.make_dirs(new.id)?;
         self.storage.bound_storage(new.id, new.spec)?;
-        // The steps of a build have theirs from WORKDIR.
+        // Containers of builds get their working directory by WORKDIR.
         if new.builder.is_none() { self.make_working_dir(new.id, new.spec) } else { Ok(()) }
     }
 
     /// Removes the directories of a container that was not created.
     fn take_back(&self, new: &New<'_>) {
         let project = self.storage.storage_project(new.id, new.spec);
-        // Best effort: the next open sweeps what stays.
+        // Best effort: the next open removes the rest.
         let _ = self.places.remove_dirs(new.id);
         self.storage.free_storage(project);
     }
 
-    /// Stores a new container: it is on disk as durably as `builder` and the engine's options say.
+    /// Stores a new container, as durably as `builder` and the engine's options require.
     fn store_new(&self, new: &New<'_>, volumes: &mut [Staged<'_>]) -> Result<Inserted> {
         let text = written(new.spec)?;
-        // Without volumes a row is all that there is to be taken back: then the disk is waited for outside of the
-        // database's lock, with others who create.
+        // Without volumes only a row must be undone. Then the flush is awaited outside of the database's lock, together
+        // with other creates.
         let alone = volumes.is_empty();
         let flush = if alone || new.builder.is_some() { Flush::Lazy } else { Flush::Durable };
         let inserted = self.register.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
         if alone && new.builder.is_none() {
             self.register.db.settle().inspect_err(|_| {
-                // Nobody was told of it.
+                // No client has seen the container.
                 let _ = self.register.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
             })?;
         }
@@ -155,7 +155,7 @@ impl Creator {
             None => text,
             Some(labels) => written(&spec.clone().with_labels(labels))?,
         };
-        // Looked at again under the transaction: from here on the container holds its image.
+        // Checked again in the transaction: from here on the container keeps its image.
         if !spec.image_id.is_empty() && !self.images.is_there(tx, &spec.image_id)? {
             return Err(Error::not_found(format!("No such image: {}", spec.image_name)));
         }
@@ -167,14 +167,14 @@ impl Creator {
         self.links.add_links(tx, id, new.links, spec)?;
         new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
         let volumes = self.mounts.take_volumes(tx, id, volumes)?;
-        // Under the transaction, so that no start can see the record of the slot's last owner.
+        // In the transaction, so that no start sees the record of the slot's last owner.
         self.register.states.clear(slot)?;
         self.register.states.write(slot, State { id: id_head(id), ..State::EMPTY })?;
         Ok(Inserted { row, volumes, _busy: busy })
     }
 
-    /// Looks up the containers whose namespaces a new one is to share. Errors: that of its processes or its IPC is not
-    /// there; that of its network may be missing until the start.
+    /// Looks up the containers whose namespaces a new one shares. Errors: the owner of its PID or IPC namespace does
+    /// not exist; the owner of its network may be missing until the start.
     fn check_owners(&self, spec: &mut Spec) -> Result<()> {
         let modes = spec.host_config.modes();
         for name in [modes.pid.owner(), modes.ipc.owner()].into_iter().filter_map(Owner::container) {
@@ -182,15 +182,15 @@ impl Creator {
         }
         let other = modes.network.owner().container().and_then(|name| self.finder.find(name).ok());
         if let Some(other) = other {
-            // By what does not change: the other may get another name.
+            // Stored by the id, because the other container may be renamed.
             let mode = format!("container:{}", other.row.id);
             spec.host_config = std::mem::take(&mut spec.host_config).changed(|host| host.network_mode = mode)?;
         }
         Ok(())
     }
 
-    /// The lowest slot that no container has and nobody works on: who removes a container holds its slot longer than
-    /// its row stands.
+    /// The lowest slot that no container has and no call holds: a removal keeps the slot's lock longer than the row
+    /// exists.
     fn free_slot(&self, tx: &Transaction<'_>) -> Result<(u32, Busy)> {
         let mut slot = 0;
         loop {
@@ -201,8 +201,8 @@ impl Creator {
         }
     }
 
-    /// Makes the working directory where the image does not have it: files may be put there before the first start.
-    /// Errors: something else is there.
+    /// Makes the working directory if the image lacks it, because files may be put there before the first start.
+    /// Errors: the path is not a directory.
     fn make_working_dir(&self, id: &str, spec: &Spec) -> Result<()> {
         let path = spec.config.working_dir.as_str();
         if matches!(path, "" | "/") {
@@ -234,7 +234,7 @@ impl Creator {
             let above = if above.is_empty() { "/" } else { above };
             let parent = openat2(root.as_fd(), above, libc::O_PATH | libc::O_DIRECTORY, 0, IN_ROOT)?;
             match tree::mkdir_at(parent.as_fd(), name, 0o755) {
-                // A link that leads nowhere: its start makes what it means, or says that it cannot.
+                // A dangling link: the start makes its target, or reports the error.
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => return Ok(()),
                 made => made?,
             }
@@ -257,7 +257,7 @@ impl Creator {
         }
     }
 
-    /// Replaces the host configuration of a container that does not run: checked as a new one's.
+    /// Replaces the host configuration of a container that does not run; checked like that of a new one.
     pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
         let (_busy, found) = self.finder.take(reference, None)?;
         if found.now.is_live() {
@@ -285,12 +285,12 @@ impl Creator {
         let body = CreateBody {
             config: found.spec.config.clone(),
             host_config: host_config.clone(),
-            // Its host name was looked at when it was created, by the rule of then.
+            // The host name was checked at the creation, by the rules of that version.
             any_hostname: true,
             ..CreateBody::default()
         };
         let mut defaults = self.defaults();
-        // It stays where it is, unless its mode says otherwise.
+        // The user namespace stays, unless the new mode names another one.
         defaults.remap = match found.spec.users {
             Users::Own { uid, gid, count } => Some(UsernsRemap { uid, gid, count }),
             Users::Host if found.spec.host_config.modes().userns != UsernsMode::Host => None,
@@ -303,14 +303,14 @@ impl Creator {
             architecture: found.spec.architecture.clone(),
             config: ContainerConfig::default(),
         };
-        // Mounts that are there stay, unless a new one takes their place.
+        // Existing mounts stay, unless a new one has the same target.
         let mut inherited = found.spec.mounts.clone();
         for mount in self.mounts.inherited(host_config)? {
             inherited.retain(|other| other.target != mount.target);
             inherited.push(mount);
         }
         let (changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
-        // As dockerd has a configuration that came with a start.
+        // As dockerd treats a configuration that came with a start.
         let host_config = changed.host_config.changed(|host| {
             for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {
                 list.get_or_insert_default();
@@ -325,10 +325,10 @@ fn written(spec: &Spec) -> Result<String> {
     serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))
 }
 
-/// Gives a spec that a request changed the decisions of the old one that still hold.
+/// Copies the decisions of the old spec that still hold into a changed one.
 fn keep_decided(changed: &mut Spec, old: &Spec) {
     changed.image_name = old.image_name.clone();
-    // Else its start decides anew.
+    // If the labels differ, the start decides them anew.
     let label_of = |host: &DecidedHost| {
         (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())
     };

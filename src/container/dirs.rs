@@ -1,4 +1,5 @@
-//! Making, opening, writing and removing the directories and the files that the engine keeps of containers; the base layer.
+//! Makes, opens, writes and removes the directories and files that the engine keeps for containers; makes the base
+//! layer.
 
 use super::Snapshot;
 use crate::error::{Error, Result};
@@ -21,8 +22,8 @@ pub(super) fn make(dir: &Path) -> Result<()> {
         .map_err(|e| Error::io(format_args!("make directory {}", dir.display()), &e))
 }
 
-/// Removes a tree as [`remove`] does. `files` and `dirs` are what is likely to be in it, the directories empty: to remove
-/// them without looking takes a third of the system calls.
+/// Removes a tree like [`remove`]. `files` and `dirs` are its likely entries, the directories empty: removing them
+/// without a listing takes a third of the system calls.
 pub(super) fn remove_known(dir: &Path, files: &[&str], dirs: &[&str]) -> Result<()> {
     for name in files {
         let _ = std::fs::remove_file(dir.join(name));
@@ -36,7 +37,7 @@ pub(super) fn remove_known(dir: &Path, files: &[&str], dirs: &[&str]) -> Result<
     }
 }
 
-/// Removes a tree; one that is not there is removed already, and so is what another program removes at the same time.
+/// Removes a tree. A missing tree, or files that another program removes meanwhile, are not errors.
 pub(super) fn remove(dir: &Path) -> Result<()> {
     let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
         return Err(Error::internal(format!("{} cannot be removed", dir.display())));
@@ -47,7 +48,8 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// The names in a directory; none where the directory is not there. Names that are no text are none of ours.
+/// The names in a directory; none if the directory does not exist. Names that are not UTF-8 are left out: the engine
+/// makes no such names.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |e: std::io::Error| Error::io(format_args!("read {}", dir.display()), &e);
     let entries = match std::fs::read_dir(dir) {
@@ -70,8 +72,8 @@ pub(super) fn open(dir: &Path) -> Result<File> {
         .map_err(|e| Error::io(format_args!("open {}", dir.display()), &e))
 }
 
-/// Writes a small file, if its content differs. The container has it bound, and may have written anything into it: of
-/// what is there no more is read than what is to be there.
+/// Writes a small file, if its content differs. The container has a bind of the file and may have written anything into
+/// it, so no more is read than the length of the new content.
 pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     let write = || {
         let mut file = open_bound(path)?;
@@ -82,7 +84,7 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
         if length == wanted && old == content.as_bytes() {
             return Ok(());
         }
-        // In place, and never empty in between: a container may be reading it.
+        // In place, and never empty in between, because the container may be reading the file.
         file.write_all_at(content.as_bytes(), 0)?;
         // A change of length costs the file system more than the rest.
         if length > wanted { file.set_len(wanted) } else { Ok(()) }
@@ -90,7 +92,7 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
-/// Opens a file that a container has bound for writing, whatever flags the container gave it.
+/// Opens for writing a file that a container has as a bind, whatever flags (chattr) the container set on it.
 fn open_bound(path: &Path) -> std::io::Result<File> {
     let mut how = OpenOptions::new();
     how.read(true).write(true).create(true).truncate(false).mode(0o644).custom_flags(libc::O_NOFOLLOW);
@@ -106,10 +108,10 @@ fn open_bound(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Writes a program that anyone may run, if its content differs.
+/// Writes an executable that anyone may run, if its content differs.
 pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    // No more is read than what it should be.
+    // Reads no more than the expected length.
     let read = || -> std::io::Result<Vec<u8>> {
         let mut old = Vec::with_capacity(content.len() + 1);
         std::fs::File::open(path)?.take(content.len() as u64 + 1).read_to_end(&mut old)?;
@@ -118,7 +120,7 @@ pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     if read().is_ok_and(|old| old == content) {
         return Ok(());
     }
-    // Another container's first process may be running the one that stands there: it is not written into.
+    // Another container's first process may be executing the file, so it is replaced, not written into.
     let part = path.with_extension("part");
     let write = || {
         std::fs::write(&part, content)?;
@@ -128,8 +130,8 @@ pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
-/// Where the engine mounts something in every container, and what programs look for in one: those above before those
-/// below.
+/// The mount points of the engine in every container, and the files by which programs recognise a container; parents
+/// before children.
 const BASE: [(&str, Kind); 9] = [
     ("proc", Kind::Directory),
     ("dev", Kind::Directory),
@@ -138,12 +140,12 @@ const BASE: [(&str, Kind); 9] = [
     ("etc/hosts", Kind::File(0o644)),
     ("etc/hostname", Kind::File(0o644)),
     ("etc/resolv.conf", Kind::File(0o644)),
-    // By it programs know that they are in a container.
+    // Programs recognise by this file that they run in a container.
     (".dockerenv", Kind::File(0o755)),
     ("etc/mtab", Kind::Link("/proc/mounts")),
 ];
 
-/// The places that are made in the base layer.
+/// The kinds of places in the base layer.
 #[derive(Clone, Copy)]
 enum Kind {
     Directory,
@@ -151,13 +153,13 @@ enum Kind {
     Link(&'static str),
 }
 
-/// Makes (where it is not there) the layer that lies below every image's: what an image lacks of mount points is seen
-/// from here, and the container's own layer stays as the container left it. It also saves each container from making and
-/// removing them (1 ms).
+/// Makes the layer below every image, if it is missing. The layer has the mount points that an image may lack, so the
+/// container's own layer stays as the container left it. It also saves each container the making and removing of these
+/// directories (1 ms).
 pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
     let base = root.join("base");
     let failed = |path: &Path, e: std::io::Error| Error::io(format_args!("make {}", path.display()), &e);
-    // The last one is made last.
+    // The last entry exists only if all the others do.
     if base.join(BASE[BASE.len() - 1].0).symlink_metadata().is_ok() {
         return Ok(base);
     }
@@ -165,7 +167,7 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
     dir(&base).map_err(|e| failed(&base, e))?;
     for (name, kind) in BASE {
         let path = base.join(name);
-        // Whatever the host program's umask is.
+        // The mode must not depend on the host program's umask.
         let mode = |mode| std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode));
         let made = match kind {
             Kind::Directory => dir(&path).and_then(|()| mode(0o755)),
@@ -183,7 +185,7 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
     Ok(base)
 }
 
-/// Name of the log's file in the durable directory.
+/// Name of the log file in the durable directory.
 pub(super) fn log_name(found: &Snapshot) -> String {
     match found.spec.host_config.log_config.kind.as_str() {
         "local" => "local.log".into(),

@@ -1,4 +1,5 @@
-//! Exec instances: prepared, started, inspected. Their files go with the boot; the monitor writes state and exit code.
+//! Exec instances: created, started, inspected. Their files last until the next boot; the monitor writes state and exit
+//! code.
 
 use super::exec_records::{ExecRecord, head};
 use super::names::new_id;
@@ -18,21 +19,21 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an ended instance can be asked about, at the least.
+/// The least time for which an ended instance can be inspected.
 const KEPT: Duration = Duration::from_secs(300);
-/// So many instances may stay for as long as their containers do.
+/// Up to this many instances stay as long as their containers.
 const FEW: usize = 200;
-/// The time between two looks of one engine for those that ended.
+/// The least time between two searches of one engine for ended instances.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// A started process: the connection on which its end will be told.
+/// A started process: the connection on which the monitor reports its end.
 pub(crate) struct RunningExec {
     pub control: Control,
 }
 
-/// Processes that are added to running containers.
+/// Processes that are added to running containers (execs).
 pub(crate) struct Execs {
-    /// When exec instances that ended long ago were looked for last.
+    /// The time of the last search for instances that ended long ago.
     pub(super) swept: Mutex<Option<Instant>>,
     pub(super) register: Arc<Register>,
     pub(super) monitors: Arc<Monitors>,
@@ -42,7 +43,7 @@ pub(crate) struct Execs {
 }
 
 impl Execs {
-    /// Prepares a process; answers the exec instance's id.
+    /// Creates an exec instance; returns its id.
     pub(crate) fn exec_create(&self, reference: &str, config: &ExecConfig) -> Result<String> {
         let found = self.finder.find(reference)?;
         if config.cmd.as_ref().is_none_or(Vec::is_empty) {
@@ -61,7 +62,7 @@ impl Execs {
         let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
         let path = self.exec_records.exec_path(&id);
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
-        // A removal takes the row, then the exec instances that it sees.
+        // A removal deletes the row first, then the exec instances that it sees.
         self.register.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         self.register.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
         Ok(id)
@@ -91,7 +92,7 @@ impl Execs {
         if answer.errno == 0 {
             return Ok(RunningExec { control });
         }
-        // A process cannot enter a namespace whose first process died: the kernel then says that memory is lacking.
+        // A process cannot enter a PID namespace whose first process died: the kernel then reports ENOMEM.
         let lost = answer.failure.step == STEP_LOST
             || [answer.errno, answer.failure.errno].iter().any(|errno| [libc::ESRCH, libc::ENOMEM].contains(errno));
         if lost && self.monitors.has_ended(&found)? {
@@ -136,7 +137,7 @@ impl Execs {
             open_stdin: config.attach_stdin,
             open_stderr: config.attach_stderr,
             open_stdout: config.attach_stdout,
-            // dockerd sets it minutes after the end, before it takes the instance away.
+            // dockerd sets it minutes after the end, before it removes the instance.
             can_remove: false,
             container_id: container,
             detach_keys: detach_keys(&config.detach_keys)?,
@@ -144,13 +145,13 @@ impl Execs {
         })
     }
 
-    /// Somebody typed the detach keys.
+    /// Records that a user typed the detach keys.
     pub(crate) fn exec_detached(&self, id: &str) -> Result<()> {
         let found = self.finder.find(&self.exec_records.kept(id)?.container)?;
         self.register.event(&found, "exec_detach", &[("execID", id)])
     }
 
-    /// Sets an exec'd process's terminal size.
+    /// Sets the terminal size of an exec's process.
     pub(crate) fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
         let kept = self.exec_records.kept(id)?;
         let found = self.finder.find(&kept.container)?;
@@ -165,7 +166,7 @@ impl Execs {
     /// The exec instances of a container that run or have not been started.
     pub(super) fn running_execs(&self, container: &str) -> Result<Vec<String>> {
         let active = |id: &String| {
-            // Of most, which ended, no more than this is read.
+            // For most of them, which have ended, only this file is read.
             self.exec_records.exec_state(id).is_none_or(|state| state.phase != 2)
                 && self
                     .exec_inspect(id)
@@ -174,8 +175,8 @@ impl Execs {
         Ok(self.exec_records.execs_of(container)?.filter(active).collect())
     }
 
-    /// Instances that ended minutes ago go where there are many: else a container that lives for years, and in which
-    /// something is executed every second, would fill the run directory.
+    /// Removes instances that ended minutes ago if there are many. Otherwise a container that lives for years, with an
+    /// exec every second, would fill the run directory.
     fn sweep_execs(&self) {
         let now = Instant::now();
         let mut swept = self.swept.lock();
@@ -190,7 +191,7 @@ impl Execs {
         }
     }
 
-    /// Its state file changed last when it ended.
+    /// The state file was last changed at the end of the instance.
     fn ended_long_ago(&self, id: &str) -> bool {
         let changed = std::fs::metadata(self.exec_records.exec_state_path(id)).and_then(|data| data.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
@@ -198,7 +199,8 @@ impl Execs {
     }
 }
 
-/// A new exec instance's id: it ends as its container's begins, so that others' need not be looked at.
+/// A new id for an exec instance. It ends with the first 16 digits of the container id, so a search for one container's
+/// execs opens no other files.
 fn new_exec_id(container: &str) -> Result<String> {
     let head = head(container);
     new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
@@ -208,13 +210,14 @@ fn words(config: &ExecConfig) -> String {
     event_words(config.cmd.as_deref().unwrap_or_default())
 }
 
-/// A command as events tell it: the program, a space, the arguments, as dockerd does also where there are none.
+/// A command as events show it: the program, a space, the arguments; like dockerd with the space even without
+/// arguments.
 pub(super) fn event_words(argv: &[String]) -> String {
     let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
     format!("{program} {}", arguments.join(" "))
 }
 
-/// As inspect shows them: nothing where nothing was said.
+/// The detach keys as inspect shows them; empty if none were given.
 fn detach_keys(text: &str) -> Result<String> {
     if text.is_empty() { Ok(String::new()) } else { DetachKeys::parse(text).map(|keys| keys.encoded()) }
 }

@@ -1,4 +1,4 @@
-//! The files of exec instances: one each in `run/x`, and beside it the state that the monitor writes.
+//! The files of exec instances: one for each in `run/x`, and beside it the state file that the monitor writes.
 
 use super::Places;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An exec instance as its file has it.
+/// An exec instance as stored in its file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ExecRecord {
     pub container: String,
@@ -43,11 +43,11 @@ impl ExecRecords {
         self.kept(id).map(|kept| kept.config)
     }
 
-    /// An exec instance starts once: whoever makes its state file.
+    /// Claims the single start of an exec instance: the start that creates the state file has it.
     pub(super) fn claim_exec(&self, id: &str) -> Result<File> {
         let path = self.exec_state_path(id);
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            // Its container may have been removed since it was read.
+            // The container may have been removed after the instance was read.
             Ok(file) => self.kept(id).map(|_| file).inspect_err(|_| drop(std::fs::remove_file(&path))),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 let running = self.exec_state(id).is_some_and(|state| state.phase == 1);
@@ -64,7 +64,7 @@ impl ExecRecords {
         (file.read_at(&mut bytes, 0).ok()? == EXEC_STATE_LEN).then(|| ExecState::from_bytes(&bytes)).flatten()
     }
 
-    /// The exec instances that may be this container's: whose ids end as its begins.
+    /// The exec instances whose ids end with the beginning of this container's id.
     pub(super) fn execs_of(&self, container: &str) -> Result<impl Iterator<Item = String>> {
         let head = head(container);
         Ok(self.exec_ids()?.into_iter().filter(move |id| id.ends_with(head)))
@@ -77,7 +77,7 @@ impl ExecRecords {
         Ok(names.filter(|name| name.len() == 64).collect())
     }
 
-    /// A container goes: so do its exec instances.
+    /// Removes the exec instances of a removed container.
     pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
         for id in self.execs_of(container)? {
             if self.kept(&id).is_ok_and(|kept| kept.container == container) {
@@ -88,13 +88,13 @@ impl ExecRecords {
     }
 
     pub(super) fn forget_exec(&self, id: &str) {
-        // In this order: without its state it could be started once more.
+        // In this order: without its state file the instance could be started once more.
         let _ = std::fs::remove_file(self.exec_path(id));
         let _ = std::fs::remove_file(self.exec_state_path(id));
     }
 }
 
-/// The part of an exec instance's id that is its container's: the first 16 digits.
+/// The part of an exec instance's id that comes from its container: the first 16 digits.
 pub(super) fn head(container: &str) -> &str {
     container.get(..16).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A failed start in words: step and errno of the monitor → kind, text, exit code.
+//! The words for a failed start: step and errno of the monitor → kind, text, exit code.
 
 use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
@@ -9,13 +9,13 @@ use coracle_monitor::wire::*;
 #[derive(Debug)]
 pub(super) struct StartFailure {
     pub error: Error,
-    /// The exit code that the container has from it.
+    /// The exit code that the container gets.
     pub exit_code: i32,
 }
 
-/// The program was not found.
+/// The exit code if the program was not found.
 const NOT_FOUND: i32 = 127;
-/// The program was found, and cannot be executed.
+/// The exit code if the program was found, and cannot be executed.
 const NOT_EXECUTABLE: i32 = 126;
 /// Every other reason.
 const NOT_STARTED: i32 = 128;
@@ -32,7 +32,7 @@ impl From<Error> for StartFailure {
     }
 }
 
-/// The failure of a step of the monitor: `sentence` says which.
+/// The error for a failed step of the monitor; `sentence` names the step.
 pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> StartFailure {
     if let Some(failure) = by_detail(failure, sentence, program, user, groups) {
         return failure;
@@ -70,7 +70,7 @@ pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &st
     }
 }
 
-/// The limit that the kernel's "no space left on device" means where it makes namespaces: the lowest is the likely one.
+/// The limit behind the kernel's ENOSPC at the creation of namespaces; the lowest one is the likely one.
 fn namespace_limit() -> String {
     const KINDS: [&str; 7] = ["net", "pid", "mnt", "ipc", "uts", "cgroup", "user"];
     let limits = KINDS.into_iter().filter_map(|kind| {
@@ -84,7 +84,7 @@ fn namespace_limit() -> String {
     }
 }
 
-/// The failure of a step that the monitor tells more of than an error number; none: it does not.
+/// The error for a failed step about which the monitor reports more than an error number; none: it does not.
 fn by_detail(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> Option<StartFailure> {
     let invalid = |text: String| StartFailure::from(Error::invalid(text));
     let internal = |text: String| StartFailure::from(Error::internal(text));
@@ -139,7 +139,7 @@ fn by_detail(failure: Failure, sentence: &str, program: &str, user: &str, groups
 /// [`explain`] for a container's own process.
 pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> StartFailure {
     let groups = spec.host_config.group_add.clone().unwrap_or_default();
-    // Nothing has run that could have taken the devices away: only a mount can have hidden them.
+    // Nothing has run that could have removed the devices: only a mount can have hidden them.
     if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) {
         let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
         return Error::internal(text).into();

@@ -8,7 +8,8 @@ use crate::store::states::Busy;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Finds containers, and locks them for changes. A container that has ended and is to be removed then, is removed on the way.
+/// Finds containers, and locks them for changes. A container that has ended and is marked for removal is removed by the
+/// look-up.
 pub(crate) struct Finder {
     pub(super) register: Arc<Register>,
     pub(super) crashes: Arc<Crashes>,
@@ -16,21 +17,21 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// Removes the container that has a name, if it has ended and is to go for it.
+    /// Removes the container with this name, if it has ended and is marked for removal.
     pub(super) fn free_name(&self, name: &str) -> Result<()> {
         if self.register.db.read(|tx| table::has_name(tx, name))? {
-            // The look-up removes it; the insertion of the name tells whether the name is free then.
+            // The look-up removes the container; the insertion of the name reports whether the name is free then.
             let _ = self.find(name);
         }
         Ok(())
     }
 
-    /// Finds a container as people name it.
+    /// Finds a container by the name or id that a user gave.
     pub(crate) fn find(&self, reference: &str) -> Result<Snapshot> {
         self.find_any(reference)?.whole()
     }
 
-    /// Finds a container as people name it, also where its stored document is damaged.
+    /// Like [`Self::find`], also if the container's stored document is damaged.
     pub(super) fn find_any(&self, reference: &str) -> Result<Snapshot> {
         let found = self.found_settled(reference)?;
         match self.is_gone_by_now(&found) {
@@ -39,7 +40,7 @@ impl Finder {
         }
     }
 
-    /// Finds a container, and records its end if nobody else did.
+    /// Finds a container, and records its end if no other call did.
     fn found_settled(&self, reference: &str) -> Result<Snapshot> {
         let found = self
             .register
@@ -47,7 +48,7 @@ impl Finder {
         if !found.now.lost {
             return Ok(found);
         }
-        // Whoever works on it now has looked, or will.
+        // A call that holds the lock has looked already, or will.
         if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
             let again = self.register.again(found.clone())?;
             if again.now.lost {
@@ -57,7 +58,7 @@ impl Finder {
         self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
     }
 
-    /// Finds a container and takes it for a change: what is answered is of the moment in which it was taken.
+    /// Finds a container and locks it for a change. The returned state was read under the lock.
     pub(super) fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let (busy, found) = self.take_any(reference, op)?;
         if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
@@ -71,8 +72,7 @@ impl Finder {
         Ok((busy, found.whole()?))
     }
 
-    /// Finds and locks a container, also where it waits for its removal after its end, and where its stored document is
-    /// damaged.
+    /// Finds and locks a container, also if it has ended and awaits its removal, or if its stored document is damaged.
     pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
         let busy = self.register.states.busy(row.slot, &row.id, op)?;

@@ -10,7 +10,7 @@ use coracle_monitor::wire::{APPEARANCE_LIMIT_S, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a pause waits for processes that are just being started in the container.
+/// How long a pause waits for processes that are being started in the container.
 const LAUNCHING: Duration = Duration::from_secs(APPEARANCE_LIMIT_S as u64 + 5);
 
 /// Freezes and thaws containers.
@@ -26,8 +26,8 @@ impl Freezer {
         self.pause_until(reference, Freeze::On).map(drop)
     }
 
-    /// Freezes a container that runs as long as the answer lives, also where this program is killed; `None` where there is
-    /// nothing to freeze any more.
+    /// Freezes a running container as long as the returned connection lives, also if this program is killed; `None`:
+    /// nothing runs any more.
     pub(super) fn hold_still(&self, id: &str) -> Result<Option<Control>> {
         match self.pause_until(id, Freeze::Held) {
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
@@ -35,7 +35,7 @@ impl Freezer {
         }
     }
 
-    /// Thaws a container that [`Freezer::hold_still`] froze, unless it ended or somebody else thawed it.
+    /// Thaws a container that [`Freezer::hold_still`] froze, unless it ended or another call thawed it.
     pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
         let (_busy, found) = match self.finder.take(id, None) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -59,7 +59,7 @@ impl Freezer {
         Ok(control)
     }
 
-    /// The monitor freezes nothing while a process is on its way into the container, which takes a moment.
+    /// The monitor freezes nothing while a process is entering the container, which takes a moment.
     pub(super) fn freeze(&self, found: &Snapshot, how: Freeze) -> Result<Control> {
         let control = self.monitors.control(found)?;
         let until = Instant::now() + LAUNCHING;

@@ -4,8 +4,8 @@ use super::spec::{self, Defaults, ImageView, Spec};
 use crate::launch::cgroup::HostFacts;
 use crate::model::{ContainerConfig, CreateBody, StringMap};
 
-/// A body that is taken gives a spec, which reads the same when it was stored, and from which all that a start needs can
-/// be derived, or an error.
+/// A body gives an error, or a spec. The spec must read back unchanged after it was stored, and all values that a start
+/// needs must follow from it.
 pub(crate) fn create(data: &[u8]) {
     let Ok(body) = serde_json::from_slice::<CreateBody>(data) else { return };
     let defaults = Defaults {

@@ -12,11 +12,13 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The name of a container's control group; `None`: it never ran as one of this engine's, since the root is a copy.
+    /// The name of a container's control group; `None`: the container never ran in this root, because the root is a
+    /// copy.
     pub(super) fn group_name(&self, found: &Snapshot) -> Option<String> {
         let (engine, id) = (found.spec.engine.as_str(), &found.row.id);
         match engine {
-            // Whoever made the root named groups so, and a copy of the root has another id.
+            // The version that made the container named groups by the container's id; a copy of the root must not use
+            // these names.
             "" => self.places.claim.is_first.then(|| id.clone()),
             _ => (engine == self.places.engine()).then(|| format!("{engine}-{id}")),
         }
@@ -27,7 +29,7 @@ impl Groups {
         Live::locate(&self.hierarchies, &found.spec.cgroup_parent, &self.group(found))
     }
 
-    /// The name of the control group that a container has, or will have.
+    /// The name of the control group that a container has, or will get.
     pub(super) fn group(&self, found: &Snapshot) -> String {
         self.group_name(found).unwrap_or_else(|| format!("{}-{}", self.places.engine(), found.row.id))
     }

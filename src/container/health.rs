@@ -1,4 +1,4 @@
-//! Health checks: what the monitor is to run, and what came of it.
+//! Health checks: the command for the monitor, and the results.
 
 use super::text::{Health as Status, format_time};
 use super::{Snapshot, Views, failure, spec};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// How often the results are read anew because the monitor wrote meanwhile.
+/// How often the results are read again because the monitor wrote meanwhile.
 const TRIES: usize = 100;
 
 impl Views {
@@ -82,8 +82,8 @@ fn result(file: &File, number: u64) -> Option<(wire::HealthResult, Vec<u8>)> {
     Some((result, output))
 }
 
-/// A container's health as it is known now. One that has a check and does not run counts as unhealthy, as dockerd has
-/// it. Nothing is known of one whose monitor is older than health checks.
+/// A container's current health. A container with a check that does not run is unhealthy, as in dockerd. The health is
+/// unknown if the monitor is older than health checks.
 pub(super) fn status(found: &Snapshot) -> Status {
     if found.now.state.started_ns == 0 || spec::health_check(&found.spec).is_none() {
         return Status::None;
@@ -105,7 +105,7 @@ fn word(status: Status) -> &'static str {
     }
 }
 
-/// A duration as Go writes it, to the millisecond: `1m30s`, `1.5s`, `20ms`.
+/// A duration as Go spells it, in milliseconds: `1m30s`, `1.5s`, `20ms`.
 fn duration_text(time: Duration) -> String {
     let millis = time.as_millis();
     if millis < 1000 {

@@ -1,4 +1,4 @@
-//! hosts, hostname and resolv.conf of containers, which name the containers that are linked.
+//! The files hosts, hostname and resolv.conf of containers, with the names of linked containers.
 
 use super::network::{Mode, addresses, mode};
 use super::{Finder, Links, Places, Register, Snapshot, dirs, spec};
@@ -21,8 +21,8 @@ pub(crate) struct HostFiles {
 }
 
 impl HostFiles {
-    /// The address of `host-gateway`: the host's address on the container's first network, or, where it has none of its
-    /// own, on the default one.
+    /// The address of `host-gateway`: the host's address on the container's first network, or on the default one if the
+    /// first has none.
     fn host_gateway(&self, joined: &Joined) -> Result<String> {
         if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
             return Ok(own.to_string());
@@ -36,14 +36,15 @@ impl HostFiles {
             .ok_or_else(|| Error::internal("unable to derive the IP value for host-gateway"))
     }
 
-    /// hosts, hostname and resolv.conf as they are to be now.
+    /// Writes hosts, hostname and resolv.conf for the present state.
     pub(super) fn write_files(&self, found: &Snapshot, networks: &network::Joined) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
-            // It shows those of the container whose network it shares.
+            // A container that shares another's network shows that container's files.
             return Ok(());
         }
         let dir = self.places.dir(&found.row.id);
-        // Several programs may rewrite these files: the last write must reflect the newest state, so writers take turns.
+        // Several programs may rewrite these files, and the last write must reflect the newest state: writers take
+        // turns.
         let _one_at_a_time = self.lock_files(&found.row.id)?;
         let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let spec = &found.spec;
@@ -72,9 +73,9 @@ impl HostFiles {
         Ok(dir)
     }
 
-    /// A container that others link to runs again, with another address perhaps: their hosts files say so.
+    /// Updates the hosts files of the containers that link to `child`: it runs again, perhaps with another address.
     pub(super) fn tell_parents(&self, child: &str) {
-        // Best effort: their own next start writes the files again.
+        // Best effort: the next start of each parent writes its files again.
         for link in self.register.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
             let _ = self.rewrite_hosts(&link.parent_id);
         }
@@ -88,7 +89,8 @@ impl HostFiles {
         Ok(())
     }
 
-    /// Removes a link by its name, `parent/alias`. Errors: the name is a container's own; no container has the parent's name.
+    /// Removes a link by its name, `parent/alias`. Errors: the name is a container's own; no container has the parent's
+    /// name.
     pub(super) fn remove_link(&self, reference: &str) -> Result<()> {
         let child = self.finder.find(reference)?;
         let name = reference.strip_prefix('/').unwrap_or(reference);

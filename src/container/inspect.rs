@@ -85,7 +85,7 @@ impl Views {
             command: command_text(&spec.path, &spec.args),
             created: row.created_ns / 1_000_000_000,
             ports: network::port_map(found, listing.networks).into(),
-            // A list leaves out sizes of nothing.
+            // As in dockerd, a list omits sizes of 0.
             size_rw: sizes.map(|(rw, _)| rw).filter(|size| *size != 0),
             size_root_fs: sizes.map(|(_, all)| all).filter(|size| *size != 0),
             labels: spec.config.labels.clone(),
@@ -151,7 +151,7 @@ impl Views {
         ]))
     }
 
-    /// Bytes of the writable layer, and of all layers.
+    /// Bytes of the writable layer, and of all layers together.
     fn sizes(&self, found: &Snapshot) -> Result<(i64, i64)> {
         let upper = tree_size(&self.places.dir(&found.row.id).join("upper"));
         let image = self.images.size(&found.row.image_id).unwrap_or(0);
@@ -169,10 +169,10 @@ impl Views {
             return Err(crate::Error::unsupported("configured logging driver does not support reading"));
         }
         let (slot, id, register) = (found.row.slot, found.row.id.clone(), Arc::clone(&self.register));
-        // A container that is not started yet is waited for by a follower, as a restarting one is.
+        // A follower waits for the start of a container that is not started yet, or is restarting.
         let alive = move || register.states.now(slot, &id).is_ok_and(|now| now.is_live());
         let opened = LogStream::open(self.places.log_path(&found), query, Box::new(alive));
-        // A removal may have taken its directory meanwhile.
+        // A removal may have removed the directory meanwhile.
         opened.or_else(|error| self.register.if_there(&found, Err(error)))
     }
 
@@ -187,13 +187,12 @@ impl Views {
     }
 }
 
-/// The mark in a list of a container whose stored document is damaged; inspect gives the reason.
+/// The mark of a container with a damaged document in lists; inspect gives the reason.
 fn damage_text(spec: &Spec) -> &'static str {
     if spec.is_whole() { "" } else { " (damaged)" }
 }
 
-/// The AppArmor profile as dockerd tells it: before the first start the one that was asked for, then the one that the
-/// container has.
+/// The AppArmor profile as dockerd shows it: before the first start the requested one, then the one in use.
 fn profile(found: &Snapshot) -> Result<String> {
     if found.now.state.started_ns != 0 || found.spec.apparmor.is_empty() {
         return Ok(found.spec.apparmor.clone());
@@ -201,11 +200,11 @@ fn profile(found: &Snapshot) -> Result<String> {
     Ok(spec::security(&found.spec.host_config)?.apparmor.unwrap_or_default())
 }
 
-/// The facts of one list that the summary of each of its containers needs.
+/// The facts that the summaries of all containers in a list share.
 struct Listing<'a> {
     networks: &'a network::View,
     images: ImageNames<'a>,
-    /// The request asks for the sizes of containers.
+    /// The request wants the sizes of containers.
     size: bool,
     /// Nanoseconds since 1970.
     now: i64,
@@ -222,7 +221,7 @@ impl<'a> ImageNames<'a> {
         ImageNames { images, ids: BTreeMap::new() }
     }
 
-    /// The name used at create, or the id once that name means another image.
+    /// The name of the image at the creation, or its id if that name means another image now.
     fn of(&mut self, found: &Snapshot) -> String {
         let name = &found.spec.image_name;
         if !self.ids.contains_key(name) {
@@ -235,7 +234,7 @@ impl<'a> ImageNames<'a> {
     }
 }
 
-/// The facts by which the query chooses; the others are left empty.
+/// The facts that the query selects by; others are left empty.
 fn view(place: usize, found: &Snapshot, view: &network::View, query: &ListContainers) -> ContainerView {
     let asks = |filter: &str| query.filters.contains_key(filter);
     let networks = if asks("network") { network::networks(found, view) } else { BTreeMap::new() };
@@ -262,7 +261,7 @@ fn state_view(found: &Snapshot) -> StateView {
     let now = &found.now;
     let state = &now.state;
     StateView {
-        // One that is being started does not run yet.
+        // A container that is being started does not count as running.
         running: now.is_live() && state.status() != Status::Starting,
         paused: state.status() == Status::Paused,
         restarting: state.status() == Status::Restarting,
@@ -287,7 +286,7 @@ fn state(found: &Snapshot) -> ContainerState {
         log_lost: i64::try_from(now.log_lost).unwrap_or(i64::MAX),
         dead: false,
         pid: now.pid,
-        // Of one that runs it is the last one's, which counts no more.
+        // For a running container the exit code is that of the previous run, and is not shown.
         exit_code: if view.running && !view.restarting { 0 } else { now.exit_code },
         error: String::new(),
         started_at: time(now.started_ns),
@@ -296,7 +295,7 @@ fn state(found: &Snapshot) -> ContainerState {
     }
 }
 
-/// The list shows neither links nor aliases.
+/// Lists show neither links nor aliases.
 fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String, EndpointSettings> {
     for end in networks.values_mut() {
         (end.links, end.aliases) = (None, None);
@@ -304,7 +303,7 @@ fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String,
     networks
 }
 
-/// Bytes of a tree's files, hard links once; of what cannot be read, none.
+/// Bytes of the files in a tree, hard links counted once; files that cannot be read count 0.
 fn tree_size(dir: &Path) -> i64 {
     let mut total = 0;
     let _ = tree::open_dir(dir).and_then(|dir| add_sizes(&dir, &mut total));

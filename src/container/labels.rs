@@ -1,5 +1,5 @@
-//! SELinux labels of containers: decided at their creation, or at their first start with an engine that has SELinux on; and
-//! given to what of the host a container is shown.
+//! SELinux labels of containers, decided at their creation, or at their first start with an engine that has SELinux on;
+//! and the labels of the host's files that a container gets.
 
 use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
 use super::{Places, Snapshot};
@@ -13,33 +13,33 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The word of a mount's mode about labels.
+/// How a mount's mode shares its label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    /// `z`: its containers share it.
+    /// `z`: all containers with this mount share the label.
     Shared,
-    /// `Z`: it is for one container.
+    /// `Z`: the label belongs to one container.
     Private,
     /// Nothing.
     Unsaid,
 }
 
-/// Gives containers, and what they are shown of the host, their SELinux labels.
+/// Gives containers, and the files of the host that they see, their SELinux labels.
 pub(crate) struct Labelling {
-    /// The words of SELinux's policy about containers; none: they have no labels.
+    /// The container types of the SELinux policy; none: containers have no labels.
     pub(super) policy: Option<selinux::Policy>,
     pub(super) places: Arc<Places>,
     pub(super) volumes: Arc<Volumes>,
 }
 
 impl Labelling {
-    /// Whether containers have labels unless they ask not to have one.
+    /// Whether containers get labels unless they opt out.
     pub(crate) fn are_labelled(&self) -> bool {
         self.policy.is_some()
     }
 
-    /// The labels of a container that has none yet, with a level that no other has; none: the engine gives none. Errors: it
-    /// asks for a label that there is not.
+    /// The labels of a container without any yet, with a level that no other container has; none: the engine gives
+    /// none. Errors: the requested label does not exist.
     pub(super) fn new_labels(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<Option<Labels>> {
         let Some(policy) = &self.policy else { return Ok(None) };
         let asked = self.asked_label(tx, host)?;
@@ -47,7 +47,7 @@ impl Labelling {
         policy.labels(&asked, &level).checked().map(Some)
     }
 
-    /// Makes labels those of a container whose row is there.
+    /// Stores the labels of a container whose row exists.
     pub(super) fn keep_level(&self, tx: &Transaction<'_>, id: &str, labels: &Labels) -> Result<()> {
         match labels.level().as_str() {
             "" => Ok(()),
@@ -55,7 +55,7 @@ impl Labelling {
         }
     }
 
-    /// The label that a request asks for, or that follows from whose processes it is to see.
+    /// The label that a request asks for, or that follows from the container whose processes it shares.
     fn asked_label(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<Asked> {
         let said = spec::label_options(host);
         if host.privileged {
@@ -70,7 +70,7 @@ impl Labelling {
         }
         let mut asked: Option<Asked> = None;
         for other in owners.into_iter().filter_map(Owner::container) {
-            // Within the caller's transaction, which another connection would wait for.
+            // In the caller's transaction: another connection would wait for it.
             let other: Spec = crate::store::containers::find(tx, other, &mut |row, text| {
                 serde_json::from_str(text).map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))
             })?;
@@ -83,12 +83,12 @@ impl Labelling {
         Ok(asked.unwrap_or(Asked::NOTHING))
     }
 
-    /// The label of files that are made for a container; empty: the kernel has no labels, or the container none.
+    /// The label of files that are made for a container; empty: the kernel or the container has no labels.
     pub(super) fn mount_label<'a>(&self, spec: &'a Spec) -> &'a str {
         if selinux::is_on() { &spec.mount_label } else { "" }
     }
 
-    /// The label of a file system that is mounted for all containers with a volume.
+    /// The label of a file system that is mounted once for all containers with a volume.
     pub(super) fn volume_label(&self, spec: &Spec) -> Result<Option<String>> {
         match self.mount_label(spec) {
             "" => Ok(None),
@@ -105,7 +105,7 @@ impl Labelling {
         Ok(label.map(|label| ("context".to_owned(), label)))
     }
 
-    /// Gives a container's layers the labels that a mapping of their files is measured by, where they do not have them yet.
+    /// Gives the layers of a container the labels that a check of mapped files needs, if they lack them.
     fn label_layers(&self, found: &Snapshot, own: &str) -> Result<()> {
         let Some(images) = self.policy_now()?.map(|policy| policy.of_images()) else { return Ok(()) };
         for layer in self.places.lower(&found.row.image_id)? {
@@ -114,7 +114,7 @@ impl Labelling {
         relabel::tree(relabel::open_own(&self.places.dir(&found.row.id).join("upper"))?.as_fd(), own, false)
     }
 
-    /// The policy, also where the engine gives no labels, but a container has one.
+    /// The policy; loaded also if the engine gives no labels, but a container has one.
     fn policy_now(&self) -> Result<Option<selinux::Policy>> {
         match &self.policy {
             Some(policy) => Ok(Some(policy.clone())),
@@ -123,7 +123,7 @@ impl Labelling {
         }
     }
 
-    /// Gives what a container is shown of the host the labels that its mounts ask for.
+    /// Sets the labels that a container's mounts request on the files of the host.
     pub(super) fn relabel_sources(&self, found: &Snapshot) -> Result<()> {
         let own = self.mount_label(&found.spec);
         if own.is_empty() {
@@ -150,7 +150,7 @@ impl Labelling {
 
     fn relabel_bind(&self, source: &Path, label: &str, make: bool) -> Result<()> {
         if make && std::fs::symlink_metadata(source).is_err() {
-            // As the monitor would a moment later.
+            // The monitor would make the directory a moment later.
             std::fs::create_dir_all(source)
                 .map_err(|e| Error::io(format_args!("make directory {}", source.display()), &e))?;
         }
@@ -162,7 +162,7 @@ impl Labelling {
         match self.volumes.source(&mount.name)? {
             Source::Directory { path, own: true, .. } => {
                 let source = relabel::open_own(&path)?;
-                // A volume that was kept for one container is not shared by who says nothing.
+                // A volume whose label belongs to one container is shared only if the mount says so.
                 if how == Sharing::Unsaid && has_type_of(source.as_fd(), label)? {
                     return Ok(());
                 }
@@ -172,13 +172,13 @@ impl Labelling {
             source if source.is_shared() && how == Sharing::Private => {
                 Err(Error::unsupported("Z: a volume in memory is mounted once for all containers that use it"))
             }
-            // It is mounted with its label.
+            // The volume is mounted with its label.
             _ => Ok(()),
         }
     }
 
-    /// Gives the files that the engine makes for a container its label: `files_of` is the container whose hosts, hostname and
-    /// resolv.conf it has.
+    /// Labels the files that the engine makes for a container. `files_of` is the container that owns its hosts,
+    /// hostname and resolv.conf.
     pub(super) fn label_files(&self, found: &Snapshot, files_of: &str, init: Option<&Path>) -> Result<()> {
         let own = self.mount_label(&found.spec);
         if own.is_empty() {
@@ -190,7 +190,7 @@ impl Labelling {
         let shared = selinux::shared(own)?;
         for name in ["resolv.conf", "hostname", "hosts"] {
             let file = relabel::open_own(&self.places.dir(files_of).join(name))?;
-            // Files that are shared with others go on to be.
+            // Files that are shared with other containers stay shared.
             let of_all = files_of != found.row.id || relabel::has(file.as_fd(), &shared)?;
             relabel::tree(file.as_fd(), if of_all { &shared } else { own }, true)?;
         }

@@ -1,5 +1,5 @@
-//! Links: a container knows another one by an alias, in its hosts file and in its environment. On the default network
-//! alone; on networks of one's own a link is a name for the resolver (see [`crate::network`]).
+//! Links: a container knows another one by an alias, in its hosts file and in its environment. Only the default network
+//! has links; on other networks a link is a name for the resolver (see [`crate::network`]).
 
 use super::network::{Mode, mode};
 use super::spec::{NetworkMode, Spec};
@@ -13,7 +13,7 @@ use rusqlite::Transaction;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A link to a container that runs: what its parent is told of it.
+/// A link to a running container: the facts that its parent gets.
 pub(super) struct Seen {
     alias: String,
     /// `/parent/alias`.
@@ -25,7 +25,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Address and names, as lines of a hosts file have them.
+    /// Address and names, as lines of a hosts file.
     pub(super) fn hosts(&self) -> Vec<(String, String)> {
         let alias = self.alias.rsplit('/').next().unwrap_or_default();
         let mut names = format!("{alias} {}", self.child.config.hostname);
@@ -35,7 +35,7 @@ impl Seen {
         [self.v4, self.v6].into_iter().flatten().map(|ip| (ip.to_string(), names.clone())).collect()
     }
 
-    /// The child's exposed ports, the lowest first, of two with one number that of TCP.
+    /// The child's exposed ports, the lowest first; TCP before UDP for one number.
     fn ports(&self) -> Vec<(u16, &'static str)> {
         let exposed = self.child.config.exposed_ports.iter();
         let read = exposed.filter_map(|text| parse_port(&text).ok());
@@ -44,7 +44,7 @@ impl Seen {
         ports
     }
 
-    /// The variables that tell where the child's ports are, and its own.
+    /// The environment variables with the addresses of the child's ports, and with the child's own variables.
     pub(super) fn environment(&self) -> Vec<String> {
         let alias = self.alias.rsplit('/').next().unwrap_or_default().to_uppercase().replace('-', "_");
         let ip = self.v4.map_or(String::new(), |ip| ip.to_string());
@@ -73,7 +73,7 @@ impl Seen {
     }
 }
 
-/// Ports that follow each other, three or more, are told by their ends as well.
+/// Three or more consecutive ports are also described by their first and last one.
 fn ranges(env: &mut Vec<String>, alias: &str, ip: &str, ports: &[(u16, &'static str)]) {
     let mut at = 0;
     while at < ports.len() {
@@ -100,7 +100,7 @@ fn ranges(env: &mut Vec<String>, alias: &str, ip: &str, ports: &[(u16, &'static 
 
 /// Reads a link of a request: `name`, `name:alias`, or `/name:/parent/alias` as inspect shows it.
 ///
-/// The alias may have slashes, of which only the last part is the other's name in the container.
+/// The alias may have slashes; only its last part is the other's name in the container.
 pub(super) fn parse(text: &str) -> Result<(&str, String)> {
     let bad = || Error::invalid(format!("bad format for links: {text}"));
     let (name, alias) = match text.split_once(':') {
@@ -110,7 +110,7 @@ pub(super) fn parse(text: &str) -> Result<(&str, String)> {
             None => (name, alias),
         },
     };
-    // As dockerd joins it to the container's name.
+    // dockerd joins the alias to the container's name.
     let parts: Vec<&str> = alias.split('/').filter(|part| !part.is_empty()).collect();
     let alias = parts.join("/");
     let is_bad = alias.contains([':', '\0', '\n', ' ', '\t']) || parts.iter().any(|part| matches!(*part, "." | ".."));
@@ -137,9 +137,10 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Notes the links of a request. On networks of one's own they mean nothing: there the endpoint's settings have them.
+    /// Stores the links of a request. On other networks than the default they are ignored here: the endpoint's settings
+    /// have them.
     ///
-    /// Errors: a container is not there, or has the host's network.
+    /// Errors: a linked container does not exist, or has the host's network.
     pub(super) fn add_links(&self, tx: &Transaction<'_>, id: &str, links: &[String], spec: &Spec) -> Result<()> {
         match spec.host_config.modes().network {
             NetworkMode::Default | NetworkMode::Bridge | NetworkMode::None => {}
@@ -155,7 +156,7 @@ impl Links {
             };
             let find = |name: &str| containers::find(tx, name, &mut self.register.stored()).map_err(missing);
             let mut child = self.register.found(find(name)?)?.whole()?;
-            // Whoever shares another's network is found there.
+            // A container that shares another's network is found under that container's address.
             for _ in 0..16 {
                 let Mode::Container(other) = mode(&child.spec) else { break };
                 child = self.register.found(find(other)?)?.whole()?;
@@ -178,8 +179,8 @@ impl Links {
         Ok((!texts.is_empty()).then_some(texts))
     }
 
-    /// The links of a container that is about to start. Errors: one leads to a container that does not run, or is not
-    /// on the default network.
+    /// The links of a container that is about to start. Errors: the linked container does not run, or is not on the
+    /// default network.
     pub(super) fn check_links(&self, found: &Snapshot) -> Result<()> {
         if !on_default(&found.spec) {
             return Ok(());
@@ -230,13 +231,13 @@ impl Links {
         Ok(seen)
     }
 
-    /// The variables of its environment that tell of links.
+    /// The environment variables that describe the container's links.
     pub(super) fn link_variables(&self, found: &Snapshot) -> Result<Vec<String>> {
         Ok(self.seen_links(found)?.iter().flat_map(Seen::environment).collect())
     }
 }
 
-/// Whether the container is on the default network, where links are.
+/// Whether the container is on the default network, the only one with links.
 fn on_default(spec: &Spec) -> bool {
     mode(spec) == Mode::Networks && spec.networks.contains_key("bridge")
 }

@@ -1,4 +1,4 @@
-//! Which containers a list shows, and in which order.
+//! Selects and orders the containers of a list.
 
 use super::text::{Health, StateView, state_text};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,10 +7,10 @@ use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// A container as far as a list chooses by it.
+/// The facts of a container that a list selects by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContainerView {
-    /// Which of all it is.
+    /// The index in the full list.
     pub place: usize,
     pub id: String,
     /// Without a slash.
@@ -27,7 +27,7 @@ pub(crate) struct ContainerView {
     pub ports: PortList,
 }
 
-/// The ids of the image that a client named and of all images made from it; none where there is no such image.
+/// The ids of an image that a client named and of all images made from it; none if no such image exists.
 pub(crate) type Descendants<'a> = &'a dyn Fn(&str) -> Result<BTreeSet<String>>;
 
 const FILTERS: [&str; 15] = [
@@ -49,7 +49,7 @@ const FILTERS: [&str; 15] = [
 ];
 const STATES: [&str; 7] = ["created", "dead", "exited", "paused", "removing", "restarting", "running"];
 
-/// Chooses among `all` containers, newest first. Errors: an unknown filter, a value that none can have.
+/// Selects among `all` containers, newest first. Errors: an unknown filter, an impossible value.
 pub(crate) fn select<'a>(
     all: &'a [ContainerView],
     query: &ListContainers,
@@ -71,7 +71,7 @@ pub(crate) fn select<'a>(
     Ok(chosen)
 }
 
-/// A query made ready. Values of one key are alternatives, except of labels, which must all be there.
+/// A parsed query. Values of one key are alternatives, except labels, which must all be there.
 struct Filter<'a> {
     stopped_too: bool,
     /// Ids of the containers that bound the list.
@@ -81,7 +81,7 @@ struct Filter<'a> {
     images: Option<BTreeSet<String>>,
     names: Option<Patterns<'a>>,
     ids: Option<Patterns<'a>>,
-    /// Ports of the host, and ports of the container: one of either is enough.
+    /// Ports of the host, and ports of the container; one match in either is enough.
     ports: Option<(Vec<PortRange>, Vec<PortRange>)>,
     query: &'a ListContainers,
 }
@@ -198,7 +198,7 @@ impl<'a> Filter<'a> {
             && any("health", &|text| health(text) == Some(view.state.health))
             && any("volume", &|volume| view.mounts.iter().any(|mount| mounted(mount, volume)))
             && self.images.as_ref().is_none_or(|images| images.contains(&view.image_id))
-            // No container is a task of a swarm.
+            // No container belongs to a swarm task.
             && self.query.filters.get("is-task").is_none_or(|values| values.iter().all(|value| value == "false"))
             && self.ports.as_ref().is_none_or(|(host, own)| {
                 let published = |port: &PortSummary, range: &PortRange| {
@@ -218,7 +218,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Values that are compared whole and as regular expressions; one that is no expression is only compared.
+/// Values that are compared as a whole and as regular expressions; an invalid expression is only compared.
 struct Patterns<'a> {
     values: &'a [String],
     expressions: Vec<Regex>,
@@ -242,7 +242,7 @@ fn labelled(view: &ContainerView, label: &str) -> bool {
     }
 }
 
-/// A volume by its name, where it has one, else a mount by its source; or either by where it is mounted.
+/// Compares a volume by its name if it has one, else a mount by its source; or either by its target.
 fn mounted(mount: &MountPoint, volume: &str) -> bool {
     let name = if mount.name.is_empty() { &mount.source } else { &mount.name };
     mount.destination == volume || name == volume
@@ -264,7 +264,7 @@ fn exit_code(text: &str) -> Result<i32> {
     })
 }
 
-/// The id of the container of that full id, name or unambiguous head of an id.
+/// The id of the container with this id, name or unambiguous beginning of an id.
 fn find(all: &[ContainerView], name: &str) -> Result<String> {
     let bare = name.strip_prefix('/').unwrap_or(name);
     let exact = all.iter().find(|view| view.id == name).or_else(|| all.iter().find(|view| view.name == bare));

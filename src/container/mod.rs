@@ -1,8 +1,8 @@
 //! Containers: request → spec ([`spec`]), and their life: create, start, stop, exec, attach, inspect, remove.
 //!
-//! The store holds what a container *is* (a row with its spec, a slot); what it *does* is its monitor's state record
-//! ([`crate::store::states`]). An operation that changes a container holds its slot's busy lock; nothing slow is done
-//! under a lock that concerns more than one container.
+//! The store holds the configuration of a container (a row with its spec, a slot); the state record of its monitor
+//! ([`crate::store::states`]) holds its state. An operation that changes a container holds its slot's busy lock;
+//! nothing slow is done under a lock that concerns more than one container.
 //!
 //! [`Containers::open`] makes the groups of methods, each with the handles that it needs. A group knows only groups that
 //! are made before it: [`Register`] and [`Places`] know no other, [`Finder`] finds and locks for all that come later.
@@ -119,7 +119,7 @@ use spec::Spec;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The parts of an open root that containers share with the engine.
+/// The parts of an open root that containers share with the rest of the engine.
 pub(crate) struct Shared {
     pub db: Arc<Db>,
     pub images: Arc<Images>,
@@ -127,7 +127,7 @@ pub(crate) struct Shared {
     pub volumes: Arc<Volumes>,
 }
 
-/// Makes a group of methods with the handles that it shares with others; after the semicolon: the values that are its own.
+/// Makes a group of methods with the handles that it shares with others; its own values come after the semicolon.
 macro_rules! group {
     ($name:ident = $($shared:ident)* $(; $($own:ident $(: $value:expr)?),*)?) => {
         Arc::new($name { $($shared: Arc::clone(&$shared),)* $($($own $(: $value)?,)*)? })
@@ -158,17 +158,17 @@ pub(crate) struct Containers {
     pub(crate) copies: Arc<Copies>,
     pub(crate) sampler: Arc<Sampler>,
     pub(crate) recovery: Arc<Recovery>,
-    /// Directories that removals could not remove.
+    /// Directories that could not be removed.
     pub(crate) leftovers: Arc<Leftovers>,
     pub(crate) networks: Arc<Networks>,
     options: Arc<Options>,
 }
 
-/// A container as found: its row, its spec, what it does now.
+/// A container at one moment: its row, its spec, its state.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     pub row: Arc<ContainerRow>,
-    /// Shared with the others that found it: to be changed as a copy.
+    /// Shared with other snapshots: changes need a copy.
     pub spec: Arc<Spec>,
     pub now: Now,
 }
@@ -177,7 +177,7 @@ pub(crate) struct Snapshot {
 type Stored = (Arc<ContainerRow>, Arc<Spec>);
 
 impl Snapshot {
-    /// The container, if its stored document is whole. Errors: what is wrong with it.
+    /// The container, if its stored document is whole. Errors: the damage of the document.
     fn whole(self) -> Result<Snapshot> {
         match self.spec.damage.as_str() {
             "" => Ok(self),
@@ -187,7 +187,7 @@ impl Snapshot {
 }
 
 impl Containers {
-    /// Opens the containers of a root: makes what is missing, and puts right what a crash or a reboot left.
+    /// Opens the containers of a root: makes missing directories, and repairs the consequences of a crash or a reboot.
     pub(crate) fn open(root: PathBuf, claim: Claim, options: Options, shared: Shared) -> Result<Containers> {
         let Shared { db, images, journal, volumes } = shared;
         let run = &claim.run;
@@ -268,18 +268,18 @@ impl Containers {
         })
     }
 
-    /// Removes the files of the root, if nobody else uses it and it holds nothing; answers whether.
+    /// Removes the files of the root, if no other program uses it and it holds nothing; returns whether it did.
     pub(crate) fn discard_root(&self) -> Result<bool> {
         self.places.claim.discard(|| self.register.db.read(|tx| crate::store::is_empty(tx, PREDEFINED.len())))
     }
 
-    /// Whether containers have an AppArmor profile unless they ask not to have one.
+    /// Whether containers get an AppArmor profile unless they opt out.
     pub(crate) fn are_profiled(&self) -> bool {
         apparmor::for_containers(self.options.apparmor.as_deref())
             .is_some_and(|profile| profile != apparmor::UNCONFINED)
     }
 
-    /// Whether containers are in a user namespace unless they ask not to be.
+    /// Whether containers get a user namespace unless they opt out.
     pub(crate) fn is_remapped(&self) -> bool {
         self.options.userns_remap.is_some()
     }

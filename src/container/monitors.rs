@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a monitor that nobody can reach any more may take until its end is recorded.
+/// How long an unreachable monitor may take until its end is recorded.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// The way to the monitors of running containers.
@@ -22,7 +22,7 @@ pub(crate) struct Monitors {
 }
 
 impl Monitors {
-    /// The lock that a monitor holds while it lives. A monitor that is on its way out is waited for.
+    /// The lock that a monitor holds while it lives. Waits for a monitor that is about to end.
     pub(super) fn lock_alive(&self, found: &Snapshot) -> Result<OwnedFd> {
         let until = Instant::now() + HANDOVER;
         let mut pause = Duration::from_micros(20);
@@ -38,21 +38,22 @@ impl Monitors {
         }
     }
 
-    /// The monitor of the run before told its end before it let the root file system go (see `monitor/program/life.rs`):
-    /// an overlay wants its directories for itself. Nothing depends on this but the kernel's content.
+    /// Waits until the monitor of the previous run has released the root file system: it reports its end earlier (see
+    /// `monitor/program/life.rs`), and an overlay must not share its directories. Only the state of the kernel's mounts
+    /// depends on this.
     pub(super) fn let_go_of_root(&self, found: &Snapshot) -> Result<()> {
         let pid = found.now.state.monitor_pid;
         if pid == 0 || found.now.rebooted {
             return Ok(());
         }
-        // Its number may be another process's by now.
+        // The number may belong to another process by now.
         if let Some(monitor) = process::monitor(pid) {
             wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None)?;
         }
         Ok(())
     }
 
-    /// The connection to a live monitor, or `None` when it ended meanwhile.
+    /// The connection to a live monitor, or `None` if it ended meanwhile.
     pub(super) fn live_control(&self, found: &Snapshot) -> Result<Option<Control>> {
         match self.control(found) {
             Ok(control) => Ok(Some(control)),
@@ -61,7 +62,7 @@ impl Monitors {
         }
     }
 
-    /// A connection on which a live container's end will be told, or `None` when it ended meanwhile.
+    /// A connection on which a live container's end will be reported, or `None` if it ended meanwhile.
     pub(super) fn waiter(&self, found: &Snapshot) -> Result<Option<Control>> {
         let Some(control) = self.live_control(found)? else { return Ok(None) };
         match control.ask_later(Call::Wait(Until::Over)) {
@@ -71,7 +72,7 @@ impl Monitors {
         }
     }
 
-    /// Whether the run of a container that was found live is over, or is about to be.
+    /// Whether the run of a container that was live is over, or about to be.
     pub(super) fn has_ended(&self, found: &Snapshot) -> Result<bool> {
         let until = Instant::now() + RECORDED;
         loop {
@@ -88,9 +89,9 @@ impl Monitors {
         }
     }
 
-    /// A connection to the container's monitor. Errors: it does not run.
+    /// A connection to the container's monitor. Errors: the container does not run.
     pub(super) fn control(&self, found: &Snapshot) -> Result<Control> {
-        // Where the directory is gone, the container is removed, or not started since the boot: it is not made here.
+        // If the directory is missing, the container was removed, or not started since the boot: it is not made here.
         let connected = dirs::open(&self.places.run_dir(&found.row.id)).and_then(|dir| Control::connect(dir.as_fd()));
         connected.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ECONNREFUSED) => self.unheard(found),
@@ -98,7 +99,7 @@ impl Monitors {
         })
     }
 
-    /// Why nobody listens where a container's monitor should: it has ended, or it cannot be reached.
+    /// Why no monitor listens at the container's socket: the monitor has ended, or it cannot be reached.
     fn unheard(&self, found: &Snapshot) -> Error {
         let until = Instant::now() + PARTING;
         loop {

@@ -5,12 +5,12 @@ mod words;
 use crate::error::{Error, Result};
 use words::{ADJECTIVES, SURNAMES};
 
-/// How often a name is made up before the id's head is taken for it.
+/// How often a name is made up before the beginning of the id is used.
 const TRIES: usize = 6;
-/// The one that is never made up: Steve Wozniak is not boring.
+/// The name that is never made up: Steve Wozniak is not boring.
 const FORBIDDEN: &str = "boring_wozniak";
 
-/// A name without its optional leading slash. Errors: it is not of the form that names have.
+/// A name without its optional leading slash. Errors: the name has a character or a length that names must not have.
 pub(crate) fn check_name(name: &str) -> Result<&str> {
     let bare = name.strip_prefix('/').unwrap_or(name);
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
@@ -24,8 +24,8 @@ pub(crate) fn check_name(name: &str) -> Result<&str> {
     }
 }
 
-/// A new id: 64 hex digits of 256 random bits. Its first 12 are never all decimal, since they serve as a host name,
-/// which must not read as a number.
+/// A new id: 64 hex digits of 256 random bits. Its first 12 digits are never all decimal, because they serve as a host
+/// name, which must not be a number.
 pub(crate) fn new_id() -> Result<String> {
     loop {
         let id = crate::hex::random_id()?;
@@ -35,7 +35,7 @@ pub(crate) fn new_id() -> Result<String> {
     }
 }
 
-/// Finds a name for the container `id`: `take` reserves one and answers whether it was free.
+/// Finds a name for the container `id`: `take` reserves a name and returns whether it was free.
 pub(crate) fn make_up_name(id: &str, mut take: impl FnMut(&str) -> Result<bool>) -> Result<String> {
     for attempt in 0..TRIES {
         let name = candidate(random()?, attempt);
@@ -50,7 +50,7 @@ pub(crate) fn make_up_name(id: &str, mut take: impl FnMut(&str) -> Result<bool>)
     }
 }
 
-/// `adjective_surname`, from the second attempt on with a digit.
+/// `adjective_surname`; with a digit from the second attempt on.
 fn candidate(random: [u8; 8], attempt: usize) -> String {
     let pick = |list: &[&'static str], at: usize| list[number(&random[at..at + 2]) % list.len()];
     let digit = if attempt > 0 { (number(&random[4..6]) % 10).to_string() } else { String::new() };

@@ -1,4 +1,4 @@
-//! A container and its networks: what it is to be on, what a start gets of them, what inspect shows.
+//! The networks of a container: the requested ones, those of its start, and those that inspect shows.
 
 use super::spec::{NetworkMode, Spec, asked_for};
 use super::{Finder, HostFiles, Monitors, Planner, Register, Snapshot};
@@ -24,12 +24,12 @@ use std::sync::Arc;
 /// Where a container's network namespace comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode<'a> {
-    /// Its own, with the loopback interface alone.
+    /// A namespace of the container's own, with the loopback interface alone.
     None,
     Host,
     /// Another container's.
     Container(&'a str),
-    /// Its own, with an interface for each network.
+    /// A namespace of the container's own, with an interface for each network.
     Networks,
 }
 
@@ -74,7 +74,7 @@ impl View {
     }
 }
 
-/// The networks that a container is to be on: the default one first, the others by name.
+/// The networks that a container requests: the default one first, the others by name.
 pub(super) fn wants(spec: &Spec) -> Vec<Want> {
     let mut wants: Vec<Want> = spec
         .networks
@@ -164,7 +164,7 @@ fn published<'a>(found: &Snapshot, view: &'a View) -> impl Iterator<Item = &'a P
         .filter(move |_| live)
 }
 
-/// Exposed ports of a running container, with where they are published: `Ports` of inspect and of the list.
+/// Exposed ports of a running container with their published addresses: `Ports` of inspect and of the list.
 pub(super) fn port_map(found: &Snapshot, view: &View) -> PortMap {
     let shown = found.now.is_live() && matches!(mode(&found.spec), Mode::None | Mode::Networks);
     let exposed = found.spec.config.exposed_ports.iter().filter(|_| shown).map(|port| (port_key(&port), None));
@@ -179,7 +179,7 @@ fn port_key(text: &str) -> String {
     crate::network::parse_port(text).map_or(text.to_owned(), |(port, protocol)| format!("{port}/{}", protocol.name()))
 }
 
-/// The messages by which the container's first process makes its interfaces.
+/// The netlink requests by which the container's first process makes its interfaces.
 pub(super) fn requests(joined: &Joined) -> Vec<NetRequest> {
     let both = joined.endpoints.iter().flat_map(|end| {
         let (interface, network) = (&end.doc.interface, &end.network.name);
@@ -199,25 +199,25 @@ fn request(script: &Script, place: u32, interface: &str, network: &str) -> NetRe
     }
 }
 
-/// Ports that the container's monitor passes on.
+/// Ports whose connections the container's monitor forwards.
 pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
     let relayed = joined.ports().into_iter().filter(Published::is_relayed);
     relayed.map(|port| plan::Relay { key: port.relay_key(), to: port.to, port: port.port }).collect()
 }
 
-/// The members of a network's events beside the container, as the monitor writes them.
+/// The members of a network's events apart from the container's, as the monitor writes them.
 pub(super) fn event_members(network: &Network) -> (String, String) {
     let text = serde_json::json!({ "name": network.name, "type": network.spec.driver.name() }).to_string();
     (network.id.clone(), text.trim_start_matches('{').trim_end_matches('}').to_owned())
 }
 
-/// Its own addresses, in the order of its interfaces.
+/// The container's own addresses, in the order of its interfaces.
 pub(super) fn addresses(joined: &Joined) -> Vec<String> {
     let of = |doc: &EndpointDoc| [doc.v4, doc.v6].into_iter().flatten().map(|ip| ip.to_string()).collect::<Vec<_>>();
     joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
 }
 
-/// Puts containers on networks, and takes them off.
+/// Connects containers to networks, and disconnects them.
 pub(crate) struct Connections {
     pub(super) register: Arc<Register>,
     pub(super) monitors: Arc<Monitors>,
@@ -228,7 +228,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Puts a container on a network: at once if it runs, else its next start finds it there.
+    /// Connects a container to a network: at once if it runs, else at its next start.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
         let (_busy, found) = self.finder.take(&asked.container, op)?;
@@ -249,7 +249,7 @@ impl Connections {
         self.register.set_spec(&found, &spec)
     }
 
-    /// Takes a container off a network.
+    /// Disconnects a container from a network.
     pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = match self.networks.find(reference) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -283,8 +283,8 @@ impl Connections {
         self.networks.tell(&network, "disconnect", &found.row.id)
     }
 
-    /// A container that does not run is taken off a network that is not there any more, by the network's name. `None`: it
-    /// runs, or is not there.
+    /// Disconnects a stopped container from a network that does not exist any more, by the network's name. `None`: the
+    /// container runs, or does not exist.
     fn disconnect_from_gone(&self, name: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Option<Result<()>> {
         let (_busy, found) = self.finder.take(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
         let mut spec = Spec::clone(&found.spec);
@@ -337,15 +337,15 @@ impl Connections {
             self.host_files.write_files(&found, &joined)
         })();
         if plugged.is_err() {
-            // Best effort: the interface goes with the container at the latest.
+            // Best effort: the interface is removed with the container at the latest.
             if let Some(doc) = self.networks.endpoints(&found.row.id)?.get(&network.id) {
                 let _ = self.networks.unplug(doc, found.now.state.network_restarts());
             }
             let ports = self.networks.endpoints(&found.row.id)?.remove(&network.id).map_or(Vec::new(), |doc| doc.ports);
-            // Those that came with it go with it.
+            // Ports that the network brought are removed with it.
             let ports = if late.is_some() { Vec::new() } else { ports };
             self.networks.forget(network, &found.row.id)?;
-            // They lead over the network that they led over before.
+            // The ports are mapped over the same network as before.
             self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
         }
         plugged?;
@@ -353,7 +353,7 @@ impl Connections {
         self.networks.tell(network, "connect", &found.row.id)
     }
 
-    /// Undoes what programs left of a connect that were killed in the middle of it. Not where somebody works on the
+    /// Undoes the connects of programs that were killed in the middle of one, except while another call holds the
     /// container.
     pub(super) fn undo_connects(&self) -> Result<()> {
         for (id, slot) in self.networks.on_several()? {
@@ -365,7 +365,7 @@ impl Connections {
             for network in self.networks.endpoints(&id)?.into_keys() {
                 let Ok(network) = self.networks.find(&network) else { continue };
                 if self.network_key(&found, &network).is_none() {
-                    // Best effort: its interface may not be there yet.
+                    // Best effort: the interface may not exist yet.
                     let _ = self.take_off(found.clone(), &network, "");
                 }
             }
@@ -394,7 +394,7 @@ impl Connections {
         let changed: Result<Joined> = (|| {
             self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
             let joined = self.networks.recall(&found.row.id)?;
-            // The way outside went with the interface, if it led over that one.
+            // If the default route used this interface, the kernel removed it with the interface.
             let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
             let lead = leader.and_then(|end| Some((end, end.lead()?)));
             steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
@@ -409,8 +409,8 @@ impl Connections {
         self.register.set_spec(&found, &found.spec)
     }
 
-    /// Has the monitor take steps in the container's network namespace, and gives it the plan that holds from now on.
-    /// `late` keeps ports that are published from now on.
+    /// Makes the monitor run steps in the container's network namespace, and gives it the plan for later restarts.
+    /// `late` keeps the ports that are published from now on.
     fn change_network(
         &self,
         found: &Snapshot,
@@ -441,14 +441,14 @@ impl Connections {
         let state = found.now.state;
         let path = format!("/proc/{}/ns/net", state.pid);
         let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
-        // Only after it is open can the number not be another's.
+        // Checked after the open: from here on the number cannot belong to another process.
         match process::start_time(state.pid) == Some(state.pid_start) {
             true => Ok(file),
             false => Err(super::not_running(&found.row.id)),
         }
     }
 
-    /// Under which name a container has a network, if it is on it.
+    /// The name by which a container's configuration has a network, if the container is on it.
     fn network_key(&self, found: &Snapshot, network: &Network) -> Option<String> {
         let same = |key: &&String| {
             **key == network.name
@@ -475,8 +475,8 @@ fn check_connect(found: &Snapshot, network: &Network) -> Result<()> {
     }
 }
 
-/// Whom a container's resolver asks: the servers of the request, or the host's. Those that only the host surely reaches,
-/// on its loopback device and by IPv6, are asked from there.
+/// The servers that a container's resolver asks: those of the request, or the host's. Servers that perhaps only the
+/// host reaches (on its loopback device, or by IPv6) are asked from the host's namespace.
 pub(super) fn servers(spec: &Spec, host_text: &str) -> Vec<plan::Server> {
     let asked: Vec<&str> = spec.host_config.dns.iter().flatten().map(String::as_str).collect();
     let of_host = host_text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")).map(str::trim);

@@ -1,4 +1,4 @@
-//! All containers at once, for who shows them in a list.
+//! All containers at once, for lists.
 
 use super::network::View;
 use super::spec::Spec;
@@ -8,21 +8,21 @@ use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
 use std::sync::Arc;
 
-/// Published ports of all containers, 40 bytes each, with which an overview is kept at most.
+/// An overview with more published ports of all containers (40 bytes each) is not kept.
 const MOST_PORTS: usize = 16 << 10;
 
 /// The rows of all containers, as the database has them.
 pub(super) struct Overview {
     /// In no order.
     rows: Vec<(Arc<ContainerRow>, Arc<Spec>)>,
-    /// The faults of rows whose stored documents cannot be read.
+    /// The errors of rows whose stored documents cannot be read.
     pub damaged: Vec<String>,
     pub networks: View,
     pub links: Vec<Link>,
 }
 
 impl Views {
-    /// Every container, read anew only where something changed in the database.
+    /// Every container; read again only if the database has changed.
     pub(super) fn all(&self) -> Result<Arc<Overview>> {
         let worth = |all: &Overview| all.rows.len() <= specs::MOST && all.networks.ports() <= MOST_PORTS;
         self.overview.read(&self.register.db, worth, |tx| {
@@ -37,19 +37,19 @@ impl Views {
         })
     }
 
-    /// Lets go of all that was read before: it can be read again.
+    /// Drops everything that was read before: it can be read again.
     pub(crate) fn forget_what_was_read(&self) {
         self.overview.forget();
         self.register.specs.forget_all();
         self.register.db.forget_pages();
     }
 
-    /// The faults of containers whose stored documents are damaged.
+    /// The errors of containers whose stored documents are damaged.
     pub(crate) fn damaged(&self) -> Result<Vec<String>> {
         Ok(self.all()?.damaged.clone())
     }
 
-    /// The overview with the state of each container now.
+    /// The overview with the present state of each container.
     pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Snapshot>> {
         let states = self.register.states.glance()?;
         let found = all.rows.iter().map(|(row, spec)| {

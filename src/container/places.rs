@@ -1,4 +1,4 @@
-//! A container's directories, by their paths: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
+//! The paths of a container's directories: `root/containers/<id>` (durable) and `run/c/<id>` (until the reboot).
 
 use super::volumes::READ_ATTRIBUTES;
 use super::{Snapshot, dirs};
@@ -11,13 +11,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much of the engine's id names its control groups.
+/// The number of digits of the engine's id in the names of its control groups.
 const ENGINE_LENGTH: usize = 12;
 
-/// The places of containers on disk: the root, the run directory, the directories of each container.
+/// The paths of containers on disk: the root, the run directory, the directories of each container.
 pub(crate) struct Places {
     pub(super) root: PathBuf,
-    /// The root's identity, and its run directory; held as long as this is open.
+    /// The root's identity, and its run directory; locked as long as this is open.
     pub(super) claim: Claim,
     /// The layer below every image's.
     pub(super) base: PathBuf,
@@ -42,7 +42,7 @@ impl Places {
         self.claim.run.join("c").join(id)
     }
 
-    /// Opens the run directory, making it if a reboot took it.
+    /// Opens the run directory; makes it if a reboot removed it.
     pub(super) fn open_run_dir(&self, id: &str) -> Result<File> {
         let path = self.run_dir(id);
         dirs::open(&path).or_else(|_| {
@@ -59,7 +59,7 @@ impl Places {
     pub(super) fn make_dirs(&self, id: &str) -> Result<()> {
         let dir = self.dir(id);
         dirs::make(&dir)?;
-        // The root of the container's tree: open to its users.
+        // The root of the container's tree; its users may enter it.
         dirs::make(&dir.join("upper"))?;
         std::fs::set_permissions(dir.join("upper"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         dirs::make(&dir.join("work"))?;
@@ -77,7 +77,7 @@ impl Places {
         Ok(empty)
     }
 
-    /// The root of a container at its start, for reading: the image's files, and those that the engine adds.
+    /// The root of a container at its start, for reading: the image's files, and the engine's own.
     pub(super) fn root_before(&self, image_id: &str) -> Result<OwnedFd> {
         let layers = self.lower(image_id)?;
         let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).collect();
@@ -94,7 +94,7 @@ impl Places {
         dirs::make(&empty)?;
         let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).chain([empty.as_path()]).collect();
         match layers.len() {
-            // An overlay that cannot be written takes two directories, and none of them twice.
+            // A read-only overlay needs two different directories.
             0 => tree::open_dir(&empty),
             _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
         }
@@ -105,7 +105,7 @@ impl Places {
         &self.claim.run
     }
 
-    /// The beginning of the engine's id, which names its control groups.
+    /// The beginning of the engine's id, as the names of its control groups have it.
     pub(super) fn engine(&self) -> &str {
         &self.claim.id[..ENGINE_LENGTH]
     }

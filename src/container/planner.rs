@@ -1,4 +1,4 @@
-//! The plan's parts as plain values: of a container's start, of an exec, of a health check.
+//! The values for a launch plan: of a container's start, of an exec, of a health check.
 
 use super::failure;
 use super::network::{Mode, event_members, mode, relays, requests, servers};
@@ -23,12 +23,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The init's file in the container's directory, and where the container has it.
+/// The init's file in the container's directory, and its path in the container.
 pub(super) const INIT: &str = "init";
 const INIT_PATH: &str = "/sbin/docker-init";
 
-/// Kernel parameters that are set: those that are asked for, and, in a network of its own, those that let every user open
-/// low ports and send pings, which nobody there needs to be kept from.
+/// The kernel parameters to set: the requested ones, and, in a network namespace of the container's own, those that let
+/// every user open low ports and send pings, which are harmless there.
 fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
     let mut all = spec::sysctls(host)?;
     if net == Namespace::New {
@@ -45,22 +45,22 @@ fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<
     Ok(all)
 }
 
-/// Namespaces of other containers that a container joins, and who uses which.
+/// The namespaces of other containers that a container joins: descriptors, and the index of each use.
 pub(super) struct JoinedNamespaces {
     pub(super) fds: Vec<OwnedFd>,
     pid: Namespace,
     ipc: Namespace,
     shm_from: Option<u32>,
     net: Namespace,
-    /// Index of another container's user namespace, which this one's is.
+    /// Index of the other container's user namespace, which is shared.
     users: Option<u32>,
-    /// The container whose network, host name and files are this one's too.
+    /// The container whose network, host name and files are shared.
     pub(super) files_of: Option<Box<Snapshot>>,
-    /// Index of the two descriptors that keep published ports from others.
+    /// Index of the two descriptors that reserve the published ports.
     hold: Option<u32>,
 }
 
-/// Gathers what a plan needs: of a start, an exec or a health check.
+/// Collects the values that a plan needs: of a start, an exec or a health check.
 pub(crate) struct Planner {
     pub(super) places: Arc<Places>,
     pub(super) register: Arc<Register>,
@@ -75,7 +75,7 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// The networks that a start and an end tell of: also those that have no interface.
+    /// The networks of the events "connect" and "disconnect" of a run, including networks without an interface.
     fn told_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
             NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
@@ -84,8 +84,8 @@ impl Planner {
         })
     }
 
-    /// `State.Error` of inspect: why the last start failed, an engine's or its monitor's own, what became of the monitor,
-    /// or what is wrong with the stored document.
+    /// `State.Error` of inspect: the reason of the failed start as engine or monitor reported it, the fate of the
+    /// monitor, or the damage of the stored document.
     pub(super) fn error_text(&self, found: &Snapshot) -> String {
         if !found.spec.is_whole() {
             return found.spec.damage.clone();
@@ -97,15 +97,15 @@ impl Planner {
         let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
         let sentence = match &plan {
             Ok(plan) => sentence(&plan.steps, failed.step),
-            // The parts of the plan are not there any more.
+            // The parts of the plan do not exist any more.
             Err(_) => "start the container again".into(),
         };
         failure::of_start(failed, &sentence, &found.spec).error.message().to_owned()
     }
 
-    /// The plan of a container that was started, as its networks are now; its steps and descriptors are those of the start.
+    /// The plan of a running container with its present networks; steps and descriptors are those of the start.
     pub(super) fn plan_again(&self, found: &Snapshot, networks: &network::Joined) -> Result<plan::Plan> {
-        // The monitor has taken the descriptor that keeps the ports: the plan needs no index any more.
+        // The monitor has the descriptor that reserves the ports: the plan needs no index any more.
         let joined = self.join(found, None)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
@@ -118,7 +118,7 @@ impl Planner {
         Ok(Some(plan::Resolver { port, redirect, servers, names, aliases }))
     }
 
-    /// Opens the namespaces of `container:` modes. Errors: that container does not run.
+    /// Opens the namespaces of `container:` modes. Errors: the other container does not run.
     pub(super) fn join(&self, found: &Snapshot, hold: Option<network::Hold>) -> Result<JoinedNamespaces> {
         let mut joined = JoinedNamespaces {
             hold: None,
@@ -162,7 +162,8 @@ impl Planner {
         Ok(joined)
     }
 
-    /// To share another namespace of a container, its user namespace is shared, too: that is what the others belong to.
+    /// A container that shares any namespace of another one also shares its user namespace, because that namespace owns
+    /// the others.
     fn joined_users(&self, modes: &Modes, own: plan::Users, fds: &mut Vec<OwnedFd>) -> Result<Option<u32>> {
         for owner in [modes.network.owner(), modes.ipc.owner(), modes.pid.owner()] {
             let Owner::Container(other) = owner else { continue };
@@ -211,7 +212,7 @@ impl Planner {
         }
         let path = format!("/proc/{pid}/ns/{kind}");
         let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
-        // The process may have ended and its number been given away meanwhile.
+        // The process may have ended meanwhile, and another one may have its number.
         if process::start_time(pid) != Some(other.now.state.pid_start) {
             return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
         }
@@ -219,7 +220,7 @@ impl Planner {
         Ok(Namespace::Join(fds.len() as u32 - 1))
     }
 
-    /// Everything that the plan needs, as plain values.
+    /// All values for the plan of a container's start.
     pub(super) fn container(
         &self,
         found: &Snapshot,
@@ -255,7 +256,7 @@ impl Planner {
             lower: self.places.lower(&row.image_id)?,
             upper: dir.join("upper"),
             work: dir.join("work"),
-            // Files of a build's container are flushed with the build.
+            // Files of a build's container are flushed together with the build.
             volatile: self.register.db.read(|tx| table::has_builder(tx, &row.id))?,
             readonly_rootfs: host.readonly_rootfs,
             root_propagation: 0,
@@ -277,7 +278,7 @@ impl Planner {
             own_cgroups: true,
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
-            // No monitor speaks to plugins: what they made stays.
+            // A monitor does not talk to plugins: interfaces that plugins made stay.
             keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
             networks: self.told_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
@@ -300,13 +301,14 @@ impl Planner {
         })
     }
 
-    /// The command; with an init before it, unless the first process is another container's or the host's anyway.
+    /// The command; after an init if one is wanted, unless the first process belongs to another container or the host
+    /// anyway.
     pub(super) fn words(&self, spec: &Spec) -> Vec<String> {
         let init: &[&str] = if has_init(spec) { &[INIT_PATH, "--"] } else { &[] };
         init.iter().map(|word| word.to_string()).chain([spec.path.clone()]).chain(spec.args.iter().cloned()).collect()
     }
 
-    /// The three files, then the caller's mounts; one of those may stand in for a file.
+    /// The three files, then the caller's mounts; a mount of the caller's may replace a file.
     pub(super) fn mounts(&self, found: &Snapshot, files_of: &str) -> Result<Vec<Mount>> {
         let table = spec::mount_table(&found.spec)?;
         let dir = self.places.dir(files_of);
@@ -326,7 +328,7 @@ impl Planner {
                 own_ids: true,
             })
             .collect();
-        // A mount on the directory of a file comes before the file's own mount.
+        // A mount on the directory of a file is made before the file's own mount.
         let (above, below): (Vec<_>, Vec<_>) =
             table.into_iter().partition(|mount| mount.target.matches('/').count() < 2);
         let mut mounts = Vec::new();
@@ -470,7 +472,7 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }
 
-/// The log as the plan has it.
+/// The log in the form of the plan.
 fn log(found: &Snapshot) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
     let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
@@ -491,7 +493,7 @@ fn log(found: &Snapshot) -> Result<Option<Log>> {
     Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress }))
 }
 
-/// Whether the container's first process is an init. In the processes of another it would not be the first.
+/// Whether the container's first process is an init. In another container's PID namespace it would not be the first.
 pub(super) fn has_init(spec: &Spec) -> bool {
     spec.host_config.init == Some(true) && spec.host_config.modes().pid == PidMode::Private
 }

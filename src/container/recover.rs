@@ -1,4 +1,5 @@
-//! After crashes and reboots: what they left is put right by the next open, or by whoever meets it first.
+//! Recovery after crashes and reboots: the next open, or the first call that finds an affected container, repairs the
+//! state.
 
 use super::spec::{self, RestartPolicy};
 use super::{BuildSteps, Connections, Finder, Places, Register, Removals, Snapshot, Starter, dirs};
@@ -13,7 +14,7 @@ use coracle_monitor::wire::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Whether the restart policy asks for a start after a boot: of those that a stop by hand ended, `always` alone does.
+/// Whether the restart policy asks for a start after a boot. Containers that a user stopped need the policy `always`.
 fn starts_after_boot(found: &Snapshot) -> bool {
     let state = &found.now.state;
     let manual = state.flags & STATE_MANUAL != 0;
@@ -25,7 +26,7 @@ fn starts_after_boot(found: &Snapshot) -> bool {
     }
 }
 
-/// Puts right what crashes and reboots left.
+/// Repairs the consequences of crashes and reboots.
 pub(crate) struct Recovery {
     pub(super) places: Arc<Places>,
     pub(super) register: Arc<Register>,
@@ -39,12 +40,13 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// Every open looks: the ends of containers whose monitors are gone are recorded, records of an earlier boot are brought into this
-    /// one, leftovers are swept. An engine that starts containers after a boot does so once a boot, whoever came before.
+    /// Runs at every open: records the ends of containers whose monitors are gone, carries records of an earlier boot
+    /// over, removes leftovers. An engine that starts containers after a boot does so once for each boot, even if other
+    /// engines opened the root before.
     pub(super) fn recover(&self) -> Result<()> {
         self.sweep()?;
         self.removals.end_lost_removals()?;
-        // Running containers go on as they are; a host on which nothing can be put back says so at the next start.
+        // Running containers continue. If the firewall cannot be repaired on this host, the next start reports it.
         let _ = self.networks.heal();
         let _ = self.connections.undo_connects();
         let starts = self.options.restart_containers;
@@ -57,7 +59,7 @@ impl Recovery {
             if !(now.lost || now.stale || starts && waits) {
                 continue;
             }
-            // Removed meanwhile, or broken: no reason not to open.
+            // The container was removed meanwhile, or is damaged: the open goes on.
             let Ok((_busy, found)) = self.finder.take(&id, None) else { continue };
             let mut state = found.now.state;
             if found.now.stale && state.started_ns != 0 {
@@ -76,18 +78,18 @@ impl Recovery {
         }
         self.build_steps.end_lost_builds()?;
         for id in wanted {
-            // One that does not start keeps the reason in its record, and does not keep the others from starting.
+            // If a container does not start, its record keeps the reason, and the others still start.
             let _ = self.starter.start(&id, None, (0, 0), None);
         }
         Ok(())
     }
 
-    /// Removes directories that belong to nobody: of creations that were cut short, and of removals. What cannot be
-    /// removed now is noted.
+    /// Removes directories that belong to no container: those of interrupted creates and removals. Directories that
+    /// cannot be removed now are noted.
     pub(crate) fn sweep(&self) -> Result<()> {
         let parents = [self.places.root.join("containers"), self.places.claim.run.join("c")];
         let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
-        // After the directories: whose row came between the two looks is known.
+        // Read after the directories, so that a row that was added between the two reads is known.
         let known: HashSet<String> = self.register.db.read(table::slots)?.into_iter().map(|(id, _)| id).collect();
         for (parent, names) in parents.iter().zip(found) {
             for id in names.iter().filter(|id| !known.contains(*id)) {
@@ -101,8 +103,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Whether nobody is at work on the one that had no row a moment ago, and there still is none. A maker locks, makes
-    /// the directories, adds the row and unlocks: not locked and then no row means that there is none to come.
+    /// Whether a directory still belongs to no container and no call. A create locks, makes the directories, adds the
+    /// row and unlocks: unlocked and afterwards without a row means that no row will come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
         let known = || self.register.db.read(|tx| table::is_there(tx, id));
         Ok(is_hex_id(id) && !self.register.states.is_being_made(id)? && !known()?)

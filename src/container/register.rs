@@ -1,4 +1,4 @@
-//! The containers as they are stored: rows, specs and state records; their events.
+//! The stored containers: rows, specs and state records; their events.
 
 use super::spec::Spec;
 use super::{Places, Snapshot, Stored, found_as, no_such, specs};
@@ -14,7 +14,7 @@ use crate::store::{Db, Flush};
 use coracle_monitor::wire::Status;
 use std::sync::Arc;
 
-/// The containers as the database and the state records have them, and the journal of their events.
+/// The containers of the database and the state records, and the journal of their events.
 pub(crate) struct Register {
     pub(super) db: Arc<Db>,
     pub(super) states: Arc<States>,
@@ -31,7 +31,7 @@ impl Register {
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
     }
 
-    /// How many run, are paused, are stopped.
+    /// The numbers of running, paused and stopped containers.
     pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
         let mut counts = (0, 0, 0);
         for (id, slot) in self.db.read(crate::store::containers::slots)? {
@@ -45,8 +45,8 @@ impl Register {
         Ok(counts)
     }
 
-    /// The value that was read of a container's directories without its lock, if the container is still there: a removal
-    /// takes the row first.
+    /// The result of reading a container's directories without its lock, if the container still exists: a removal
+    /// deletes the row first.
     pub(super) fn if_there<T>(&self, found: &Snapshot, read: Result<T>) -> Result<T> {
         match self.db.read(|tx| table::is_there(tx, &found.row.id))? {
             true => read,
@@ -54,7 +54,7 @@ impl Register {
         }
     }
 
-    /// Reads a container whole, or with what can be found of its damaged document, where that lies.
+    /// Reads a container. If its document is damaged, the spec has the readable parts.
     pub(super) fn stored(&self) -> impl FnMut(ContainerRow, &str) -> Result<Stored> {
         |row, text| {
             let spec = self.spec_of(&row, text)?;
@@ -62,18 +62,18 @@ impl Register {
         }
     }
 
-    /// A container with what it does now.
+    /// A container with its present state.
     pub(super) fn found(&self, (row, spec): Stored) -> Result<Snapshot> {
         let now = self.states.now(row.slot, &row.id)?;
         Ok(found_as(row, spec, now))
     }
 
-    /// A container that was found before, with what it does by now.
+    /// A container that was found before, with its present state.
     pub(super) fn again(&self, found: Snapshot) -> Result<Snapshot> {
         self.found((found.row, found.spec))
     }
 
-    /// The spec that a container's row holds as `text`, or what could be found of a damaged one.
+    /// The spec that a row stores as `text`, or the readable parts of a damaged one.
     pub(super) fn spec_of(&self, row: &ContainerRow, text: &str) -> Result<Arc<Spec>> {
         match self.specs.of(&row.id, text) {
             Err(error) if error.kind() == ErrorKind::Corrupt => self.salvaged(row, text, &error).map(Arc::new),
@@ -81,7 +81,7 @@ impl Register {
         }
     }
 
-    /// The parts that can be found of a damaged spec, and where the container's own would be if it was made as most are.
+    /// The readable parts of a damaged spec, with the usual path of the container's cgroup.
     fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
         let mut spec = specs::salvage(text);
         let or = |value: &mut String, other: &str| {
@@ -98,8 +98,8 @@ impl Register {
         Ok(spec)
     }
 
-    /// Whether a start is under way whose program was killed: a monitor holds the container, and has not told how it went,
-    /// or not written its record yet. (The record of one that is on its way out is its own.)
+    /// Whether a start is under way whose program was killed: a monitor holds the container, and has not reported the
+    /// outcome or written its record yet. (A monitor that is ending has written its record.)
     pub(super) fn is_arriving(&self, found: &Snapshot) -> Result<bool> {
         let state = &found.now.state;
         if state.status() == Status::Starting {
@@ -117,7 +117,7 @@ impl Register {
             .collect()
     }
 
-    /// Appends an event of a container. Errors: the run directory is full, even after old events were given up.
+    /// Appends an event of a container. Errors: the run directory is full, even after the oldest events were dropped.
     pub(super) fn event(&self, found: &Snapshot, action: &str, extras: &[(&str, &str)]) -> Result<()> {
         self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
     }
@@ -134,12 +134,12 @@ impl Register {
         self.db.write(Flush::Lazy, |tx| table::set_error(tx, &found.row.id, text))
     }
 
-    /// The file whose closing may mean that a monitor ended.
+    /// The file whose closing may mean that a monitor has ended.
     pub(crate) fn alive_path(&self) -> &std::path::Path {
         self.states.alive_path()
     }
 
-    /// Its database.
+    /// The database of the containers.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }

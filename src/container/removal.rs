@@ -1,5 +1,5 @@
-//! The rest of a removal when the container's row is gone: its volumes that nobody named, the event of its end. Both are
-//! noted with the removal of the row, so that the next open does them where the program was killed before.
+//! The rest of a removal after the container's row is gone: its anonymous volumes, the event "destroy". The transaction
+//! that deletes the row stores both, so that the next open completes the removal if the program is killed.
 
 use super::attach::parked_sessions;
 use super::remove::forget_row;
@@ -19,27 +19,27 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How often a reader of the journal goes on where the oldest events were given up while it read.
+/// How often a reader of the journal continues after the oldest events were dropped while it read.
 pub(super) const GIVEN_UP: u32 = 100;
 
-/// The work that is left once the row of a container is gone.
+/// The work that remains once the row of a container is gone.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Removal {
     /// Tells of it.
     destroyed: Event,
-    /// The volumes that go with it, if no other container uses them.
+    /// The volumes to remove, if no other container uses them.
     volumes: Vec<String>,
 }
 
 impl Removal {
-    /// Notes it, with the transaction that removes the row.
+    /// Stores the removal, in the transaction that deletes the row.
     pub(super) fn note(&self, tx: &Transaction<'_>, id: &str) -> Result<()> {
         let text = serde_json::to_string(self).map_err(|e| Error::internal(format!("write a removal: {e}")))?;
         table::begin(tx, id, &text)
     }
 }
 
-/// Removes containers that do not run, and completes removals that were cut short.
+/// Removes stopped containers, and completes interrupted removals.
 pub(crate) struct Removals {
     pub(super) places: Arc<Places>,
     pub(super) register: Arc<Register>,
@@ -54,13 +54,13 @@ pub(crate) struct Removals {
 }
 
 impl Removals {
-    /// Plans the removal of a container; `volumes`: volumes that nobody named go, too.
+    /// Plans the removal of a container; `volumes`: including its anonymous volumes.
     fn plan_removal(&self, found: &Snapshot, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
         Ok(Removal { destroyed: Register::event_of(found, "destroy", &[]), volumes })
     }
 
-    /// The volumes of a container that nobody named. Where its document is damaged, they are known by their names.
+    /// The anonymous volumes of a container. If its document is damaged, they are recognised by their names.
     fn unnamed_volumes(&self, found: &Snapshot) -> Result<Vec<String>> {
         if found.spec.is_whole() || !found.spec.mounts.is_empty() {
             return Ok(super::volumes::unnamed(&found.spec).map(|mount| mount.name.clone()).collect());
@@ -70,7 +70,7 @@ impl Removals {
         Ok(used)
     }
 
-    /// Does what is left of a removal. Whoever calls holds it by [`crate::store::states::States::removing`].
+    /// Does the rest of a removal. The caller must hold it by [`crate::store::states::States::removing`].
     fn end_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         for name in &removal.volumes {
             self.remove_volume(name)?;
@@ -94,15 +94,15 @@ impl Removals {
         self.register.journal.append(&event).map(drop)
     }
 
-    /// Ends removals whose programs were killed. What cannot be done now is by the next open.
+    /// Completes the removals whose programs were killed. The next open retries a failed one.
     pub(super) fn end_lost_removals(&self) -> Result<()> {
         for id in self.register.db.read(table::all)? {
             let Some(_ours) = self.register.states.removing(&id)? else { continue };
-            // Read again, for its program may have ended it meanwhile.
+            // Read again, because its program may have completed it meanwhile.
             let Some(text) = self.register.db.read(|tx| table::get(tx, &id))? else { continue };
             match serde_json::from_str::<Removal>(&text) {
                 Ok(removal) => drop(self.end_lost_removal(&id, &removal)),
-                // A damaged note tells nobody anything.
+                // A damaged note is deleted.
                 Err(_) => self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, &id))?,
             }
         }
@@ -122,7 +122,7 @@ impl Removals {
         }
     }
 
-    /// Whether the journal tells of an object's end.
+    /// Whether the journal has the event of an object's removal.
     fn was_told(&self, kind: &str, id: &str) -> Result<bool> {
         let filters = [(kind, id), ("event", "destroy"), ("type", kind)];
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
@@ -132,14 +132,14 @@ impl Removals {
         loop {
             match stream.next(None, None) {
                 Ok(event) => return Ok(event.is_some()),
-                // The oldest were given up meanwhile.
+                // The oldest events were dropped meanwhile.
                 Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Removes a container that is held and does not run, with the volumes that nobody named if `volumes` says so.
+    /// Removes a stopped container whose lock is held, including its anonymous volumes if `volumes` is set.
     pub(super) fn remove_taken(&self, busy: Busy, found: &Snapshot, volumes: bool) -> Result<()> {
         let removal = self.plan_removal(found, volumes)?;
         let _ours = self.register.states.removing(&found.row.id)?;
@@ -148,11 +148,11 @@ impl Removals {
         self.end_removal(&found.row.id, &removal)
     }
 
-    /// The row goes first, for good: what then stays of directories is swept by the next open, and no power cut brings
-    /// back a container whose directory is gone.
+    /// The row is deleted first, durably: the next open sweeps directories that stay, and no power cut brings back a
+    /// container whose directory is gone.
     fn forget(&self, found: &Snapshot, removal: &Removal) -> Result<()> {
         let row = &found.row;
-        // Best effort: a plugin that is gone has nothing of it any more.
+        // Best effort: a plugin that is gone holds nothing for it any more.
         let _ = self.networks.settle(&row.id);
         self.register.specs.forget(&row.id);
         let of_build = self.register.db.write_to_free(Flush::Lazy, |tx| {
@@ -162,37 +162,40 @@ impl Removals {
             Ok(of_build)
         })?;
         if !of_build {
-            // With others who remove; the directories go when it is certain that the row has gone. A build's, that a
-            // power cut brings back, goes again with the next open.
+            // Waits for the flush together with other removals; the directories are removed when the deletion of the
+            // row is durable. For a container of a build the flush is not awaited: if a power cut brings its row back,
+            // the next open removes it again.
             self.register.db.settle()?;
         }
         self.exec_records.forget_execs(&row.id)?;
-        // A monitor that has just told the end still cleans up. What one that hangs keeps is swept by the next open.
+        // A monitor that has just reported the end is still cleaning up. The next open sweeps the leftovers of one that
+        // hangs.
         match self.monitors.lock_alive(found) {
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
             lock => drop(lock?),
         }
-        // A monitor that could not remove its groups left them: a process hung in the kernel, or it was killed.
+        // The groups stay if the monitor could not remove them: a process hung in the kernel, or the monitor was
+        // killed.
         let swept =
             self.register.states.recorded(row.slot, &row.id)?.is_some_and(|state| state.flags & STATE_SWEPT != 0);
         if !swept && self.groups.group_name(found).is_some() {
             let _ = self.groups.live_groups(found)?.remove();
         }
         let project = self.storage.storage_project(&row.id, &found.spec);
-        // Whoever waits for its start need not wait any longer: the streams end.
+        // Ends the streams of clients that wait for the container's start.
         drop(parked_sessions(&self.places, &row.id));
         self.remove_dir(self.places.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
         let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
         let dirs = ["upper", "work/work", "work"];
         self.remove_dir(self.places.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;
-        // On a disk that was full: the next removal needs room, too.
+        // On a full disk: the next removal needs room, too.
         self.register.db.restock();
         // An image that was removed by force stayed as long as this container needed it.
         self.images.collect()
     }
 
-    /// Removes a directory of a container that is gone, and frees the project that bounded it. What cannot be removed is
-    /// noted, and its project goes on to bound it.
+    /// Removes a directory of a removed container, and frees the project that limited it. A directory that cannot be
+    /// removed is noted, and its project continues to limit it.
     pub(super) fn remove_dir(
         &self,
         dir: PathBuf,

@@ -12,7 +12,7 @@ use coracle_monitor::call::Call;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a removal by force ends a container that others start again.
+/// How long a removal by force keeps ending a container that other programs start again.
 const REMOVAL: Duration = Duration::from_secs(60);
 
 /// Removes and renames containers.
@@ -28,7 +28,7 @@ pub(crate) struct Remover {
 }
 
 impl Remover {
-    /// Removes a container; a running one only by force.
+    /// Removes a container; a running one only with force.
     pub(crate) fn remove(&self, reference: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         if how.link {
             return self.host_files.remove_link(reference);
@@ -38,7 +38,7 @@ impl Remover {
         loop {
             let reference = ended.as_ref().map_or(reference, |found| &found.row.id);
             let (busy, found) = match (self.finder.take_any(reference, op), &ended) {
-                // The follower of its end was first.
+                // The program that followed the container's end has removed it first.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::NotFound && goes_by_itself(ended) => {
                     return Ok(());
                 }
@@ -48,7 +48,7 @@ impl Remover {
             if decide(verb, &found)? == Way::Do {
                 return self.removals.remove_taken(busy, &found, how.volumes || goes_by_itself(&found));
             }
-            // Not under the lock: the end is waited for, and somebody may start it again meanwhile.
+            // The lock is released: the end must be awaited, and another program may start the container meanwhile.
             drop(busy);
             if Instant::now() > until {
                 return Err(Error::conflict(format!(
@@ -57,13 +57,13 @@ impl Remover {
                 )));
             }
             self.stopper.kill_live(&found, op)?;
-            // Its end is recorded by now, or about to be.
+            // Waits until the end is recorded.
             self.monitors.has_ended(&found)?;
             ended = Some(found);
         }
     }
 
-    /// Removes the containers that do not run. One that somebody else starts or removes meanwhile is left to them.
+    /// Removes the stopped containers. A container that another program starts or removes meanwhile is skipped.
     pub(crate) fn prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
         let query = ListContainers { all: true, size: true, filters: filters.clone(), ..ListContainers::default() };
         let mut pruned = PrunedContainers::default();
@@ -101,7 +101,7 @@ impl Remover {
         Arc::make_mut(&mut renamed.row).name = name.to_owned();
         if renamed.now.is_live() {
             self.networks.rename(&renamed.row.id, name)?;
-            // Its monitor tells events under the new name from now on. One that just ended tells none.
+            // The monitor writes events under the new name from now on. A monitor that has just ended writes none.
             if let Ok(control) = self.monitors.control(&renamed) {
                 let _ = control.tell(Call::Attributes, start::attributes(&renamed).as_bytes());
             }
@@ -114,7 +114,7 @@ fn goes_by_itself(found: &Snapshot) -> bool {
     found.spec.host_config.auto_remove
 }
 
-/// Takes all that the database has of a container out of it.
+/// Deletes all rows of a container.
 pub(crate) fn forget_row(tx: &rusqlite::Transaction<'_>, id: &str) -> Result<()> {
     table::delete(tx, id)?;
     crate::store::links::forget(tx, id)?;

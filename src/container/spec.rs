@@ -1,8 +1,8 @@
-//! Request → spec: what a container is, as decided at create and stored; everything here is pure.
+//! Request → spec: the container as decided at its creation and stored; everything here is pure.
 //!
-//! [`resolve`] checks a create body, merges it with the image's configuration and fills in the defaults. What a start
-//! needs beyond that ([`environment`], [`ulimits`], [`mount_table`], [`sysctls`], ...) is derived from the stored
-//! [`Spec`] by functions without side effects. Texts and statuses follow dockerd 20.10 where nothing says otherwise.
+//! [`resolve`] checks a create body, merges it with the image's configuration and fills in the defaults. Other values
+//! for a start ([`environment`], [`ulimits`], [`mount_table`], [`sysctls`], ...) are derived from the stored [`Spec`]
+//! by functions without side effects. Texts and statuses are those of dockerd 20.10 unless a comment says otherwise.
 
 mod check;
 mod files;
@@ -50,7 +50,7 @@ use crate::options::UsernsRemap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of `/dev/shm` of a container that names none.
+/// Size of `/dev/shm` in bytes for a container that names none.
 pub(crate) const DEFAULT_SHM_SIZE: i64 = 64 << 20;
 
 /// A container as decided at its creation: the document that the store keeps.
@@ -61,7 +61,7 @@ pub(crate) struct Spec {
     pub image_id: String,
     /// The image as the request named it.
     pub image_name: String,
-    /// The image's architecture; empty of a container from before this was recorded.
+    /// The image's architecture; empty in specs of versions that did not record it.
     pub architecture: String,
     /// The configuration, merged with the image's; its host name and working directory are final.
     #[serde(with = "ports")]
@@ -71,18 +71,18 @@ pub(crate) struct Spec {
     pub host_config: DecidedHost,
     /// The program: first word of entrypoint and command together.
     pub path: String,
-    /// Its arguments, without the program's own name.
+    /// The program's arguments, without its own name.
     pub args: Vec<String>,
     /// Binds and volumes, by depth of their target. The tmpfs mounts are derived at start: [`mount_table`].
     pub mounts: Vec<Mount>,
     /// The cgroup above the container's own: absolute, clean.
     pub cgroup_parent: String,
-    /// The container's networks, by the names of the requests, with the requested settings.
+    /// The container's networks with the requested settings, by the names in the request.
     pub networks: BTreeMap<String, EndpointSettings>,
     /// The beginning of the engine's id in the name of the control group; empty if an older version made the container,
     /// which named the group by the container's id alone.
     pub engine: String,
-    /// Its user namespace. Whoever opens the root later has no word in it.
+    /// The user namespace. Options of a later open do not change it.
     pub users: Users,
     /// The AppArmor profile of the container's processes, as its creation or last start decided. Empty if the kernel
     /// had no AppArmor, or the version that started the container did not support it.
@@ -94,17 +94,17 @@ pub(crate) struct Spec {
     /// The SELinux label of the container's processes, as its creation or its first start with SELinux decided; empty:
     /// none.
     pub process_label: String,
-    /// The SELinux label of its files; empty: that is not decided.
+    /// The SELinux label of the container's files; empty: not decided yet.
     pub mount_label: String,
 }
 
 impl Spec {
-    /// Whether its stored document could be read.
+    /// Whether the stored document could be read.
     pub(crate) fn is_whole(&self) -> bool {
         self.damage.is_empty()
     }
 
-    /// This container with labels that were decided.
+    /// This container with the given labels.
     pub(crate) fn with_labels(self, labels: &Labels) -> Spec {
         Spec { process_label: labels.process.clone(), mount_label: labels.mount.clone(), ..self }
     }
@@ -113,17 +113,17 @@ impl Spec {
 /// The user namespace of a container, as decided at its creation.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Users {
-    /// Of a container from before this was recorded: its next start decides.
+    /// The version that made the container did not record it: the next start decides.
     #[default]
     Undecided,
     /// The host's.
     Host,
-    /// One of its own: who its root is outside of it, and how many ids there are from there on.
+    /// A namespace of its own: the host's ids of its root, and the number of ids from there on.
     Own { uid: u32, gid: u32, count: u32 },
 }
 
 impl Users {
-    /// As an engine opened with `remap` decides for a new container.
+    /// The decision of an engine opened with `remap` for a new container.
     pub(crate) fn of(mode: UsernsMode, remap: Option<UsernsRemap>) -> Users {
         match remap {
             Some(UsernsRemap { uid, gid, count }) if mode != UsernsMode::Host => Users::Own { uid, gid, count },
@@ -131,7 +131,7 @@ impl Users {
         }
     }
 
-    /// As the plan has it.
+    /// The value for the plan.
     pub(crate) fn of_plan(self) -> Option<plan::Users> {
         match self {
             Users::Own { uid, gid, count } => Some(plan::Users { uid, gid, count, group_count: count, join: None }),
@@ -143,7 +143,7 @@ impl Users {
 /// The facts of an image that [`resolve`] needs.
 pub(crate) struct ImageView {
     pub id: String,
-    /// As its configuration names it.
+    /// The name in the image's configuration.
     pub architecture: String,
     pub config: ContainerConfig,
 }
@@ -155,26 +155,26 @@ pub(crate) struct Defaults {
     pub cgroup_parent: String,
     /// See [`Spec::engine`].
     pub engine: String,
-    /// The host's name, which containers on the host's network inherit.
+    /// The host's name, which containers on the host's network get.
     pub host_name: String,
-    /// Containers are in this user namespace unless they ask not to be.
+    /// The user namespace of containers unless they opt out.
     pub remap: Option<UsernsRemap>,
     /// The AppArmor profile of containers that name none; none: the kernel has no AppArmor.
     pub apparmor: Option<String>,
     /// Containers have SELinux labels.
     pub selinux: bool,
-    /// The limits that the host can set: another limit is dropped with a warning.
+    /// The limits that the host can set: other limits are dropped with a warning.
     pub host: HostFacts,
 }
 
-/// A configuration over another, field by field: a request's over its image's, a commit's over its container's.
+/// Merges a configuration over another, field by field: a request's over its image's, a commit's over its container's.
 pub(crate) fn over(config: &ContainerConfig, below: &ContainerConfig) -> ContainerConfig {
     merge::merge(config, below)
 }
 
-/// Checks all that can be checked of a request before its image is looked up.
+/// Checks a request as far as that is possible without its image.
 ///
-/// The field's engines report these mistakes even where the image is missing too, so a create calls this first.
+/// dockerd reports these mistakes even if the image is missing too, so a create calls this first.
 pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> {
     if request.config == ContainerConfig::default() {
         return Err(Error::invalid("Config cannot be empty in order to create a container"));
@@ -190,10 +190,10 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     volumes_from(&request.host_config).map(drop)
 }
 
-/// Decides what the container `id` will be: the spec to store, and warnings for the client. `inherited` are the mounts
-/// that VolumesFrom names, as [`taken_over`] gives them.
+/// Decides the spec of the container `id`: the document to store, and warnings for the client. `inherited` are the
+/// mounts that VolumesFrom names, as [`taken_over`] gives them.
 ///
-/// Errors: every mistake in the request that can be seen without looking at the host.
+/// Errors: every mistake in the request that shows without a look at the host.
 pub(crate) fn resolve(
     request: &CreateBody,
     image: &ImageView,
@@ -234,12 +234,12 @@ pub(crate) fn resolve(
     Ok((spec, warnings))
 }
 
-/// The host's name, which containers on its UTS namespace show.
+/// The host's name, which containers on its UTS namespace have.
 pub(super) fn host_name() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Checks what a user namespace rules out.
+/// Checks the fields that cannot be combined with a user namespace.
 pub(crate) fn users_fit(privileged: bool, modes: &Modes, users: Users) -> Result<()> {
     match users {
         Users::Host => Ok(()),
@@ -259,7 +259,7 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
     let mut warnings = cgroup::check(&mut host.resources, &defaults.host, Asked::ForNew)?;
     warnings.extend(security::label_warnings(asked));
     host.log_config = log::effective(&asked.log_config, defaults)?;
-    // They are kept by themselves: what they lead to may be renamed, or go.
+    // Links are stored separately, because the linked containers may be renamed or removed.
     host.links = None;
     if host.network_mode.is_empty() {
         host.network_mode = "default".into();
@@ -281,19 +281,19 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
         warnings.push("The lxc execution driver is not supported. LxcConf discarded.".into());
     }
     if !host.cgroup.is_empty() {
-        // Of a runtime that engines no longer have; dockerd takes it and does nothing.
+        // A field for a runtime that engines no longer have; dockerd accepts and ignores it.
         host.cgroup.clear();
         warnings.push("A group by the name of a container is not supported. Cgroup discarded.".into());
     }
     Ok((host, warnings))
 }
 
-/// A mistake in a request that the field's engines answer with 500, not 400: the status is part of the contract.
+/// A mistake in a request that dockerd answers with 500, not 400: the status is part of the contract.
 fn as_500(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Internal, message).in_area("container")
 }
 
-/// Refuses control characters (NUL and newline among them), which no engine-made file or kernel call may get.
+/// Refuses control characters (including NUL and newline), which must not reach a file of the engine or a system call.
 fn plain(field: &str, text: &str) -> Result<()> {
     match text.chars().any(char::is_control) {
         true => Err(Error::invalid(format!("{field}: {text:?} holds a control character"))),

@@ -1,4 +1,4 @@
-//! Specs that were read before: the text of one is parsed once, as long as it stays the same.
+//! Parsed specs: each text is parsed once, as long as it does not change.
 
 use super::spec::Spec;
 use crate::error::{Error, Result};
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Specs that are kept at most (some 6 KB each): a host program is not to grow with its containers.
+/// The most parsed specs that are kept (some 6 KB each): a host program must not grow with its containers.
 pub(super) const MOST: usize = 512;
 
-/// The weight of all that are kept at most.
+/// The total weight of the specs that are kept.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Parsed specs by container.
@@ -29,13 +29,13 @@ struct Kept {
     weight: usize,
 }
 
-/// The bytes of a text. A parsed spec takes about as much again; ports, whose texts are short, take more by themselves.
+/// The bytes of a text. Its parsed spec takes about as much again; ports, whose texts are short, take more.
 fn weight(text: &str, spec: &Spec) -> usize {
     text.len() + 4 * spec.config.exposed_ports.len() + 20 * spec.host_config.port_bindings.len()
 }
 
 impl All {
-    /// A spec beyond the bounds is read anew each time, as every spec was once.
+    /// A spec beyond these limits is parsed at each use.
     fn keep(&mut self, id: &str, text: &str, spec: &Arc<Spec>) {
         self.forget(id);
         let weight = weight(text, spec);
@@ -53,7 +53,7 @@ impl All {
 }
 
 impl Specs {
-    /// The spec of a container from its stored text. Errors: the text is none.
+    /// The spec of a container from its stored text. Errors: the text is not a spec.
     pub(super) fn of(&self, id: &str, text: &str) -> Result<Arc<Spec>> {
         #[cfg(feature = "attacks")]
         if let Some(kept) = self.0.lock().kept.values().next().filter(|_| !crate::walls::Wall::SpecsOfTheirOwn.stands())
@@ -70,7 +70,7 @@ impl Specs {
         Ok(spec)
     }
 
-    /// A container is gone. Those that other programs removed go by [`Specs::keep_only`].
+    /// Forgets a removed container. Containers that other programs removed are forgotten by [`Specs::keep_only`].
     pub(super) fn forget(&self, id: &str) {
         self.0.lock().forget(id);
     }
@@ -80,7 +80,7 @@ impl Specs {
         *self.0.lock() = All::default();
     }
 
-    /// Forgets all but these containers, now and then.
+    /// Forgets all but these containers, from time to time.
     pub(super) fn keep_only<'a>(&self, present: impl ExactSizeIterator<Item = &'a str>) {
         const SLACK: usize = 64;
         let mut all = self.0.lock();
@@ -92,7 +92,7 @@ impl Specs {
     }
 }
 
-/// The parts of a damaged document that can be found: the members that can be read by themselves, if it is JSON at all.
+/// The readable parts of a damaged document: the members that parse by themselves, if the document is JSON at all.
 pub(super) fn salvage(text: &str) -> Spec {
     let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(text) else { return Spec::default() };
     members.retain(|name, value| {
@@ -102,7 +102,7 @@ pub(super) fn salvage(text: &str) -> Spec {
     serde_json::from_value(Value::Object(members)).unwrap_or_default()
 }
 
-/// By its kind the error is known as one container's.
+/// The kind shows that the error concerns a single container.
 fn damaged(text: String) -> Error {
     if crate::walls::Wall::StoredDocuments.stands() { Error::corrupt(text) } else { Error::internal(text) }
 }

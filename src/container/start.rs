@@ -31,7 +31,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a start waits for a monitor that has recorded its container's end and is about to go.
+/// How long a start waits for a monitor that has recorded its container's end and is about to exit.
 pub(super) const HANDOVER: Duration = Duration::from_secs(5);
 
 /// Starts containers.
@@ -53,7 +53,7 @@ pub(crate) struct Starter {
 }
 
 impl Starter {
-    /// Starts a container, with `session` attached before its process runs, and with whoever waits for its start.
+    /// Starts a container. `session` is attached before its process runs, as are the clients that wait for its start.
     pub(crate) fn start(
         &self,
         reference: &str,
@@ -71,24 +71,24 @@ impl Starter {
         let started = self.start_taken(&found, session, size);
         drop(busy);
         if started.is_err() && found.spec.host_config.auto_remove {
-            // A failed start is an end, too. Else by the next look.
+            // A failed start counts as an end. The next look removes the container otherwise.
             let _ = self.finder.reap_soon(&found.row);
         }
         started.map(|()| (Changed::Yes, found))
     }
 
-    /// Starts a container that is held and does not run.
+    /// Starts a stopped container whose lock is held.
     fn start_taken(&self, found: &Snapshot, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
         let started = self.try_start(found, session, size);
         match started {
             Ok(()) => self.register.set_error(found, ""),
             Err(StartFailure { error, exit_code: code }) => {
-                // Clients that waited for the start learn of its failure by the end of the streams.
+                // The end of their streams tells waiting clients that the start failed.
                 let _ = parked_sessions(&self.places, &found.row.id);
                 let state = State { exit_code: code, ..found.now.state };
                 self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
                 self.register.set_error(found, error.message())?;
-                // As engine 1.12 did: a client that waits for the end to remove the container waits for this.
+                // As engine 1.12 did: clients remove the container after this event.
                 self.register.event(found, "die", &[("exitCode", &code.to_string())])?;
                 Err(error)
             }
@@ -109,7 +109,7 @@ impl Starter {
         let mut networks = self.join_networks(found)?;
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
-            // Best effort: whoever finds the container dead does the same.
+            // Best effort: the next call that finds the container dead repeats it.
             let _ = self.networks.part(&found.row.id, &networks);
         } else {
             self.host_files.tell_parents(&found.row.id);
@@ -117,8 +117,8 @@ impl Starter {
         started
     }
 
-    /// The container with its user namespace, its AppArmor profile and its SELinux label decided and its control group named, and nothing asked
-    /// for that does not go with the user namespace.
+    /// The container with its user namespace, AppArmor profile, SELinux label and control group's name decided.
+    /// Requests that conflict with the user namespace are dropped.
     fn decide(&self, found: &Snapshot) -> Result<Snapshot> {
         let mut found = found.clone();
         let default = apparmor::for_containers(self.options.apparmor.as_deref());
@@ -158,7 +158,7 @@ impl Starter {
         Ok(found)
     }
 
-    /// Starts it on networks that it has its place on.
+    /// Starts the container on networks on which it has its addresses.
     fn start_on(
         &self,
         found: &Snapshot,
@@ -208,8 +208,8 @@ impl Starter {
         }
     }
 
-    /// Ends a monitor that is still at a start, and what it has made; answers the error. Its record is whoever's holds the
-    /// container from here on: a process that has SIGKILL pending writes no more, however long it hangs.
+    /// Ends a monitor that has not completed the start, and its resources; returns the error. From here on the holder
+    /// of the lock writes the record: a process with a pending SIGKILL writes nothing more, however long it hangs.
     fn end_late_start(&self, found: &Snapshot) -> Error {
         let state = match self.register.states.recorded(found.row.slot, &found.row.id) {
             Ok(Some(state)) if state.monitor_pid > 0 && state.monitor_pid != found.now.state.monitor_pid => state,
@@ -219,7 +219,7 @@ impl Starter {
         if let Some(monitor) = process::monitor(state.monitor_pid)
             && self.register.states.has_monitor(found.row.slot).unwrap_or_default()
         {
-            // Its first process goes with it.
+            // The kernel kills the first process with the monitor.
             let _ = process::pidfd_signal(monitor.as_fd(), libc::SIGKILL);
             let _ = wait_fd(monitor.as_fd(), Ready::Read, Some(HANDOVER), None);
         }
@@ -227,7 +227,8 @@ impl Starter {
         late()
     }
 
-    /// How a start went whose monitor could not be heard, by its record: it writes that before it answers.
+    /// The outcome of a start whose monitor could not answer, from its record: the monitor writes the record before it
+    /// answers.
     fn recorded_start(
         &self,
         found: &Snapshot,
@@ -237,7 +238,7 @@ impl Starter {
         let (slot, before) = (found.row.slot, &found.now.state);
         let until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
-            // In this order: the record of a monitor that is gone is its last.
+            // In this order: a record that is read after the monitor's end is final.
             let lives = self.register.states.has_monitor(slot);
             if let (Ok(lives), Ok(Some(state))) = (lives, self.register.states.recorded(slot, &found.row.id)) {
                 if state.started_ns != 0 && state.started_ns != before.started_ns {
@@ -276,8 +277,8 @@ impl Starter {
     }
 }
 
-/// The attributes of the container's events, as the monitor writes them: JSON members without braces. It has room for so
-/// many bytes; labels that take more are left out, the largest first.
+/// The attributes of the container's events, as the monitor writes them: JSON members without braces. Their size is
+/// limited; labels beyond it are left out, the largest first.
 pub(super) fn attributes(found: &Snapshot) -> String {
     let mut own = StringMap::new();
     own.insert("image".into(), found.spec.image_name.clone());
@@ -296,7 +297,7 @@ fn members(all: &StringMap) -> String {
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
 }
 
-/// The restart policy and its bound as monitors know them.
+/// The restart policy and its count in the form of the monitor.
 pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
     Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
         RestartPolicy::No => (RESTART_NO, 0),

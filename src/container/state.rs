@@ -1,14 +1,14 @@
-//! The requests that a container takes in each of its states: one table, with every pair written out.
+//! The requests that a container accepts in each of its states: one table, with every pair written out.
 //!
-//! `docs/lifecycle.md` prints it (a test of this module compares the two). Each verb takes the container, which settles a
-//! start that is under way and the end of a monitor that was killed, and then asks [`decide`].
+//! `docs/lifecycle.md` prints it (a test of this module compares the two). Each verb locks the container, which
+//! completes a start that is under way and records the end of a killed monitor, and then calls [`decide`].
 
 use super::Snapshot;
 use crate::error::{Error, Result};
 use coracle_monitor::wire::Status;
 
-/// A request of a container. Requests that are taken in every state (inspect, logs, copies, changes, export, rename,
-/// stats) are not listed.
+/// A request about a container. Requests that are accepted in every state (inspect, logs, copies, changes, export,
+/// rename, stats) are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Start,
@@ -27,22 +27,22 @@ pub(super) enum Verb {
     Commit,
 }
 
-/// How a request is met.
+/// How a request is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It is done.
+    /// The request is carried out.
     Do,
-    /// There is nothing to do, which is a success.
+    /// Success without any action.
     Nothing,
-    /// Nothing runs: the restart that waits is given up, which ends the container.
+    /// No process runs: the pending restart is cancelled, which ends the container.
     EndRestart,
-    /// The container's end is brought about first.
+    /// The container is ended first.
     EndFirst,
-    /// The processes are thawed for it.
+    /// The processes are thawed for the request.
     Thaw,
-    /// The processes are frozen while it is done, if the caller wants that.
+    /// The processes are frozen for the duration, if the caller wants that.
     Freeze,
-    /// It is kept for the next start; nothing runs that it changes.
+    /// The change is kept for the next start; there is no process to change.
     Keep,
     /// The caller's streams end at once, or wait for the next start.
     Wait,
@@ -125,13 +125,13 @@ pub(super) fn may(verb: Verb, status: Status) -> std::result::Result<Way, Refusa
     }
 }
 
-/// How a request of a container is met in the state that was read of it. Errors: the refusal, in dockerd's words.
+/// How a request is carried out in the state of this snapshot. Errors: the refusal, in dockerd's words.
 pub(super) fn decide(verb: Verb, found: &Snapshot) -> Result<Way> {
     may(verb, found.now.state.status()).map_err(|refusal| refusal.error(&found.row.id, &found.row.name))
 }
 
 impl Refusal {
-    /// The answer of a container of that id and name.
+    /// The error about a container with this id and name.
     pub(super) fn error(self, id: &str, name: &str) -> Error {
         let removal = |state: &str, first: &str| {
             format!(

@@ -1,4 +1,4 @@
-//! Samples of a container's use, one a second.
+//! Samples of a container's resource usage, one a second.
 
 use super::network::{Mode, mode};
 use super::text::format_time;
@@ -40,7 +40,8 @@ pub struct StatsStream {
     live: Live,
     files: Files,
     process: Option<First>,
-    /// It has interfaces of its own, or another container's: neither the host's nor the loopback alone.
+    /// The container has network interfaces of its own, or another container's: neither the host's nor the loopback
+    /// alone.
     has_networks: bool,
     row: Kept<Option<ContainerRow>>,
     query: StatsQuery,
@@ -52,14 +53,14 @@ pub struct StatsStream {
     ended: bool,
 }
 
-/// Samples what containers use.
+/// Samples the resource usage of containers.
 pub(crate) struct Sampler {
     pub(super) groups: Arc<Groups>,
     pub(super) finder: Arc<Finder>,
 }
 
 impl Sampler {
-    /// Begins to sample a container, whether it runs or not.
+    /// Begins to sample a container, running or not.
     pub(crate) fn stats(&self, reference: &str, query: StatsQuery) -> Result<StatsStream> {
         let found = self.finder.find(reference)?;
         Ok(StatsStream {
@@ -96,7 +97,7 @@ impl StatsStream {
         self.wait(op)?;
         let mut sample = self.sample()?;
         if !self.query.stream {
-            // A stopped container's zeroes need no second look.
+            // The zeroes of a stopped container need no second sample.
             if !self.query.one_shot && sample.as_ref().is_some_and(|sample| sample.cpu_stats.online_cpus > 0) {
                 self.wait(op)?;
                 sample = self.sample()?;
@@ -119,7 +120,7 @@ impl StatsStream {
     }
 
     fn sample(&mut self) -> Result<Option<ContainerStats>> {
-        // Counted from the due time, so that a slow reader's samples do not drift.
+        // Counted from the due time, so that the samples of a slow reader do not drift.
         let now = Instant::now();
         self.due = Some(self.due.map_or(now, |due| due.max(now.checked_sub(PERIOD).unwrap_or(now))) + PERIOD);
         self.watch.drain();
@@ -139,7 +140,7 @@ impl StatsStream {
         Ok(Some(sample))
     }
 
-    /// The container's name, and what it does now; `None` once it is removed.
+    /// The container's name and present state; `None` once it is removed.
     fn look(&self) -> Result<Option<(String, Now)>> {
         let row = self.row.read(&self.finder.register.db, |_| true, |tx| table::bare(tx, &self.id))?;
         let Some(row) = row.as_ref() else { return Ok(None) };
@@ -155,7 +156,7 @@ impl StatsStream {
         }
     }
 
-    /// After a restart the groups and the process are others.
+    /// After a restart the container has other groups and another process.
     fn follow(&mut self, now: &Now) {
         if !self.process.as_ref().is_some_and(|process| process.is(now)) {
             self.files.forget();
@@ -183,7 +184,7 @@ impl StatsStream {
     }
 }
 
-/// The first process of the container, whose network namespace is the container's.
+/// The first process of the container, for the container's network namespace.
 struct First {
     pid: i32,
     start: u64,
@@ -207,19 +208,18 @@ impl First {
     }
 }
 
-/// Facts that all containers of a host share.
+/// Facts about the host that all containers share.
 #[derive(Clone, Copy)]
 struct Host {
-    /// The CPU time that it had since its boot in ns, in all states but guests' (which the others hold).
+    /// The CPU time in ns since the boot, of all states but guests' (which other states include).
     cpu_time: u64,
-    /// How many CPUs are on.
+    /// The number of online CPUs.
     cpus: u64,
     /// Bytes.
     memory: u64,
 }
 
-/// The host's own counts, at most as old as the unit in which it counts its time: the samples of many containers
-/// that come together ask it once.
+/// The host's counters, at most one tick old: samples of many containers at the same moment share one read.
 fn host() -> Host {
     static LAST: Mutex<Option<(Instant, Host)>> = Mutex::new(None);
     let mut last = LAST.lock();
@@ -230,7 +230,7 @@ fn host() -> Host {
     }
 }
 
-/// The kernel tells times to programs in hundredths of a second, whatever it counts in.
+/// The kernel reports times to programs in hundredths of a second, whatever its own unit is.
 const TICK_NS: u64 = 10_000_000;
 
 impl Host {

@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 
 /// How long after SIGTERM a stop waits when the caller names no time, in ms.
 const GRACE_MS: i64 = 10_000;
-/// How long the end of a killed process is waited for: one that hangs in the kernel must not hang the caller for ever.
+/// How long a call waits for the end of a killed process: one that hangs in the kernel must not block the caller for
+/// ever.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
-/// How long a container that is told to give up its restart may take to end.
+/// How long a container may take to end after its restart was cancelled.
 const DYING: Duration = Duration::from_millis(500);
-/// How long a container whose processes were just seen to die may take until its record says so, on a busy machine.
+/// How long the record may take to show the end of a container whose processes are dead, on a busy machine.
 pub(super) const RECORDED: Duration = Duration::from_secs(10);
 
 /// Ends and restarts containers.
@@ -34,7 +35,7 @@ pub(crate) struct Stopper {
 }
 
 impl Stopper {
-    /// Stops a container: its stop signal, after `grace_ms` SIGKILL.
+    /// Stops a container by its stop signal; by SIGKILL after `grace_ms`.
     pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         let found = self.settled(reference, op)?;
         if decide(Verb::Stop, &found)? == Way::Nothing {
@@ -42,14 +43,14 @@ impl Stopper {
         }
         self.finder.holding_the_end(&found, || {
             self.stop_live(&found, grace_ms, op)?;
-            // Best effort: whoever starts or removes it does the same.
+            // Best effort: the next start or removal repeats it.
             let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
             self.register.event(&found, "stop", &[])?;
             Ok(Changed::Yes)
         })
     }
 
-    /// Finds a container after anybody who is working on it.
+    /// Finds a container, after the call that holds its lock has finished.
     fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Snapshot> {
         self.finder.take(reference, op).map(|(_, found)| found)
     }
@@ -67,7 +68,7 @@ impl Stopper {
         self.killed(found, &waiter, op)
     }
 
-    /// Ends a live container at once, as its removal by force does.
+    /// Ends a live container at once, for a removal by force.
     pub(super) fn kill_live(&self, found: &Snapshot, op: Option<&Op>) -> Result<()> {
         match self.ending(found, op) {
             Ok(Some((control, waiter))) => {
@@ -82,7 +83,7 @@ impl Stopper {
         }
     }
 
-    /// Ends a container whose monitor cannot be asked, by the monitor's end.
+    /// Ends a container whose monitor does not answer, by killing the monitor.
     fn kill_monitor(&self, found: &Snapshot, op: Option<&Op>) -> Result<()> {
         let monitor = process::monitor(found.now.state.monitor_pid).ok_or_else(|| not_running(&found.row.id))?;
         process::pidfd_signal(monitor.as_fd(), libc::SIGKILL)?;
@@ -92,13 +93,13 @@ impl Stopper {
         }
     }
 
-    /// A connection to the monitor of a container that is to end, and one on which its end will be told; `None` when it
-    /// has ended.
+    /// Two connections to the monitor of a container: one for requests, one on which the end will be reported; `None`
+    /// if it has ended.
     fn ending(&self, found: &Snapshot, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
         let Some(control) = self.monitors.live_control(found)? else { return Ok(None) };
         let Some(waiter) = self.monitors.waiter(found)? else { return Ok(None) };
         if decide(Verb::Stop, found)? == Way::EndRestart {
-            // Nothing runs: the restart is given up, which ends the monitor, unless it was just done.
+            // No process runs: cancelling the restart ends the monitor, unless the restart has just happened.
             let _ = control.ask(Call::NoRestart, op);
             if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
                 return Ok(None);
@@ -107,17 +108,18 @@ impl Stopper {
         Ok(Some((control, waiter)))
     }
 
-    /// Tells of a signal and sends it. A frozen container is thawed, else it could not take it.
+    /// Writes the event of a signal and sends it. A frozen container is thawed, because it could not receive the
+    /// signal.
     fn send(&self, found: &Snapshot, control: &Control, signal: i32, by_hand: bool) -> Result<()> {
         self.register.event(found, "kill", &[("signal", &signal.to_string())])?;
         let sent = control.ask(Call::Signal { signal: signal as u32, by_hand }, None);
         match sent {
-            // It ended by itself in between: what was wanted.
+            // The container ended by itself meanwhile, as requested.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
             Err(error) => Err(error),
             Ok(_) if decide(Verb::Kill, found)? == Way::Thaw => {
                 if signal != libc::SIGKILL {
-                    // Told before: what it does next may be its end.
+                    // Written first: the processes may end as soon as they are thawed.
                     self.register.event(found, "unpause", &[])?;
                 }
                 let _ = control.ask(Call::Unpause, None);
@@ -139,7 +141,7 @@ impl Stopper {
         Error::internal(format!("Cannot stop container {id}: it did not end within {KILL_LIMIT:?} of SIGKILL"))
     }
 
-    /// Sends a signal; SIGKILL waits for the end.
+    /// Sends a signal; for SIGKILL waits for the end.
     pub(crate) fn kill(&self, reference: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
         let signal = match signal.filter(|text| !text.is_empty()) {
             Some(text) => parse_signal(text)?,
@@ -166,7 +168,7 @@ impl Stopper {
         self.killed(&found, &waiter, op)
     }
 
-    /// Stops a container if it runs, and starts it.
+    /// Stops a container if it runs, then starts it.
     pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Snapshot> {
         let found = self.settled(reference, op)?;
         self.finder.holding_the_end(&found, || {
@@ -181,7 +183,7 @@ impl Stopper {
     }
 }
 
-/// Whether an answer of a waiter means the end: the monitor said so, or is gone.
+/// Whether the answer to a waiting client means the end: the monitor reported it, or is gone.
 fn ended(answer: Result<Option<Answer>>) -> Result<bool> {
     match answer {
         Ok(answer) => Ok(answer.is_some()),

@@ -1,4 +1,4 @@
-//! Storage bounds of containers (`StorageOpt: size`).
+//! Storage limits of containers (`StorageOpt: size`).
 
 use super::Places;
 use super::spec::{self, Spec};
@@ -7,14 +7,14 @@ use crate::kernel::quota;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bounds of what containers may write to their root file systems: project quotas.
+/// Limits the root file systems of containers by project quotas.
 pub(crate) struct Storage {
     pub(super) places: Arc<Places>,
 }
 
 impl Storage {
-    /// Bounds what the container may write to its root file system, where that is asked for. Errors: the file system below
-    /// the root cannot.
+    /// Limits the container's root file system, if its spec asks for that. Errors: the file system of the root has no
+    /// project quotas.
     pub(super) fn bound_storage(&self, id: &str, spec: &Spec) -> Result<()> {
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
         let dir = self.places.dir(id);
@@ -31,8 +31,8 @@ impl Storage {
         quota::set_project(&dir.join("work"), project)
     }
 
-    /// Changes the bound of a container that does not run. Errors: as [`Self::bound_storage`]; it had none, and has written
-    /// files already, which would not count.
+    /// Changes the limit of a stopped container. Errors: as [`Self::bound_storage`]; the container had no limit, and
+    /// has written files already, which would not count.
     pub(super) fn rebound_storage(&self, id: &str, old: &Spec, new: &Spec) -> Result<()> {
         let size = spec::storage_size(&new.host_config)?;
         if size == spec::storage_size(&old.host_config)? {
@@ -54,23 +54,23 @@ impl Storage {
         }
     }
 
-    /// The project that bounds a container, to be freed when its files are gone.
+    /// The project that limits a container; to be freed when its files are gone.
     pub(super) fn storage_project(&self, id: &str, spec: &Spec) -> Option<u32> {
         spec::storage_size(&spec.host_config).ok().flatten()?;
         quota::project_of(&self.places.dir(id).join("upper")).ok().filter(|project| *project != 0)
     }
 
-    /// Frees a container's storage bound: files that are left of the container bound nobody.
+    /// Frees a container's project: remaining files of the container limit nobody.
     pub(super) fn free_storage(&self, project: Option<u32>) {
         if let Some(project) = project {
-            // Best effort: numbers that are bounded are not given away.
+            // Best effort: numbers with a limit are not given away.
             let _ = quota::set_limit(&self.places.root, project, 0);
         }
     }
 }
 
-/// A project for a container's files: a number of its id, in the upper half, where no administrator counts, that nobody else
-/// on the file system has, be it another root's.
+/// A project for a container's files: a number derived from its id, in the upper half (administrators use low ones),
+/// that nothing else on the file system has, including other roots.
 pub(super) fn free_project(dir: &Path, id: &str) -> Result<u32> {
     for part in 0..8 {
         let digits = id.get(part * 8..part * 8 + 8).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Texts that people and clients read: times, durations, states, commands, sizes.
+//! Texts for people and clients: times, durations, states, commands, sizes.
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
-/// How a time that never was is written.
+/// The spelling of a time that never was.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// A time (nanoseconds since 1970) as RFC 3339 in UTC; trailing zeros of the fraction are left out. 0 is "never".
@@ -28,7 +28,7 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// Of seconds since 1970.
+    /// From seconds since 1970.
     pub(crate) fn of(seconds: i64) -> Civil {
         let (days, in_day) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
         let (year, month, day) = crate::time::date_of(days);
@@ -49,7 +49,7 @@ impl Civil {
     }
 }
 
-/// A duration for people; negative ones (a clock was set back) read as nothing.
+/// A duration for people; negative ones (the clock was set back) count as 0.
 pub(crate) fn human_duration(ns: i64) -> String {
     let seconds = ns.max(0) / SECOND_NS;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY);
@@ -79,10 +79,10 @@ pub(crate) enum Health {
     Unhealthy,
 }
 
-/// A container's state as far as its texts depend on it. Times in nanoseconds since 1970, 0 is never.
+/// The facts that the texts about a container's state depend on. Times in nanoseconds since 1970; 0 is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StateView {
-    /// It runs, is paused, or waits for its restart.
+    /// The container runs, is paused, or waits for its restart.
     pub running: bool,
     pub paused: bool,
     pub restarting: bool,
@@ -144,7 +144,7 @@ pub(crate) fn command_text(path: &str, args: &[String]) -> String {
     text
 }
 
-/// A size such as `10k`, `1.5m`, `2gb` with units of 1000; `None`: it is none, or too large.
+/// A size such as `10k`, `1.5m`, `2gb` with units of 1000; `None`: it is malformed, or too large.
 pub(crate) fn parse_decimal_size(text: &str) -> Option<u64> {
     let end = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, suffix) = text.split_at(end);

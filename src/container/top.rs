@@ -1,7 +1,7 @@
 //! The processes of a container as `ps` shows them, read from the host's /proc; no program is run.
 //!
-//! Arguments, columns, headings and values follow procps. Of the processes that the options choose the container's own
-//! are shown; options that mean "all" mean all of those. Times are in UTC.
+//! Arguments, columns, headings and values follow procps. Of the processes that the options select, only the
+//! container's are shown; options that mean "all" mean all of the container. Times are in UTC.
 
 mod args;
 mod columns;
@@ -15,10 +15,10 @@ use process::{Host, Process};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The arguments of `ps` where the client says nothing.
+/// The arguments of `ps` if the client gives none.
 const DEFAULT_ARGS: &str = "-ef";
 
-/// The processes `pids` in the form that `ps_args` asks for (empty: `-ef`). Those that have ended are left out.
+/// The processes `pids` in the form that `ps_args` asks for (empty: `-ef`). Processes that have ended are left out.
 ///
 /// Errors: options that ps does not have, no column of process ids.
 pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
@@ -40,7 +40,7 @@ pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
     if format.select.chooses() {
         let any = !processes.is_empty();
         processes.retain(|process| format.select.takes(process));
-        // ps looks at all of the machine's, and fails where it shows none.
+        // ps looks at all processes of the machine, and fails if it shows none.
         if any && processes.is_empty() && !host_processes().any(|process| format.select.takes(&process)) {
             return Err(failed("ps: exit status 1"));
         }
@@ -54,7 +54,7 @@ pub(crate) fn top(pids: &[i32], ps_args: &str) -> Result<Top> {
     }
     let row = |process: &Process| {
         let mut row: Vec<String> = format.columns.iter().map(|column| column.value(process, &host)).collect();
-        // The last one is what is left of a line, its words a space apart.
+        // The last column is the rest of the line, its words separated by single spaces.
         if let Some(last) = row.last_mut() {
             *last = last.split_whitespace().collect::<Vec<_>>().join(" ");
         }
@@ -71,13 +71,13 @@ fn no_pid_field() -> Error {
     failed("Couldn't find PID field in ps output")
 }
 
-/// All that can be read now, one after the other.
+/// All processes that can be read now, one after the other.
 fn host_processes() -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// By the keys that were asked for; what is equal stays in the order of process ids.
+/// Sorts by the requested keys; equal rows stay in the order of process ids.
 fn sort(processes: &mut Vec<Process>, format: &Format, host: &Host) {
     if format.sort.is_empty() {
         return;
@@ -102,11 +102,11 @@ fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Internal, message).in_area("container")
 }
 
-/// So deep is a process drawn at most: a container may nest its own as deep as it likes.
+/// The greatest depth to which a process is drawn: a container may nest its own as deep as it likes.
 const DEEPEST: usize = 64;
 
-/// Puts children behind their parents and draws the lines between them before their commands. Those whose parent is not
-/// shown have one all the same, the container's monitor.
+/// Puts children behind their parents and draws the lines between them before their commands. A process whose parent is
+/// not shown is drawn as a child of the container's monitor.
 fn grow(processes: Vec<Process>, forest: Forest) -> Vec<Process> {
     let here: BTreeSet<i32> = processes.iter().map(|process| process.pid).collect();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
@@ -122,7 +122,7 @@ fn grow(processes: Vec<Process>, forest: Forest) -> Vec<Process> {
     }
     waiting.reverse();
     let mut grown = Vec::new();
-    // Each with, for every level above it, whether more siblings follow there.
+    // Each process, with a flag for every level above it that says whether more siblings follow there.
     while let Some((mut process, levels)) = waiting.pop() {
         let own = children.remove(&process.pid).unwrap_or_default();
         let last = own.len().saturating_sub(1);

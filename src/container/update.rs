@@ -28,7 +28,7 @@ pub(crate) struct Updater {
 }
 
 impl Updater {
-    /// Changes limits and restart policy: of a running container at once, of any for its next start.
+    /// Changes limits and restart policy: at once in a running container, at the next start in any other.
     pub(crate) fn update(&self, reference: &str, body: &UpdateContainer) -> Result<Updated> {
         let mut asked = changeable(&body.resources);
         let warnings = check(&mut asked, &self.host, Asked::AsChange)?;
@@ -56,7 +56,8 @@ impl Updater {
         self.register.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
         found.spec = later.into();
         self.tell(&found, &limits)?;
-        // Started by its policy since we looked, it may have the limits of before; later starts have the new ones.
+        // A start by the restart policy since the snapshot may have used the old limits; later starts have the new
+        // ones.
         let now = self.register.states.now(found.row.slot, &found.row.id)?;
         if now.state.pid != found.now.state.pid && is_grouped(&now) {
             self.limit_now(&found, &change).map_err(prefix)?;
@@ -65,8 +66,8 @@ impl Updater {
         Ok(Updated { warnings })
     }
 
-    /// Changes the groups of a container that runs. One that has ended meanwhile took them along: that is no error, its
-    /// next start makes them anew.
+    /// Changes the groups of a running container. If it has ended meanwhile, the groups are gone: this is not an error,
+    /// because the next start makes them anew.
     fn limit_now(&self, found: &Snapshot, change: &Resources) -> Result<()> {
         let writes = update_writes(&self.groups.hierarchies, change)?;
         let until = Instant::now() + GONE;
@@ -89,7 +90,7 @@ impl Updater {
         }
     }
 
-    /// All limits of a container, as its monitor takes them. Errors: one that a start would refuse.
+    /// All limits of a container in the form of its monitor. Errors: a limit that a start would refuse.
     fn limits(&self, spec: &Spec, group: &str) -> Result<Vec<u8>> {
         let host = &spec.host_config;
         let devices = devices::for_container(host.privileged, &host.resources)?;
@@ -97,8 +98,8 @@ impl Updater {
         Ok(compile_limits(&groups))
     }
 
-    /// The monitor restarts by the new policy and with the new limits. One that has just ended restarts nothing any more;
-    /// one of an older library keeps the limits of the start.
+    /// Makes the monitor restart by the new policy and with the new limits. A monitor that has just ended restarts
+    /// nothing any more; one of an older version keeps the limits of the start.
     fn tell(&self, found: &Snapshot, limits: &[u8]) -> Result<()> {
         let (name, bound) = policy_words(&found.spec)?;
         let limits = sealed_memfd("limits", limits, Sealed::Data)?;
@@ -112,15 +113,15 @@ impl Updater {
     }
 }
 
-/// How long a container whose groups are gone may be recorded as one that runs.
+/// How long a container without groups may still be recorded as running.
 const GONE: Duration = Duration::from_millis(500);
 
-/// Whether it has control groups: it runs, frozen or not.
+/// Whether the container has control groups: it runs, frozen or not.
 fn is_grouped(now: &Now) -> bool {
     may(Verb::Update, now.state.status()) == Ok(Way::Do)
 }
 
-/// The limits that an update may change; others in its body count for nothing, as in the field.
+/// The limits that an update may change; other members of its body are ignored, as by dockerd.
 fn changeable(asked: &Resources) -> Resources {
     Resources {
         blkio_weight: asked.blkio_weight,
@@ -139,15 +140,15 @@ fn changeable(asked: &Resources) -> Resources {
     }
 }
 
-/// The limits as they are to be; and those of them that must be written: what is asked for, and what the kernel takes
-/// together with it.
+/// The resulting limits, and those that must be written: the requested ones, and the ones that the kernel takes
+/// together with them.
 fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
     cpus_in_one_form(now, asked)?;
     let mut merged = now.clone();
     if asked.memory != 0 {
         merged.memory = asked.memory;
         match (asked.memory_swap, now.memory_swap) {
-            // Without a word on swap a container gets as much of it as of memory, as at its creation.
+            // Without a swap limit a container gets as much swap as memory, as at its creation.
             (0, 0) => merged.memory_swap = asked.memory.saturating_mul(2),
             (0, set) if set > 0 && asked.memory > set => {
                 let text = "Memory limit should be smaller than already set memoryswap limit, update the memoryswap at \
@@ -186,12 +187,12 @@ fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
     if asked.cpu_period != 0 || asked.cpu_quota != 0 {
         (change.cpu_period, change.cpu_quota) = (merged.cpu_period, merged.cpu_quota);
     }
-    // -1 is "no bound" to the kernel, and nothing to remember.
+    // To the kernel -1 means unlimited; the record has 0.
     merged.pids_limit = merged.pids_limit.max(0);
     Ok((merged, change))
 }
 
-/// A quota is said in CPUs or in microseconds, and stays what it was said in.
+/// A CPU quota is given in CPUs or in microseconds, and keeps that unit.
 fn cpus_in_one_form(now: &Resources, asked: &Resources) -> Result<()> {
     let clashes = [
         (asked.nano_cpus > 0 && now.cpu_period > 0, "Nano CPUs cannot be updated as CPU Period has already been set"),

@@ -1,4 +1,4 @@
-//! A container's volumes: made ready at its creation, mounted at its start, told of, given back at its removal.
+//! A container's volumes: prepared at its creation, mounted at its start, reported by events, released at its removal.
 
 use super::spec::{self, Mount, MountKind, Spec};
 use super::{Confinement, Finder, Labelling, Monitors, Places, Register, Snapshot};
@@ -13,14 +13,14 @@ use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// A volume of a container that starts: nobody else mounts it meanwhile.
+/// A volume of a container that starts: no other start mounts it meanwhile.
 pub(super) struct HeldVolume {
-    /// There is nothing in it but the volume's file system.
+    /// A mount namespace with nothing but the volume's file system.
     pub namespace: OwnedFd,
     _lock: OwnedFd,
 }
 
-/// The volumes of a container that nobody named.
+/// The anonymous volumes of a container.
 pub(super) fn unnamed(spec: &Spec) -> impl Iterator<Item = &Mount> {
     spec.mounts.iter().filter(|mount| mount.kind == MountKind::Volume && mount.anonymous)
 }
@@ -53,7 +53,7 @@ impl VolumeMounts {
         Ok(mounts)
     }
 
-    /// Names and stages the volumes of a container that is about to be, filling empty ones from its image.
+    /// Names and stages the volumes of a new container; empty ones are filled from its image.
     pub(super) fn stage_volumes(&self, spec: &mut Spec) -> Result<Vec<Staged<'_>>> {
         let mut staged = Vec::new();
         let mut image = None;
@@ -61,7 +61,7 @@ impl VolumeMounts {
             if mount.name.is_empty() {
                 mount.name = volume::new_name()?;
             }
-            // Files that are copied into a directory under another mount are not seen.
+            // Files that are copied into a directory under another mount would not be visible.
             let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
             let taken_over = mount.no_copy || !mount.source.is_empty() || elsewhere;
             mount.source = self.volumes.mountpoint(&mount.name).to_string_lossy().into_owned();
@@ -79,7 +79,7 @@ impl VolumeMounts {
         Ok(staged)
     }
 
-    /// Makes staged volumes the container's; answers the names of those that are new.
+    /// Gives staged volumes to the container; returns the names of the new ones.
     pub(super) fn take_volumes(
         &self,
         tx: &Transaction<'_>,
@@ -95,12 +95,12 @@ impl VolumeMounts {
         Ok(new)
     }
 
-    /// Tells of new volumes.
+    /// Writes the events of new volumes.
     pub(super) fn tell_of_volumes(&self, new: &[String]) -> Result<()> {
         new.iter().try_for_each(|name| self.volumes.event("create", name, &[]))
     }
 
-    /// A volume as the plan mounts it.
+    /// A volume in the form of the plan.
     pub(super) fn volume_mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
         let source = self.volumes.source(&mount.name).map_err(missing)?;
@@ -142,7 +142,7 @@ impl VolumeMounts {
         }
     }
 
-    /// Mounts that all containers of a volume share, for a start of this one: taken from one that runs, or new.
+    /// Mounts that all containers of a volume share, for a start of this one: copied from a running container, or new.
     pub(super) fn hold_volumes(&self, found: &Snapshot) -> Result<Vec<HeldVolume>> {
         let names = self.shared_volumes(&found.spec)?;
         if names.len() > MAX_VOLUMES {
@@ -163,7 +163,7 @@ impl VolumeMounts {
         names.into_iter().map(hold).collect()
     }
 
-    /// In the order in which starts take them.
+    /// In the order in which starts lock them.
     fn shared_volumes(&self, spec: &Spec) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for mount in volumes(spec) {
@@ -188,7 +188,7 @@ impl VolumeMounts {
                         "volume {name} is in use by container {id}, which an earlier version started: restart it to share it"
                     )));
                 }
-                // It has ended meanwhile, or its volume was chosen after its start.
+                // The container has ended meanwhile, or its volume was chosen after its start.
                 Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Conflict) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
                 Err(error) => return Err(error),
@@ -198,11 +198,11 @@ impl VolumeMounts {
     }
 }
 
-/// Mount attributes for looking into a tree: nothing in it runs, and none of its devices is opened.
+/// Mount attributes for reading a tree: no program in it is executed, and no device is opened.
 pub(super) const READ_ATTRIBUTES: u64 =
     libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
-/// The image's directory at a volume's place. Errors: a file is there that is no directory.
+/// The image's directory at a volume's target. Errors: the target is a file, not a directory.
 fn directory_in(root: &OwnedFd, target: &str) -> Result<Option<OwnedFd>> {
     match openat2(root.as_fd(), target, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT) {
         Ok(dir) => Ok(Some(dir)),
@@ -217,7 +217,7 @@ fn directory_in(root: &OwnedFd, target: &str) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// The actors of the events that a container's volumes are mounted and unmounted with, as the monitor writes them.
+/// The actors of the events "mount" and "unmount" of a container's volumes, as the monitor writes them.
 pub(super) fn actors(found: &Snapshot) -> Vec<(String, String)> {
     let event = |mount: &Mount, action: &str| {
         let event = volume_event(mount, action, &found.row.id);

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The end of a run.
 pub(crate) enum Stop {
-    /// It does not run; its exit code.
+    /// The container does not run; its exit code.
     Over(i32),
-    /// The monitor tells it here.
+    /// The monitor will report the end on this connection.
     Awaited(Control),
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// A connection on which the end of a container that was started will be told. `None`: it has ended.
+    /// A connection on which the end of a started container will be reported. `None`: it has ended.
     pub(crate) fn follow_end(&self, found: &Snapshot) -> Result<Option<Control>> {
         self.monitors.waiter(found)
     }
 
-    /// A container as it is after its start, and the end of its run as [`Waits::stop_of`] has it; `None`: it did not run.
+    /// A container after its start, and the end of its run as [`Waits::stop_of`] gives it; `None`: it did not run.
     pub(crate) fn run_of(&self, found: &Snapshot) -> Option<(Snapshot, Stop)> {
         let now =
             self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
@@ -43,15 +43,15 @@ impl Waits {
         Some((found, stop))
     }
 
-    /// The exit code of a container that was removed since it was found: its record lies there until another container
-    /// gets its place, and its end was told. `None`: nothing is left of it.
+    /// The exit code of a container that was removed meanwhile: its record stays until another container gets its slot,
+    /// and the journal has its end. `None`: neither is left.
     pub(crate) fn code_of_gone(&self, slot: u32, id: &str) -> Option<i32> {
         let recorded = self.register.states.recorded(slot, id).ok().flatten();
         let now = recorded.and_then(|_| self.register.states.now(slot, id).ok());
         now.filter(|now| !now.is_live()).map(|now| now.state.exit_code).or_else(|| self.code_told(id))
     }
 
-    /// The exit code of the last end of a container that was told.
+    /// The exit code in the last "die" event of a container.
     fn code_told(&self, id: &str) -> Option<i32> {
         let filters = [("container", id), ("event", "die"), ("type", "container")];
         let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
@@ -62,14 +62,14 @@ impl Waits {
             match stream.next(None, None) {
                 Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
                 Ok(None) => return code,
-                // The oldest were given up meanwhile.
+                // The oldest events were dropped meanwhile.
                 Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,
                 Err(_) => return code,
             }
         }
     }
 
-    /// A pidfd of the first process. Errors: it does not run.
+    /// A pidfd of the first process. Errors: the container does not run.
     pub(crate) fn pidfd(&self, reference: &str) -> Result<OwnedFd> {
         let found = self.finder.find(reference)?;
         let state = found.now.state;
@@ -77,18 +77,18 @@ impl Waits {
             return Err(super::not_running(&found.row.id));
         }
         let pidfd = match process::pidfd(state.pid) {
-            // It has ended, and its end is not in the record yet.
+            // The process has ended, and its end is not in the record yet.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(super::not_running(&found.row.id)),
             other => other?,
         };
-        // Only after it is open can its number not be given away any more.
+        // Checked after the open: from here on the number cannot belong to another process.
         match process::start_time(state.pid) == Some(state.pid_start) {
             true => Ok(pidfd),
             false => Err(super::not_running(&found.row.id)),
         }
     }
 
-    /// Waits until a container does not run; answers its exit code.
+    /// Waits until a container does not run; returns its exit code.
     pub(crate) fn wait(&self, reference: &str, op: Option<&Op>) -> Result<i32> {
         let found = self.finder.find(reference)?;
         self.wait_found(&found, op)
@@ -101,7 +101,7 @@ impl Waits {
         }
     }
 
-    /// Asks to be told when a container does not run.
+    /// Asks for a report when a container does not run.
     pub(crate) fn stop_of(&self, found: &Snapshot) -> Result<Stop> {
         if !found.now.is_live() {
             return Ok(Stop::Over(found.now.state.exit_code));
@@ -113,11 +113,11 @@ impl Waits {
                 Err(error) => return Err(error),
             }
         }
-        // The monitor ended between the two looks, or was killed: the record says how.
+        // The monitor ended between the two calls, or was killed: the record has the outcome.
         self.code_after(found).map(Stop::Over)
     }
 
-    /// Waits for what [`Waits::stop_of`] asked; answers the exit code.
+    /// Waits for the report that [`Waits::stop_of`] asked for; returns the exit code.
     pub(crate) fn stopped(&self, found: &Snapshot, control: &Control, op: Option<&Op>) -> Result<i32> {
         match control.end(op) {
             Ok(answer) => Ok(accepted(answer)?.value),
@@ -126,18 +126,18 @@ impl Waits {
         }
     }
 
-    /// The exit code in a container's record once its monitor is gone.
+    /// The exit code in a container's record after its monitor is gone.
     fn code_after(&self, found: &Snapshot) -> Result<i32> {
         let (slot, id) = (found.row.slot, &found.row.id);
         let until = Instant::now() + RECORDED;
         loop {
             let now = match self.finder.find(id) {
                 Ok(now) => now.now,
-                // It was removed at its end.
+                // The container was removed at its end.
                 Err(error) if error.kind() == ErrorKind::NotFound => return self.code_of_gone(slot, id).ok_or(error),
                 Err(error) => return Err(error),
             };
-            // Started again meanwhile, it has the code of its last end.
+            // A container that was started again meanwhile has the code of its last end.
             if !now.is_live() || now.state.monitor_pid != found.now.state.monitor_pid {
                 return Ok(now.state.exit_code);
             }

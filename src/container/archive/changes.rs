@@ -13,7 +13,8 @@ const MODIFIED: u8 = 0;
 const ADDED: u8 = 1;
 const DELETED: u8 = 2;
 
-/// The places that the engine makes in every container and that its image does not have, as long as nothing is put in it.
+/// The paths that the engine makes in every container although its image lacks them. They count as unchanged while they
+/// are empty.
 const ENGINE_MADE: [&str; 9] =
     ["/dev", "/proc", "/sys", "/etc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/console"];
 
@@ -39,7 +40,7 @@ impl Files {
         Ok(changes.into_iter().map(shown).collect())
     }
 
-    /// The writable directory, and what is different in it.
+    /// The writable directory, and the changes in it.
     pub(super) fn changed(&self, id: &str, image_id: &str) -> Result<(OwnedFd, Vec<Change>)> {
         let image = self.places.image_root(image_id)?;
         let image = openat2(image.as_fd(), ".", libc::O_RDONLY | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)?;
@@ -53,7 +54,7 @@ impl Files {
 fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> {
     let mut found = Vec::new();
     let mut walk = Walk::new(upper, Order::AsRead, Mounts::Crossed)?;
-    // The image's directory at the same place, as deep as there is one that still shows through.
+    // The image's directory at this path, as long as the image has one that is still visible.
     let mut lower = Chain::new(image, Mounts::Crossed);
     let mut dirs: Vec<Dir> = Vec::new();
     while let Some(step) = walk.next()? {
@@ -74,7 +75,7 @@ fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> 
             entry(walk.path(), &stat, before, &mut found)?;
             continue;
         }
-        // The container may have removed it since it was listed.
+        // The container may have removed the directory since it was listed.
         let Some(opened) = walk.open()? else { continue };
         if let Some(image) = image
             && before.is_some_and(|before| before.is_dir())
@@ -94,12 +95,12 @@ fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> 
 struct Dir {
     stat: Stat,
     before: Option<Stat>,
-    /// How many changes there were before those in it.
+    /// How many changes had been found before the directory was entered.
     found: usize,
 }
 
 impl Dir {
-    /// Adds what changed of the directory itself, once that is done for all that is in it.
+    /// Adds the change of the directory itself, after those of its entries.
     fn told(&self, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
         let changed_below = found.len() > self.found;
         let kind = match &self.before {
@@ -112,7 +113,7 @@ impl Dir {
     }
 }
 
-/// Adds what of the image's directory does not show any more, where the container's takes its whole place.
+/// Adds the entries of the image's directory that are hidden because the container replaced the directory as a whole.
 fn hidden(upper: BorrowedFd<'_>, image: BorrowedFd<'_>, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
     if tree::get_xattr_fd(upper, "trusted.overlay.opaque")?.is_none_or(|value| value != b"y") {
         return Ok(());
@@ -122,7 +123,7 @@ fn hidden(upper: BorrowedFd<'_>, image: BorrowedFd<'_>, path: &[u8], found: &mut
     gone.into_iter().try_for_each(|name| add(found, path, &name, DELETED))
 }
 
-/// Adds what changed of what is no directory.
+/// Adds the change of an entry that is not a directory.
 fn entry(path: &[u8], stat: &Stat, before: Option<Stat>, found: &mut Vec<Change>) -> Result<()> {
     if stat.mode & libc::S_IFMT == libc::S_IFCHR && stat.rdev == 0 {
         return if before.is_some() { add(found, path, b"", DELETED) } else { Ok(()) };
@@ -136,7 +137,7 @@ fn entry(path: &[u8], stat: &Stat, before: Option<Stat>, found: &mut Vec<Change>
     add(found, path, b"", if before.is_some() { MODIFIED } else { ADDED })
 }
 
-/// Adds a change of a path from the root on, or of a name in it. Errors: nobody could use such a path.
+/// Adds a change of an absolute path, or of a name in it. Errors: the path cannot be used by any client.
 fn add(found: &mut Vec<Change>, path: &[u8], name: &[u8], kind: u8) -> Result<()> {
     let mut whole = Vec::with_capacity(path.len() + name.len() + 2);
     for part in [path, name].into_iter().filter(|part| !part.is_empty()) {
@@ -148,12 +149,12 @@ fn add(found: &mut Vec<Change>, path: &[u8], name: &[u8], kind: u8) -> Result<()
     Ok(())
 }
 
-/// Whether the engine makes that in every container.
+/// Whether the engine makes this path in every container.
 fn is_engine_made(path: &[u8]) -> bool {
     ENGINE_MADE.iter().any(|made| made.as_bytes().strip_prefix(b"/") == Some(path))
 }
 
-/// Whether the kind, the rights and the owner are as they were.
+/// Whether type, mode and owner are unchanged.
 fn is_same(a: &Stat, b: &Stat) -> bool {
     (a.mode, a.uid, a.gid, a.rdev) == (b.mode, b.uid, b.gid, b.rdev)
 }

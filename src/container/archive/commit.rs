@@ -1,4 +1,4 @@
-//! Making an image of a container.
+//! Commits a container as an image.
 
 use super::Files;
 use crate::container::Snapshot;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 
 impl Files {
-    /// Makes an image of a container's changes; answers its id.
+    /// Makes an image of a container's changes; returns the image's id.
     pub(crate) fn commit(&self, reference: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {
         let name = check_commit_name(&how.repo, &how.tag)?;
         let found = self.finder.find(reference)?;
@@ -23,7 +23,7 @@ impl Files {
         let mut config = base.clone();
         crate::image::apply_changes(&mut config, &how.changes)?;
         let config = over(&config, &found.spec.config);
-        // One that ends at this moment is committed as it ended.
+        // A container that ends at this moment is committed in its final state.
         let pause = how.pause && decide(Verb::Commit, &found)? == Way::Freeze;
         let held = if pause { self.freezer.hold_still(&found.row.id)? } else { None };
         let commit = Commit {
@@ -85,7 +85,7 @@ impl Files {
                 None => {}
             }
         }
-        // Half of what a container had is no image of it.
+        // A removal that ran meanwhile left only some of the files: these are not an image of the container.
         self.register.if_there(found, Ok(()))?;
         tar.finish()
     }

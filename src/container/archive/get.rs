@@ -28,12 +28,12 @@ use std::sync::Arc;
 pub struct Archive {
     stat: PathStat,
     place: Place,
-    /// The beginning of the entries' names.
+    /// The prefix of the entries' names.
     name: Vec<u8>,
     end: End,
 }
 
-/// Tells of the volumes once the archive is over, and holds what it is read from.
+/// Writes the events of the volumes when the archive is over, and keeps open the view that is read.
 struct End {
     register: Arc<Register>,
     found: Snapshot,
@@ -42,7 +42,7 @@ struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // The events of an archive that broke off, too; a journal that is full must not hide how it went.
+        // An archive that broke off has these events, too. A full journal must not hide the archive's own outcome.
         let _ = volume_events(&self.register, &self.found, "unmount");
     }
 }
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Archive {
-    /// The object at the path.
+    /// The file or directory at the path.
     pub fn stat(&self) -> &PathStat {
         &self.stat
     }
@@ -78,7 +78,7 @@ impl Archive {
 }
 
 impl Files {
-    /// The object at a path of a container.
+    /// The file or directory at a path of a container.
     pub(crate) fn archive_stat(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<PathStat> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;
@@ -88,7 +88,7 @@ impl Files {
         stat.map_err(|error| explain(error, path, &found))
     }
 
-    /// Makes a tar of a path ready.
+    /// Prepares a tar of a path.
     pub(crate) fn archive_get(&self, reference: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Read, op)?;
@@ -128,7 +128,7 @@ impl Files {
     }
 }
 
-/// Tells that the volumes of a container are mounted or unmounted for a call.
+/// Writes the events "mount" or "unmount" of a container's volumes for one call.
 pub(super) fn volume_events(register: &Register, found: &Snapshot, action: &str) -> Result<()> {
     for mount in volumes(&found.spec) {
         register.journal.append(&volume_event(mount, action, &found.row.id))?;
@@ -136,7 +136,7 @@ pub(super) fn volume_events(register: &Register, found: &Snapshot, action: &str)
     Ok(())
 }
 
-/// The error of a path as clients know it.
+/// The error about a path, in the words that clients know.
 pub(super) fn explain(error: Error, path: &str, found: &Snapshot) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOENT) => {
@@ -160,7 +160,7 @@ fn path_stat(wanted: &Wanted, place: &Place, view: &View) -> Result<PathStat> {
     })
 }
 
-/// A mode as Go's `os.FileMode` has it.
+/// A mode in the bits of Go's `os.FileMode`.
 fn go_mode(stat: &Stat) -> u32 {
     let kind = match stat.mode & libc::S_IFMT {
         libc::S_IFDIR => 1 << 31,

@@ -1,7 +1,7 @@
 //! A container's files from outside: stat, get, put, copy, export, changes, commit.
 //!
-//! [`view`] puts a container's file system together for the call, as the container would see it but without its /proc,
-//! /sys and /dev; everything in it is found by [`walk`], by directory descriptors that cannot be led out of it.
+//! [`view`] assembles a container's file system for the call, as the container would see it but without its /proc, /sys
+//! and /dev. [`walk`] finds everything in it by directory descriptors that cannot be led outside.
 
 mod changes;
 mod commit;
@@ -19,7 +19,7 @@ use crate::options::Options;
 use crate::volume::Volumes;
 use std::sync::Arc;
 
-/// The files of containers, from outside.
+/// The files of containers, seen from outside.
 pub(crate) struct Files {
     pub(super) places: Arc<Places>,
     pub(super) register: Arc<Register>,

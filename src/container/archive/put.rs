@@ -1,8 +1,8 @@
 //! Extracting an archive into a container.
 //!
-//! Each entry's directory is found anew from the root of the container's file system (or was, and its descriptor is
-//! kept), so links that the container swaps meanwhile lead nowhere else. What an entry makes, it makes by a single name
-//! in an open directory.
+//! The directory of each entry is found anew from the root of the container's file system (or its descriptor was kept),
+//! so links that the container swaps meanwhile lead nowhere else. Each entry is made by a single name in an open
+//! directory.
 
 use super::Files;
 use super::get::{explain, volume_events};
@@ -36,7 +36,7 @@ impl Files {
     ) -> Result<()> {
         let wanted = Wanted::parse(path)?;
         let (found, view) = self.view(reference, Access::Write, op)?;
-        // Followed to its end, unlike for a get: the directory that a link means is the place.
+        // A link at the end is followed, unlike in a get: files go to the directory to which the link points.
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let place = openat2(view.root.as_fd(), wanted.path(), flags, 0, IN_ROOT).map_err(|error| {
             match error.raw_os_error() {
@@ -86,7 +86,7 @@ fn as_owner(
             thread::make_for(uid, gid)?;
             extract(&mut from)
         })?;
-        // Where the worker gave up, its error says why.
+        // If the worker gave up, its error says why.
         let sent = std::io::copy(archive, &mut to);
         drop(to);
         let done = worker.join().map_err(|_| Error::internal("a worker thread of an archive failed"))?;
@@ -98,8 +98,8 @@ fn as_owner(
     })
 }
 
-/// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`, in which links lead.
-/// The part that must be remembered for the end, and is much, lies on the file system of `beside`.
+/// Extracts a tar, plain or compressed, into the directory `base` (absolute) of the tree `root`; links are resolved
+/// inside the tree. Data that must be kept until the end, and may be large, is stored on the file system of `beside`.
 pub(crate) fn extract(
     root: &OwnedFd,
     base: &str,
@@ -117,13 +117,13 @@ pub(crate) fn extract(
 #[derive(Default)]
 pub(crate) struct Differences {
     pub gone: Vec<Vec<u8>>,
-    /// Made, or changed. Who takes one of an archive takes it away here.
+    /// Paths that were made or changed. The extraction removes from this set each path that it finds in the archive.
     pub come: BTreeSet<Vec<u8>>,
 }
 
 impl Files {
-    /// Gives a new container the changes that another one has, whose whole file system is in `archive`. What the archive did
-    /// not have of them is left in `changed.come`.
+    /// Gives a new container the changes of another one, whose whole file system is in `archive`. `changed.come` keeps
+    /// the paths that the archive did not have.
     pub(crate) fn take_changes(
         &self,
         reference: &str,
@@ -135,7 +135,7 @@ impl Files {
         for path in &changed.gone {
             op.map_or(Ok(()), Op::check)?;
             let (above, name) = split(path);
-            // In a directory that is gone itself nothing is left.
+            // If the directory itself is gone, there is nothing to remove.
             match openat2(
                 root.as_fd(),
                 [b"./", above].concat(),
@@ -157,19 +157,19 @@ impl Files {
 
 struct Put<'a> {
     root: &'a OwnedFd,
-    /// The ids that the first user and group of the archive are written as.
+    /// The ids of the host that stand for the first user and group in the archive.
     first: (u32, u32),
-    /// The directory that is extracted into: absolute.
+    /// The directory that receives the files; absolute.
     base: &'a str,
     how: PutArchive,
     op: Option<&'a Op>,
     /// The memory that a compressed archive's decoder may take.
     room: Room,
-    /// The directory of the last entry, by its path in the archive.
+    /// The directory of the last entry, with its path in the archive.
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
-    /// Directories get their times last: what is made in them changes those.
+    /// Directories get their times last, because every file made in a directory changes its time.
     dirs: Later<'a>,
-    /// The entries that are taken; absent: all.
+    /// The entries to extract; absent: all.
     only: Option<&'a mut BTreeSet<Vec<u8>>>,
 }
 
@@ -189,7 +189,7 @@ impl Put<'_> {
         }
         tar.rest()?;
         let (root, base) = (self.root, self.base);
-        // One that another entry replaced, or the container removed, needs no time.
+        // A directory that another entry replaced, or the container removed, needs no time.
         self.dirs.each(&mut |LaterDir { path, mtime, .. }| match open(root, base, &path) {
             Ok(dir) => tree::utime_fd(dir.as_fd(), mtime),
             Err(_) => Ok(()),
@@ -198,7 +198,7 @@ impl Put<'_> {
 
     fn entry<R: std::io::BufRead>(&mut self, tar: &mut TarReader<'_, R>, entry: &Entry) -> Result<()> {
         if entry.path.is_empty() {
-            // The directory itself: it is there, and stays as it is but for what the archive says of it.
+            // The directory itself is there already; it only gets the attributes that the archive gives for it.
             let dir = self.open(b"")?;
             like(self.first, dir.as_fd(), entry)?;
             return self.dirs.push(&LaterDir { mtime: entry.mtime, ..LaterDir::default() });
@@ -252,13 +252,13 @@ impl Put<'_> {
         }
     }
 
-    /// Gives what cannot be opened its owner.
+    /// Sets the owner of an entry that cannot be opened.
     fn own(&self, parent: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<()> {
         let (uid, gid) = self.first;
         tree::chown_at(parent, name, uid.saturating_add(entry.uid), gid.saturating_add(entry.gid))
     }
 
-    /// Removes what stands where an entry is to be. A directory stays for a directory.
+    /// Removes the file at the place of an entry. A directory stays if the entry is a directory, too.
     fn make_way(&mut self, parent: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<()> {
         let Some(there) = tree::stat_at(parent, name)? else { return Ok(()) };
         match (there.is_dir(), entry.kind == Kind::Dir) {
@@ -271,33 +271,32 @@ impl Put<'_> {
             }
             _ => {}
         }
-        // This archive may not remove a mount; and in a namespace that the caller is not in, the kernel
-        // would let it.
+        // An archive must not remove a mount. In a namespace that the caller is not in the kernel would allow it.
         if holds_mount(parent, name, mount::mount_id(parent)?)? {
             return Err(Error::os("replace a mount", libc::EBUSY));
         }
         if there.is_dir() {
-            // The directories that are kept open may lie in it.
+            // Directories that are kept open may lie in the removed tree.
             self.last = None;
         }
         remove_tree(parent, name)
     }
 
-    /// The directory of the archive's path `path`, made with those above it where it is missing.
+    /// The directory of the path `path` in the archive; missing directories are made.
     fn parent(&mut self, path: &[u8]) -> Result<Rc<OwnedFd>> {
         if let Some((last, dir)) = &self.last
             && last == path
         {
             return Ok(dir.clone());
         }
-        // How much of the path is there.
+        // The length of the part of the path that exists.
         let mut end = path.len();
         let mut dir = loop {
             match self.open(&path[..end]) {
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) && end > 0 => {
                     end = split(&path[..end]).0.len()
                 }
-                // A file is where a directory of the entry's path would be.
+                // A file stands where the entry's path has a directory.
                 Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
                     return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
                 }
@@ -310,7 +309,7 @@ impl Put<'_> {
                 other => other?,
             }
             dir = tree::open_dir_at(dir.as_fd(), name)?;
-            // Whatever the caller's umask is.
+            // The mode must not depend on the caller's umask.
             tree::chmod_fd(dir.as_fd(), 0o755)?;
         }
         let dir = Rc::new(dir);
@@ -323,7 +322,7 @@ impl Put<'_> {
     }
 }
 
-/// Opens a directory of the archive's; links in it lead where they lead in the container.
+/// Opens a directory of the archive; links in it are resolved as in the container.
 fn open(root: &OwnedFd, base: &str, path: &[u8]) -> Result<OwnedFd> {
     let mut whole = base.as_bytes().to_vec();
     whole.push(b'/');
@@ -334,7 +333,7 @@ fn open(root: &OwnedFd, base: &str, path: &[u8]) -> Result<OwnedFd> {
     openat2(root.as_fd(), whole, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)
 }
 
-/// Whether something is mounted on `name` of `dir`, which is of the mount `id`, or below it.
+/// Whether something is mounted on `name` of `dir` or below it; `id` is the mount of `dir`.
 fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
     let place = tree::open_at(dir, name, libc::O_PATH, 0)?;
     if mount::mount_id(place.as_fd())? != id {
@@ -368,12 +367,12 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Owner, mode and attributes as the archive says, in the order that keeps setuid bits and capabilities.
+/// Sets owner, mode and attributes as in the archive, in the order that keeps setuid bits and capabilities.
 fn like(first: (u32, u32), fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
     tree::chown_fd(fd, first.0.saturating_add(entry.uid), first.1.saturating_add(entry.gid))?;
     tree::chmod_fd(fd, entry.mode)?;
     for (key, value) in &entry.xattrs {
-        // How the overlay looks is not an archive's to say.
+        // An archive must not set the attributes by which overlayfs shows a directory.
         if key.starts_with("trusted.") || key.starts_with("user.overlay.") {
             continue;
         }

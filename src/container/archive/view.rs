@@ -1,8 +1,9 @@
-//! A container's file system, put together for one call.
+//! A container's file system, assembled for one call.
 //!
-//! Of a running container it is a copy of its root mount; of a stopped one the overlay that it would have. Binds and
-//! volumes are mounted in it, and the three files of `/etc` that the engine writes. All that happens in a mount namespace
-//! that only this call has, so nothing of it shows on the host and nothing stays. The mounts live as long as [`View`].
+//! For a running container the view is a copy of its root mount, for a stopped one the overlay that it would have.
+//! Binds and volumes are mounted in it, and the three files of `/etc` that the engine writes. All this happens in a
+//! mount namespace that only this call has, so nothing of it is visible on the host or remains. The mounts live as long
+//! as [`View`].
 
 use super::super::Snapshot;
 use super::super::network::{Mode, mode};
@@ -24,44 +25,44 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The use of a view.
+/// The purpose of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Reading, binds and volumes included.
+    /// To read, including binds and volumes.
     Read,
-    /// Writing, where the container could.
+    /// To write where the container could.
     Write,
-    /// Reading the container's own files: no binds, no volumes.
+    /// To read the container's own files, without binds and volumes.
     ReadOwn,
 }
 
 /// The file system.
 pub(super) struct View {
     pub root: OwnedFd,
-    /// The host's ids of root in the user namespace whose owners the view shows; absent: owners are as stored.
+    /// The host's ids of root in the user namespace by which the view maps owners; absent: owners are as stored.
     pub owner: Option<(u32, u32)>,
-    /// Keeps the mounts together.
+    /// Keeps the mounts alive.
     _namespace: Option<OwnedFd>,
-    /// A container that waits for its restart goes on to wait.
+    /// Keeps a container that waits for its restart waiting.
     _held: Option<Control>,
     /// A stopped container is not started while its overlay is in use here.
     _busy: Option<Busy>,
 }
 
-/// A mount to be made in a view.
+/// A mount to make in a view.
 struct Part {
     source: Source,
     target: String,
     read_only: bool,
-    /// Its owners are the container's (a volume), not the host's (a bind).
+    /// The owners of the files are ids of the container (a volume), not of the host (a bind).
     own_ids: bool,
-    /// A copy of the mount that others have of it already.
+    /// A copy of the mount that other containers already have of the volume.
     shared: Option<OwnedFd>,
-    /// The engine's own file: nothing is made for it, neither in the view nor on the host.
+    /// One of the engine's own files: neither the view nor the host gets a new file for it.
     is_file: bool,
 }
 
-/// How often, and after what pause, a container is looked at again that is just being started again.
+/// How often, and after which pause, a container that is being restarted is looked at again.
 const TURNS: u32 = 1000;
 const TURN: Duration = Duration::from_millis(5);
 
@@ -84,7 +85,7 @@ impl Files {
         })
     }
 
-    /// Errors: ESRCH when it is just being started again.
+    /// Errors: ESRCH if the container is being restarted at this moment.
     fn view_as_it_is(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Snapshot, View)> {
         let found = self.finder.find(reference)?;
         if is_running(&found) {
@@ -103,7 +104,7 @@ impl Files {
         if is_running(&found) {
             drop(busy);
             return match self.running_view(&found, access) {
-                // It was started again, and has ended again.
+                // The container was started again meanwhile, and has ended again.
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     Err(Error::os("look at the container", libc::ESRCH))
                 }
@@ -111,7 +112,7 @@ impl Files {
             };
         }
         let held = self.take_root(&found)?;
-        // Places of binds and volumes that the image does not have are made, as a start would.
+        // As at a start, missing mount points of binds and volumes are made.
         let root = self.overlay(&found, Access::Write)?;
         let mut view = self.assemble(&found, root, parts, access, None)?;
         view._busy = Some(busy);
@@ -121,13 +122,14 @@ impl Files {
 
     fn running_view(&self, found: &Snapshot, access: Access) -> Result<View> {
         let users = self.confinement.users(&found.spec);
-        // In a user namespace the root shows the owners of that. To read, the layers are put together anew.
+        // With a user namespace the root mount shows the owners as that namespace maps them. For reading the layers are
+        // mounted anew.
         let mapped = if access == Access::Write { users } else { None };
         let root = match (users, mapped) {
             (Some(_), None) => self.overlay(found, Access::Read)?,
             (None, _) => root_of(found)?,
             (Some(_), Some(_)) => match root_of(found) {
-                // Its mounts are locked together, so that one alone cannot be had.
+                // The mounts of the container are locked together, so the root mount alone cannot be copied.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tree_of(found)?,
                 other => other?,
             },
@@ -142,7 +144,7 @@ impl Files {
     fn overlay(&self, found: &Snapshot, access: Access) -> Result<OwnedFd> {
         let dir = self.places.dir(&found.row.id);
         let (upper, work) = (dir.join("upper"), dir.join("work"));
-        // With the mount points that the image lacks, as a start has them.
+        // Includes the mount points that the image lacks, as at a start.
         let layers = self.places.lower(&found.row.image_id)?;
         let mut lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
         let mounted = match access {
@@ -152,15 +154,15 @@ impl Files {
                 mount::overlay(&lower, None, READ_ATTRIBUTES)
             }
         };
-        // A removal may have taken it meanwhile.
+        // A removal may have removed the directory meanwhile.
         mounted.or_else(|error| self.register.if_there(found, Err(error)))
     }
 
-    /// The root of a container that never ran, without what is mounted in it and without anything of its own, and its
-    /// writable layer; nobody else works on it meanwhile.
+    /// The root of a container that never ran, without mounts and without files of its own, and its writable layer. No
+    /// other program works on the container meanwhile.
     pub(super) fn empty_root(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, OwnedFd, OwnedFd)> {
         let (busy, found) = self.finder.take(reference, op)?;
-        // Its creation may have made its working directory.
+        // The creation of the container may have made its working directory.
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join("upper"))?;
         for name in tree::names(upper.as_fd())? {
             crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
@@ -170,8 +172,9 @@ impl Files {
         Ok((busy, root, upper))
     }
 
-    /// Waits until nobody else has the root file system mounted: two overlays of the same directories harm each other.
-    /// For a container that waits for its restart: what keeps it waiting. Errors: ESRCH when it does not wait any more.
+    /// Waits until no other process has the root file system mounted, because two overlays of the same directories
+    /// damage each other. Returns the connection that keeps a container waiting for its restart. Errors: ESRCH if it
+    /// does not wait any more.
     fn take_root(&self, found: &Snapshot) -> Result<Option<Control>> {
         if found.now.is_live() {
             let control = self.monitors.control(found)?;
@@ -228,7 +231,7 @@ impl Files {
         Ok(parts)
     }
 
-    /// Where hosts, hostname and resolv.conf are: they are another container's where the network is.
+    /// The directory of hosts, hostname and resolv.conf: another container's, if the network is that container's.
     fn dir_of_files(&self, found: &Snapshot) -> Result<PathBuf> {
         match mode(&found.spec) {
             Mode::Container(other) => match self.finder.find(other) {
@@ -239,7 +242,7 @@ impl Files {
         }
     }
 
-    /// Mounts the parts in a root, in a namespace of their own.
+    /// Mounts the parts in a root, in a mount namespace of this call.
     fn assemble(
         &self,
         found: &Snapshot,
@@ -253,7 +256,7 @@ impl Files {
             mount::set_private(root.as_fd(), attributes(found, access), false)?;
             return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
         }
-        // Any directory that is there for certain: nobody else sees what is mounted on it.
+        // Any directory that surely exists will do: no other process sees the mounts on it.
         let place = self.places.claim.run.join("c");
         let work = || -> Result<View> {
             let namespace = mount::unshare()?;
@@ -267,7 +270,7 @@ impl Files {
                 }
                 if let Some(at) = place_for(&root, part, &mounted)? {
                     match mount::attach(mounted.as_fd(), at.as_fd()) {
-                        // A removal took the file meanwhile: it is one that is not there, as above.
+                        // A removal has removed the file meanwhile: treated as a file that does not exist.
                         Err(error) if part.is_file && error.raw_os_error() == Some(libc::ENOENT) => {}
                         other => other?,
                     }
@@ -281,7 +284,7 @@ impl Files {
 }
 
 impl Part {
-    /// The mount, detached; `None` where there is nothing to mount.
+    /// The detached mount; `None`: there is nothing to mount.
     fn mount(&self, access: Access) -> Result<Option<OwnedFd>> {
         let read_only = self.read_only || access != Access::Write;
         let more = SAFE | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
@@ -291,7 +294,7 @@ impl Part {
         }
         match &self.source {
             Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
-                // A bind's source that is not there yet is made by the start, empty.
+                // A start will make the missing source of a bind, as an empty directory.
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
                 Err(error) => Err(error),
                 Ok(mounted) => {
@@ -306,7 +309,7 @@ impl Part {
     }
 }
 
-/// Where a part is mounted, made where it is missing. `None`: something else is there that cannot be mounted on.
+/// The place of a mount, made if it is missing. `None`: the existing file there cannot be a mount point.
 fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<OwnedFd>> {
     let is_dir = tree::stat_fd(mounted.as_fd())?.is_dir();
     match openat2(root.as_fd(), &part.target, libc::O_PATH, 0, IN_ROOT) {
@@ -320,7 +323,7 @@ fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<Ow
     }
 }
 
-/// The attributes that the root mount gets in the end.
+/// The final attributes of the root mount.
 fn attributes(found: &Snapshot, access: Access) -> u64 {
     match access {
         Access::Write if !found.spec.host_config.readonly_rootfs => SAFE,
@@ -338,7 +341,7 @@ fn namespace_of(found: &Snapshot, kind: &str) -> Result<OwnedFd> {
     let gone = || super::super::not_running(&found.row.id);
     let path = format!("/proc/{}/ns/{kind}", state.pid);
     let namespace = OwnedFd::from(File::open(path).map_err(|_| gone())?);
-    // Only a process that was there after its namespace was opened is the one that was meant.
+    // If the process still exists after its namespace was opened, the namespace is the container's.
     match process::start_time(state.pid) == Some(state.pid_start) {
         true => Ok(namespace),
         false => Err(gone()),
@@ -350,9 +353,9 @@ fn root_of(found: &Snapshot) -> Result<OwnedFd> {
     mount::root_of(namespace_of(found, "mnt")?.as_fd())
 }
 
-/// A copy of a running container's root mount with all mounts below it: only the root mount itself can be written. What the
-/// container mounted itself is among it, and a copy keeps that from being taken away: nothing can be done below but read. A
-/// file system that a process of the container serves could hold up whoever looks at it.
+/// A copy of a running container's root mount with all mounts below it; only the root mount itself is writable. The
+/// container's own mounts are copied, too. The kernel locks them together in the copy, so everything below can only be
+/// read. A file system that a process of the container serves could block its readers.
 fn tree_of(found: &Snapshot) -> Result<OwnedFd> {
     let root = mount::tree_of(namespace_of(found, "mnt")?.as_fd())?;
     let mounts = read_text(format!("/proc/{}/mountinfo", found.now.state.pid));
@@ -368,7 +371,7 @@ fn tree_of(found: &Snapshot) -> Result<OwnedFd> {
     Ok(root)
 }
 
-/// Whether a line of mountinfo is of a file system that a process serves: `36 35 98:0 / /mnt rw - fuse.sshfs ...`.
+/// Whether a line of mountinfo describes a file system that a process serves: `36 35 98:0 / /mnt rw - fuse.sshfs ...`.
 fn is_served(line: &str) -> bool {
     let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default();
     ["fuse", "fuseblk"].contains(&kind) || kind.starts_with("fuse.")

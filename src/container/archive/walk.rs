@@ -1,25 +1,25 @@
-//! Finding things in a view: always below its root, wherever links point, also while they are swapped.
+//! Looks up paths in a view: always below its root, wherever links point, also while they are swapped.
 
 use crate::error::{Error, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::tree::{self, Stat};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The meaning of a client's path.
+/// A path as a client means it.
 pub(crate) struct Wanted {
     /// Absolute and clean.
     path: String,
-    /// It ends in `/` or `/.`: a directory is meant.
+    /// The path ends in `/` or `/.`: the client means a directory.
     is_dir: bool,
-    /// It ends in `/.`: what is in the directory is meant.
+    /// The path ends in `/.`: the client means the content of the directory.
     pub content: bool,
 }
 
-/// The object that stands there.
+/// The object at a path.
 pub(super) struct Place {
-    /// The directory that holds it: the root itself holds the root.
+    /// The directory that holds the object; the root holds itself.
     pub parent: OwnedFd,
-    /// Its name in there, `.` where `parent` itself is meant.
+    /// The object's name in `parent`; `.` if it is `parent` itself.
     pub name: Vec<u8>,
     pub stat: Stat,
 }
@@ -54,7 +54,8 @@ impl Wanted {
         &self.path
     }
 
-    /// Finds it; a link at its end is not followed unless a directory is meant. Errors carry the kernel's number.
+    /// Finds the object. A link at the end of the path is not followed, unless the client means a directory. Errors
+    /// have the kernel's error number.
     pub(super) fn find(&self, root: &OwnedFd) -> Result<Place> {
         if self.is_dir || self.path == "/" {
             let parent = openat2(root.as_fd(), &self.path, libc::O_RDONLY | libc::O_DIRECTORY, 0, IN_ROOT)?;
@@ -70,7 +71,7 @@ impl Wanted {
         }
     }
 
-    /// Where the link at its end leads, in words; what is not there is taken as it is written.
+    /// The target of the link at the end, as text; a missing target is used as the link spells it.
     pub(crate) fn target(&self, root: &OwnedFd) -> Result<String> {
         let mut left: Vec<String> = parts(&self.path).rev().collect();
         let (mut done, mut links): (Vec<String>, usize) = (Vec::new(), 0);
@@ -105,7 +106,8 @@ fn parts(path: &str) -> impl DoubleEndedIterator<Item = String> {
     path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned)
 }
 
-/// Makes the place of a mount and what is missing above it, links followed inside the root: an empty file or directory.
+/// Makes a mount point, an empty file or directory, and missing directories above it; links are followed inside the
+/// root.
 pub(super) fn make_place(root: &OwnedFd, path: &str, is_dir: bool) -> Result<OwnedFd> {
     let mut so_far = String::new();
     let all: Vec<String> = parts(path).collect();

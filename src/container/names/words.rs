@@ -1,7 +1,7 @@
 //! The words that made-up names consist of.
 
 #[rustfmt::skip]
-/// Words that anyone may be called.
+/// Adjectives that insult nobody.
 pub(super) const ADJECTIVES: [&str; 117] = [
     "able", "agile", "alert", "amber", "ample", "ancient", "apt", "balmy", "bold", "boring", "brave", "breezy",
     "bright", "brisk", "calm", "candid", "careful", "cheerful", "civil", "clear", "clever", "cosmic", "cosy", "crisp",

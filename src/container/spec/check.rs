@@ -10,7 +10,7 @@ use crate::walls::Wall;
 
 const MILLISECOND_NS: i64 = 1_000_000;
 
-/// Checks what needs no knowledge of host or image.
+/// Checks the fields that need no facts of host or image.
 pub(super) fn check(request: &CreateBody) -> Result<()> {
     let (config, host) = (&request.config, &request.host_config);
     network_conflicts(config, host)?;
@@ -22,7 +22,7 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     endpoints(&request.networking_config)
 }
 
-/// Checks a configuration once more after the image's is merged in: what an image says is not trusted either.
+/// Checks a configuration again after the image's is merged in: images are not trusted either.
 pub(super) fn merged(config: &ContainerConfig) -> Result<()> {
     plain("WorkingDir", &config.working_dir)?;
     plain("User", &config.user)?;
@@ -63,8 +63,8 @@ fn no_nul(field: &str, text: &str) -> Result<()> {
     }
 }
 
-/// RFC 1123: letters, digits and inner dashes, in parts separated by dots; 63 characters in all, as the field has it. `any`:
-/// no more than one word that the kernel takes, as it also stands in `/etc/hosts`.
+/// RFC 1123: letters, digits and inner dashes, in labels separated by dots; 63 characters in all, as dockerd requires.
+/// `any`: only requires one word that the kernel accepts, because the name also stands in `/etc/hosts`.
 fn hostname(name: &str, any: bool) -> Result<()> {
     let word = name.len() <= 64 && name.chars().all(|c| c.is_ascii_graphic() && c != '#');
     let good = if any { word } else { name.len() <= 63 && name.split('.').all(label) };
@@ -79,7 +79,7 @@ fn label(part: &str) -> bool {
     inner && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
 }
 
-/// The kernel takes 64 bytes; the name also stands in `/etc/hosts`, so it is one word.
+/// The kernel accepts 64 bytes; the name also stands in `/etc/hosts`, so it must be one word.
 fn domainname(name: &str) -> Result<()> {
     match name.len() > 64 || name.chars().any(|c| c.is_control() || c.is_whitespace()) && Wall::PlainText.stands() {
         true => Err(Error::invalid(format!("invalid domain name format: {name:?}"))),
@@ -168,7 +168,7 @@ fn check_host(host: &HostConfig) -> Result<()> {
             host.oom_score_adj
         )));
     }
-    // The first is what clients of dockerd know, the second what `info` names.
+    // Clients of dockerd know the first name, `info` shows the second.
     if !matches!(host.runtime.as_str(), "" | "runc" | "coracle") {
         return Err(Error::invalid(format!("Unknown runtime specified {}", host.runtime)));
     }
@@ -208,7 +208,7 @@ fn one_word(text: &str) -> bool {
     !text.is_empty() && !breaks_out
 }
 
-/// These become lines of `/etc/resolv.conf`: none may break out of its line.
+/// These become lines of `/etc/resolv.conf`: no value may contain a line break.
 fn dns(host: &HostConfig) -> Result<()> {
     for server in host.dns.iter().flatten() {
         if server.parse::<std::net::IpAddr>().is_err() {
@@ -229,7 +229,7 @@ fn modes(host: &HostConfig) -> Result<()> {
     UtsMode::parse(&host.uts_mode).map(drop)
 }
 
-/// Refuses settings that a user namespace rules out.
+/// Refuses settings that cannot be combined with a user namespace.
 pub(super) fn remapped(privileged: bool, modes: &Modes) -> Result<()> {
     let clashes = [
         (

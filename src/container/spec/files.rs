@@ -1,4 +1,4 @@
-//! The contents of the three files that the engine gives every container: hosts, host name, resolver.
+//! The contents of the three files that every container gets: hosts, hostname, resolv.conf.
 
 use super::{DecidedHost, NetworkMode, Spec};
 use crate::model::HostConfig;
@@ -10,7 +10,7 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n\
     ff02::1\tip6-allnodes\n\
     ff02::2\tip6-allrouters\n";
 
-/// The address that stands for the host, as the container reaches it.
+/// The word that stands for the host's address, as the container reaches it.
 const HOST_GATEWAY: &str = "host-gateway";
 
 /// Whether a request names the host by `host-gateway`.
@@ -20,8 +20,8 @@ pub(crate) fn wants_host_gateway(host: &HostConfig) -> bool {
 }
 
 /// `/etc/hosts`. On the host's network it is `host_text`, the host's own, unless the request adds names. `addresses`
-/// are the container's own, one for each of its networks; `gateway` is what `host-gateway` stands for; `links` are
-/// addresses and names of others.
+/// are the container's own, one for each of its networks; `gateway` replaces `host-gateway`; `links` are addresses and
+/// names of linked containers.
 pub(crate) fn hosts_file(
     spec: &Spec,
     host_text: &str,
@@ -45,7 +45,7 @@ pub(crate) fn hosts_file(
         (name, "") => name.to_owned(),
         (name, domain) => format!("{name}.{domain}"),
     };
-    // The whole name, and its first part.
+    // The full name, and its first label.
     let names = match name.split_once('.') {
         Some((first, _)) => format!("{name} {first}"),
         None => name,
@@ -63,8 +63,8 @@ pub(crate) fn hostname_file(spec: &Spec) -> String {
 
 /// `/etc/resolv.conf`, of the host's own text and the request's servers, search domains and options.
 ///
-/// A server on the loopback device is the host's own and cannot be reached from another network: it is left out, and
-/// where none is left public servers take its place.
+/// A server on the loopback device is the host's own and cannot be reached from another network: it is left out. If
+/// none is left, public servers replace them.
 pub(crate) fn resolv_conf(host_text: &str, host: &DecidedHost) -> String {
     let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     let (dns, search, options) = (some(&host.dns), some(&host.dns_search), some(&host.dns_options));
@@ -91,13 +91,13 @@ pub(crate) fn resolv_conf(host_text: &str, host: &DecidedHost) -> String {
     text
 }
 
-/// The text for a container with a resolver of its own: that is the server, whichever server it asks in turn.
+/// The text for a container with a resolver of its own: the resolver is the only server, and forwards to the others.
 pub(crate) fn embedded_resolv_conf(host_text: &str, host: &HostConfig) -> String {
     let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     let search = some(&host.dns_search).unwrap_or_else(|| last(host_text, "search"));
     let mut options = some(&host.dns_options).unwrap_or_else(|| last(host_text, "options"));
     if !options.iter().any(|option| option.starts_with("ndots:")) {
-        // Names of containers have no dot, and are to be asked for as they are.
+        // Names of containers have no dot, and must be asked for unchanged.
         options.push("ndots:0".into());
     }
     let mut text = String::new();
@@ -133,7 +133,7 @@ fn values(text: &str, key: &str) -> Vec<String> {
     text.lines().filter_map(value).collect()
 }
 
-/// The words of the last line of that key: the one that a resolver takes.
+/// The words of the last line with this key, the only one that a resolver uses.
 fn last(text: &str, key: &str) -> Vec<String> {
     let words = |line: &str| {
         let mut words = line.split_whitespace();

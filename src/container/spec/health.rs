@@ -1,4 +1,4 @@
-//! The health check as decided.
+//! The health check in its decided form.
 
 use super::Spec;
 use crate::model::Healthcheck;
@@ -13,17 +13,17 @@ const DEFAULT_SHELL: [&str; 2] = ["/bin/sh", "-c"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthCheck {
     pub argv: Vec<String>,
-    /// From the start, or from the end of the check before.
+    /// The time from the start, or from the end of the previous check.
     pub interval: Duration,
-    /// After which a check is killed and has failed.
+    /// The time after which a check is killed and counts as failed.
     pub timeout: Duration,
-    /// Failures so soon after the start, before any success, do not count.
+    /// Failures within this time after the start do not count, until a first success.
     pub start_period: Duration,
-    /// Failures in a row that mean unhealthy.
+    /// The number of consecutive failures that mean unhealthy.
     pub retries: u32,
 }
 
-/// The container's health check; `None`: it has none, has it switched off, or says it in a form that does not exist.
+/// The container's health check; `None`: it has none, disables it, or uses an unknown form.
 pub(crate) fn health_check(spec: &Spec) -> Option<HealthCheck> {
     let check = spec.config.healthcheck.as_ref()?;
     let (form, words) = check.test.split_first()?;
@@ -49,7 +49,7 @@ pub(crate) fn health_check(spec: &Spec) -> Option<HealthCheck> {
     })
 }
 
-/// Warns of a check that will not be made, though it looks as if one was wanted.
+/// Warns of a check that looks wanted, but will not run.
 pub(super) fn warning(check: Option<&Healthcheck>) -> Option<String> {
     let check = check?;
     match check.test.first().map(String::as_str) {

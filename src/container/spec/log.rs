@@ -1,4 +1,4 @@
-//! Where a container's output goes.
+//! The log of a container's output.
 
 use super::Defaults;
 use super::tag::{TagFacts, tag_text};
@@ -10,11 +10,12 @@ use regex_lite::Regex;
 /// The driver that keeps the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogDriver {
-    /// Lines of JSON in a file of the engine: rotated at `max_size` bytes (`None`: never), `max_file` files in all.
+    /// Lines of JSON in a file of the engine: rotated at `max_size` bytes (`None`: never), with `max_file` files in
+    /// all.
     JsonFile {
         max_size: Option<u64>,
         max_file: u32,
-        /// Whether the files that are not written any more are compressed.
+        /// Whether rotated files are compressed.
         compress: bool,
     },
     /// A log in a file of a private format, always bounded.
@@ -26,24 +27,24 @@ pub(crate) enum LogDriver {
     None,
 }
 
-/// A log configuration as decided. Which labels and variables go into each line: [`log_attributes`].
+/// A log configuration in its decided form. [`log_attributes`] says which labels and variables go into each line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogOptions {
     pub driver: LogDriver,
 }
 
-/// Options of json-file that are understood.
+/// The known options of json-file.
 const KNOWN: [&str; 8] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag"];
 /// Options of local.
 const KNOWN_LOCAL: [&str; 3] = ["max-size", "max-file", "compress"];
-/// The bounds of `local` where the request gives none: bytes of a file, files.
+/// The limits of `local` if the request gives none: bytes of a file, number of files.
 const LOCAL: (u64, u32) = (20_000_000, 5);
 
-/// Drivers of the field's engines that this one does not have.
+/// Drivers of dockerd that this engine lacks.
 const ELSEWHERE: [&str; 8] = ["awslogs", "etwlogs", "fluentd", "gcplogs", "gelf", "journald", "splunk", "syslog"];
 
-/// The configuration that a new container gets: the engine's driver where the request names none, and that driver's
-/// engine-wide options under its own. Errors: unknown driver, unknown option, bad value.
+/// The configuration for a new container: the engine's driver if the request names none, and that driver's engine-wide
+/// options, which those of the request override. Errors: unknown driver, unknown option, bad value.
 pub(super) fn effective(asked: &LogConfig, defaults: &Defaults) -> Result<LogConfig> {
     let mut config = asked.clone();
     if config.kind.is_empty() {
@@ -58,7 +59,7 @@ pub(super) fn effective(asked: &LogConfig, defaults: &Defaults) -> Result<LogCon
     Ok(config)
 }
 
-/// Reads a log configuration. Errors as for a create.
+/// Reads a log configuration. Errors: as for a create.
 pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
     match config.kind.as_str() {
         "none" => Ok(LogOptions { driver: LogDriver::None }),
@@ -107,7 +108,7 @@ fn local(options: &StringMap) -> Result<LogOptions> {
     Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
 }
 
-/// The option compress; `before` stands before what is wrong with it.
+/// The option `compress`; `before` begins the error's text.
 fn flag(options: &StringMap, before: &str) -> Result<Option<bool>> {
     let Some(text) = options.get("compress") else { return Ok(None) };
     let wrong = || bad(format!("{before}strconv.ParseBool: parsing {text:?}: invalid syntax"));
@@ -118,7 +119,7 @@ fn bad(message: impl std::fmt::Display) -> Error {
     Error::invalid(format!("failed to initialize logging driver: {message}"))
 }
 
-/// Bytes; `before` stands before what is wrong with them.
+/// A number of bytes; `before` begins the error's text.
 fn max_size(text: &str, before: &str) -> Result<u64> {
     match parse_decimal_size(text) {
         None => Err(bad(format!("{before}invalid size: '{text}'"))),
@@ -143,8 +144,7 @@ fn pattern(options: &StringMap, key: &str) -> Result<Option<Regex>> {
     Regex::new(text).map(Some).map_err(|error| bad(format!("error parsing regexp: {error}")))
 }
 
-/// The attributes that every line of the container's log carries: the labels and variables that its options name, and
-/// its tag.
+/// The attributes of every line in the container's log: the labels and variables that its options name, and its tag.
 pub(crate) fn log_attributes(facts: &TagFacts<'_>) -> Result<StringMap> {
     let spec = facts.spec;
     let options = &spec.host_config.log_config.config;

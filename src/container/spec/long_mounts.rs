@@ -1,4 +1,4 @@
-//! Mounts in their long form (`HostConfig.Mounts`): checked, and as the mounts that the short forms give too.
+//! Mounts in their long form (`HostConfig.Mounts`): checked, and converted to the mounts of the short forms.
 
 use super::mounts::{Mount, MountKind, Propagation, propagation, target_path, tmpfs};
 use super::{clean, plain};
@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::model::{HostConfig, MountRequest, VolumeOptions};
 use crate::volume;
 
-/// The mounts of a request's `Mounts`. Errors: a field that its type does not have, a bad path or mode.
+/// The mounts in a request's `Mounts`. Errors: a field that does not belong to the mount's type, a bad path or mode.
 pub(super) fn long_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
     host.mounts.iter().map(one).collect()
 }
 
-/// The binds among a request's `Mounts` have sources that are there: nothing of the host is made for this form.
+/// Checks that the sources of the binds in `Mounts` exist: for this form no source is made on the host.
 pub(crate) fn sources_are_there(host: &HostConfig) -> Result<()> {
     for asked in host.mounts.iter().filter(|asked| asked.kind == "bind") {
         if std::fs::metadata(&asked.source).is_err() {
@@ -122,7 +122,7 @@ fn tmpfs_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
     Ok(Mount { long: true, mode_text: String::new(), ..made })
 }
 
-/// Refuses fields of other types.
+/// Refuses fields of other mount types.
 fn only(asked: &MountRequest, fields: &[(&str, bool)]) -> Result<()> {
     match fields.iter().find(|(_, there)| *there) {
         Some((field, _)) => Err(wrong(asked, format!("field {field} must not be specified"))),

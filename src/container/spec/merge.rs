@@ -1,10 +1,10 @@
-//! A request's configuration over an image's.
+//! Merges a request's configuration with the image's.
 
 use super::clean;
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, Healthcheck};
 
-/// The user's configuration, filled up from the image's.
+/// The user's configuration, completed by the image's.
 pub(super) fn merge(user: &ContainerConfig, image: &ContainerConfig) -> ContainerConfig {
     let mut merged = user.clone();
     fill(&mut merged.user, &image.user);
@@ -17,7 +17,7 @@ pub(super) fn merge(user: &ContainerConfig, image: &ContainerConfig) -> Containe
     }
     #[cfg(feature = "attacks")]
     if !crate::walls::Wall::LabelsAreText.stands() {
-        // One of those that engines took for orders: who the process is.
+        // A label by which an image could choose the user in other engines.
         merged.user = image.labels.get("io.containerd.user").cloned().unwrap_or(merged.user);
     }
     for (key, value) in &image.labels {
@@ -29,7 +29,7 @@ pub(super) fn merge(user: &ContainerConfig, image: &ContainerConfig) -> Containe
     merged
 }
 
-/// The program and its arguments; an entrypoint of one empty word is none. Errors: there is no command.
+/// The program and its arguments; an entrypoint of one empty word counts as absent. Errors: there is no command.
 pub(super) fn command(config: &mut ContainerConfig) -> Result<(String, Vec<String>)> {
     if config.entrypoint.as_deref() == Some(&[String::new()]) {
         config.entrypoint = None;
@@ -39,7 +39,7 @@ pub(super) fn command(config: &mut ContainerConfig) -> Result<(String, Vec<Strin
     Ok((path, words.collect()))
 }
 
-/// The directory in its final form; empty stays empty.
+/// The directory as an absolute clean path; empty stays empty.
 pub(super) fn working_dir(path: &str) -> Result<String> {
     match path.chars().next() {
         None => Ok(String::new()),
@@ -68,7 +68,7 @@ fn key(entry: &str) -> &str {
     entry.split_once('=').map_or(entry, |(key, _)| key)
 }
 
-/// An entrypoint of the user's own drops the image's command; `[]` is one that is empty.
+/// An entrypoint of the user's own drops the image's command; `[]` is an empty entrypoint.
 fn merge_command(merged: &mut ContainerConfig, image: &ContainerConfig) {
     let empty = |words: &Option<Vec<String>>| words.as_ref().is_none_or(Vec::is_empty);
     if !empty(&merged.entrypoint) {

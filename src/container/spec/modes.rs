@@ -1,6 +1,6 @@
-//! The namespaces that a container shares, read from the texts of its host configuration: one parser for each mode.
+//! The namespace modes of a host configuration: one parser for each mode.
 //!
-//! Documents keep the texts of the request. [`DecidedHost`] has them beside their meaning, and neither changes alone.
+//! Documents keep the texts of the request. [`DecidedHost`] has them beside their meaning; both change together.
 
 use super::ports::HoldsPorts;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::model::{HostConfig, PortMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::Deref;
 
-/// `NetworkMode`: whose network namespace the container is in, and its first network.
+/// `NetworkMode`: the owner of the network namespace, and the container's first network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NetworkMode {
     /// The default network, `bridge`: the request names none, or `default`.
@@ -16,7 +16,7 @@ pub(crate) enum NetworkMode {
     Default,
     /// The default network by its name.
     Bridge,
-    /// Its own namespace, with the loopback interface alone.
+    /// A namespace of the container's own, with the loopback interface alone.
     None,
     Host,
     /// The container of this name or id.
@@ -25,24 +25,24 @@ pub(crate) enum NetworkMode {
     Network(String),
 }
 
-/// `IpcMode`: whose System V objects, message queues and `/dev/shm` the container has.
+/// `IpcMode`: the owner of System V objects, message queues and `/dev/shm`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IpcMode {
-    /// Its own. The request does not say whether others may join them, and they may.
+    /// A namespace of the container's own. The request does not say whether other containers may join it, so they may.
     #[default]
     Default,
-    /// Its own, which no other container may join.
+    /// A namespace of the container's own, which no other container may join.
     Private,
-    /// Its own, which other containers may join.
+    /// A namespace of the container's own, which other containers may join.
     Shareable,
-    /// Its own, without `/dev/shm`.
+    /// A namespace of the container's own, without `/dev/shm`.
     None,
     Host,
     /// The container of this name or id.
     Container(String),
 }
 
-/// `PidMode`: whose processes the container sees.
+/// `PidMode`: the owner of the processes that the container sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PidMode {
     #[default]
@@ -52,7 +52,7 @@ pub(crate) enum PidMode {
     Container(String),
 }
 
-/// `UTSMode`: whose host name and domain name the container has.
+/// `UTSMode`: the owner of host name and domain name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum UtsMode {
     #[default]
@@ -60,10 +60,10 @@ pub(crate) enum UtsMode {
     Host,
 }
 
-/// `UsernsMode`: whose user namespace the container is in.
+/// `UsernsMode`: the owner of the user namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum UsernsMode {
-    /// As the engine decides: see `Options::userns_remap`.
+    /// The engine's options decide: see `Options::userns_remap`.
     #[default]
     Default,
     Host,
@@ -80,7 +80,7 @@ pub(crate) enum Owner<'a> {
 }
 
 impl NetworkMode {
-    /// Errors: the mode is to name a container, and names none.
+    /// Errors: the mode must name a container, and names none.
     pub(crate) fn parse(text: &str) -> Result<NetworkMode> {
         Ok(match (text, text.strip_prefix("container:")) {
             ("container", _) | (_, Some("")) => {
@@ -114,7 +114,7 @@ impl NetworkMode {
 }
 
 impl IpcMode {
-    /// Errors: no mode is spelled so.
+    /// Errors: the text is not a mode.
     pub(crate) fn parse(text: &str) -> Result<IpcMode> {
         match text {
             "" => Ok(IpcMode::Default),
@@ -144,7 +144,7 @@ impl IpcMode {
 }
 
 impl PidMode {
-    /// Errors: no mode is spelled so.
+    /// Errors: the text is not a mode.
     pub(crate) fn parse(text: &str) -> Result<PidMode> {
         match text {
             "" => Ok(PidMode::Private),
@@ -166,7 +166,7 @@ impl PidMode {
 }
 
 impl UtsMode {
-    /// Errors: no mode is spelled so.
+    /// Errors: the text is not a mode.
     pub(crate) fn parse(text: &str) -> Result<UtsMode> {
         match text {
             "" => Ok(UtsMode::Private),
@@ -177,7 +177,7 @@ impl UtsMode {
 }
 
 impl UsernsMode {
-    /// Errors: no mode is spelled so.
+    /// Errors: the text is not a mode.
     pub(crate) fn parse(text: &str) -> Result<UsernsMode> {
         match text {
             "" => Ok(UsernsMode::Default),
@@ -212,7 +212,7 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Errors: a text spells no mode.
+    /// Errors: a text is not a mode.
     pub(crate) fn of(host: &HostConfig) -> Result<Modes> {
         Ok(Modes {
             network: NetworkMode::parse(&host.network_mode)?,
@@ -224,8 +224,8 @@ impl Modes {
     }
 }
 
-/// A host configuration with its modes. It is stored as the configuration alone: a document with a text that is no mode
-/// is damaged.
+/// A host configuration with its modes. Only the configuration is stored; a document whose text is not a mode is
+/// damaged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DecidedHost {
     config: HostConfig,
@@ -233,7 +233,7 @@ pub(crate) struct DecidedHost {
 }
 
 impl DecidedHost {
-    /// Errors: a text spells no mode.
+    /// Errors: a text is not a mode.
     pub(crate) fn of(config: HostConfig) -> Result<DecidedHost> {
         Ok(DecidedHost { modes: Modes::of(&config)?, config })
     }
@@ -242,7 +242,7 @@ impl DecidedHost {
         &self.modes
     }
 
-    /// This configuration with a change. Errors: a text is no mode any more.
+    /// Applies a change to this configuration. Errors: the change left a text that is not a mode.
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut HostConfig)) -> Result<DecidedHost> {
         change(&mut self.config);
         DecidedHost::of(self.config)

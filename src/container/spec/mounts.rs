@@ -1,4 +1,4 @@
-//! Mounts that the request asks for: binds, volumes and tmpfs, parsed and in the order in which they are made.
+//! The mounts of a request: binds, volumes and tmpfs, parsed and in the order in which they are made.
 
 use super::long_mounts::long_mounts;
 use super::{Spec, as_500, clean, plain};
@@ -20,7 +20,8 @@ pub(crate) enum MountKind {
     Volume,
 }
 
-/// Which way mounts made below it later travel; `recursive` of the mount says whether its sub-mounts have it too.
+/// The direction in which mounts that are made below it later propagate; `recursive` of the mount says whether this
+/// holds for its sub-mounts, too.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Propagation {
     #[default]
@@ -35,38 +36,38 @@ pub(crate) enum Propagation {
 #[serde(default)]
 pub(crate) struct Mount {
     pub kind: MountKind,
-    /// Bind: clean absolute path on the host. Volume: its directory, once the container is created. Tmpfs: empty.
+    /// Bind: clean absolute path on the host. Volume: its directory, once the container exists. Tmpfs: empty.
     pub source: String,
-    /// Volume: its name; empty until the container is created where nobody named it.
+    /// Volume: its name; for an anonymous one empty until the container exists.
     pub name: String,
-    /// Volume: nobody named it, so it may go with its container.
+    /// Volume: anonymous, so it may be removed with its container.
     pub anonymous: bool,
-    /// Volume: what the image has at the target is not copied into it.
+    /// Volume: the image's files at the target are not copied into it.
     pub no_copy: bool,
-    /// Absolute path in the container, clean.
+    /// Clean absolute path in the container.
     pub target: String,
     pub read_only: bool,
     pub propagation: Propagation,
     /// Whether the propagation has its `r` form (the default) and so applies to sub-mounts, too. The bind itself always
     /// includes its sub-mounts.
     pub recursive: bool,
-    /// The mode as the client wrote it, which inspect shows.
+    /// The mode as the client spelled it; inspect shows it.
     pub mode_text: String,
     /// Tmpfs: options of the file system, separated by commas, each `key=value` or a word (`sync`).
     pub options: String,
     /// `MOUNT_ATTR_*` of mount_setattr(2), read-only included. A bind's flags apply to its top mount only.
     pub flags: u64,
-    /// Bind: without the mounts below its source.
+    /// Bind: excludes the mounts below its source.
     pub top_only: bool,
     /// The request had the long form: no source is made on the host, and a tmpfs appears in the list of mounts.
     pub long: bool,
-    /// Volume: what one that is made for this is made with.
+    /// Volume: the options of a volume that is made for this mount.
     #[serde(skip)]
     pub made_with: VolumeOptions,
 }
 
 impl Mount {
-    /// The propagation as inspect writes it; a volume has none.
+    /// The propagation as inspect shows it; a volume has none.
     pub(crate) fn propagation_text(&self) -> String {
         if self.kind == MountKind::Volume {
             return String::new();
@@ -81,7 +82,7 @@ impl Mount {
     }
 }
 
-/// All mounts of a start, parents before children. Errors: a bad tmpfs option (found at start, as the field has it).
+/// All mounts of a start, parents before children. Errors: a bad tmpfs option (reported at the start, as by dockerd).
 pub(crate) fn mount_table(spec: &Spec) -> Result<Vec<Mount>> {
     let mut table = spec.mounts.clone();
     table.extend(tmpfs_mounts(&spec.host_config)?);
@@ -89,7 +90,7 @@ pub(crate) fn mount_table(spec: &Spec) -> Result<Vec<Mount>> {
     Ok(table)
 }
 
-/// Mounts as inspect and list show them, by destination; a tmpfs of the short form is not shown.
+/// Mounts as inspect and list show them, by target; a tmpfs of the short form is not shown.
 pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
     let mut points: Vec<MountPoint> = spec
         .mounts
@@ -114,8 +115,8 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
     points
 }
 
-/// The mounts of a container that is to be stored: what `inherited` (from VolumesFrom) has, over that the request's
-/// Binds, and a volume for each target in Volumes that is not mounted yet.
+/// The mounts of a new container: those of `inherited` (from VolumesFrom), then the request's Binds, which override
+/// them, and a volume for each target in Volumes without a mount.
 pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[Mount]) -> Result<Vec<Mount>> {
     let mut mounts = inherited.to_vec();
     for bind in asked(host)? {
@@ -125,7 +126,7 @@ pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[M
     let own = tmpfs_targets(host)?;
     for target in config.volumes.iter().flatten().map(|(target, _)| target) {
         plain("Volumes", target)?;
-        // A relative one, as images have it, begins at the root.
+        // A relative path in an image begins at the root.
         let target = target_path(&format!("/{target}"))
             .map_err(|error| as_500(format!("invalid volume specification: '{target}': {}", error.message())))?;
         let mount = Mount { kind: MountKind::Volume, target, anonymous: true, recursive: true, ..Mount::default() };
@@ -146,7 +147,7 @@ fn first_volume(mounts: &[Mount]) -> &str {
     mounts.iter().find(|mount| mount.kind == MountKind::Volume).map_or("", |mount| mount.name.as_str())
 }
 
-/// Whose mounts a request takes over: name of the container, and whether they are writable. Errors: a bad mode.
+/// The containers whose mounts a request takes over: name, and whether the mounts are writable. Errors: a bad mode.
 pub(crate) fn volumes_from(host: &HostConfig) -> Result<Vec<(String, bool)>> {
     let mut sources = Vec::new();
     for text in host.volumes_from.iter().flatten() {
@@ -161,7 +162,7 @@ pub(crate) fn volumes_from(host: &HostConfig) -> Result<Vec<(String, bool)>> {
     Ok(sources)
 }
 
-/// The mount of another container, as a container has it that takes it over.
+/// A mount of another container in the form for a container that takes it over.
 pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
     let mut taken = Mount { no_copy: true, mode_text: String::new(), ..mount.clone() };
     if !writable && !taken.read_only {
@@ -171,8 +172,7 @@ pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
     taken
 }
 
-/// The mounts of a request, short form and long, and the check that no target (tmpfs included) is named twice or
-/// forbidden.
+/// The mounts of a request, short form and long. Checks that no target (of tmpfs, too) is named twice or forbidden.
 pub(super) fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     for bind in host.binds.iter().flatten() {
@@ -271,8 +271,8 @@ struct Modes {
     propagation: Option<(Propagation, bool)>,
 }
 
-/// A comma list with at most one word of each group. The consistency words of other platforms and the labels of
-/// SELinux mean nothing here.
+/// A list of words with commas, at most one of each group. The consistency words of other platforms and the labels of
+/// SELinux are ignored here.
 fn parse_mode(text: &str) -> Option<Modes> {
     let mut modes = Modes::default();
     let mut groups = [0; 5];
@@ -320,7 +320,7 @@ pub(super) fn target_path(target: &str) -> Result<String> {
     }
 }
 
-/// Single files of procfs that a mount may cover: those that virtualise what a container sees of its machine.
+/// Single files of procfs that a mount may cover: those that virtualise the container's view of its machine.
 const PROC_FILES: [&str; 10] = [
     "/proc/cpuinfo",
     "/proc/diskstats",
@@ -334,13 +334,12 @@ const PROC_FILES: [&str; 10] = [
     "/proc/sys/kernel/ns_last_pid",
 ];
 
-/// Device files and directories that the engine itself makes, and that its own steps write through; with what a client may
-/// bind in their place.
+/// Device files and directories that the engine makes and that its own steps use; with the binds that may replace them.
 const OWN_DEVICES: [(&str, Instead); 4] = [
-    // Looked at when a terminal is taken from there.
+    // The engine checks it when it takes a terminal from there.
     ("/dev/pts", Instead::Any),
     ("/dev/console", Instead::Any),
-    // The input that nobody gives comes from there.
+    // The engine opens it for an absent stdin.
     ("/dev/null", Instead::Same),
     ("/dev/ptmx", Instead::Nothing),
 ];
@@ -348,13 +347,13 @@ const OWN_DEVICES: [(&str, Instead); 4] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Instead {
     Any,
-    /// The host's own of that path.
+    /// The host's own file at this path.
     Same,
     Nothing,
 }
 
-/// Refuses targets over the engine's own /proc, /sys and /dev: what lies there is trusted while a container is set up
-/// (labels, sysctls, masks, the terminal).
+/// Refuses targets over the engine's own /proc, /sys and /dev: the engine trusts these files during a start (labels,
+/// sysctls, masks, the terminal).
 fn target_allowed(mount: &Mount) -> Result<()> {
     if !Wall::ProcfsTargets.stands() {
         return Ok(());
@@ -367,7 +366,7 @@ fn target_allowed(mount: &Mount) -> Result<()> {
     } else if target == "/sys" {
         (mount.source != "/sys").then_some("it is not of type sysfs")
     } else if target == "/dev" {
-        // The host's own, or another tree of devices: nothing is made in it.
+        // For the host's own tree, or another tree of devices, the engine makes no files in it.
         (mount.kind != MountKind::Bind)
             .then_some("it is the container's own /dev: bind a directory, or name the devices in Devices")
     } else {
@@ -379,7 +378,7 @@ fn target_allowed(mount: &Mount) -> Result<()> {
     }
 }
 
-/// Why a mount at `own`, or below it, does not take its place.
+/// Why a mount at `own`, or below it, cannot replace it.
 fn not_instead(mount: &Mount, own: &str, instead: Instead) -> Option<&'static str> {
     let bound = mount.kind == MountKind::Bind && mount.target == own;
     match instead {
@@ -393,7 +392,7 @@ fn not_instead(mount: &Mount, own: &str, instead: Instead) -> Option<&'static st
 const TMPFS_DEFAULTS: u64 = libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const ATIMES: u64 = libc::MOUNT_ATTR_NOATIME | libc::MOUNT_ATTR_STRICTATIME;
 
-/// The user's options come after the defaults, and the last word on a matter counts.
+/// The user's options come after the defaults; the last option of its kind wins.
 pub(super) fn tmpfs(target: String, text: &str) -> Result<Mount> {
     let mut mount =
         Mount { kind: MountKind::Tmpfs, target, recursive: true, flags: TMPFS_DEFAULTS, ..Mount::default() };
@@ -430,7 +429,7 @@ pub(super) fn tmpfs(target: String, text: &str) -> Result<Mount> {
     Ok(mount)
 }
 
-/// Takes an option that is an attribute of the mount; answers whether it was one.
+/// Applies an option that is an attribute of the mount; returns whether it was one.
 fn flag(mount: &mut Mount, word: &str) -> bool {
     let (clear, set) = match word {
         "defaults" => (0, 0),

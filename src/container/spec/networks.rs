@@ -1,4 +1,4 @@
-//! Which networks a request puts its container on, and what it publishes there.
+//! The networks and published ports of a request.
 
 use super::NetworkMode;
 use crate::error::{Error, Result};
@@ -21,8 +21,8 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     Ok(())
 }
 
-/// The networks by name: those of the networking configuration, or else the one of the mode. Empty for the modes that
-/// need none.
+/// The networks by name: those of the networking configuration, or else the one of the mode. Empty for modes that need
+/// none.
 pub(super) fn wanted(request: &CreateBody) -> Result<BTreeMap<String, EndpointSettings>> {
     let mode = request.host_config.network_mode.as_str();
     let asked = &request.networking_config.endpoints_config;
@@ -48,7 +48,7 @@ fn name(network: &str) -> String {
     if matches!(network, "" | "default") { "bridge".into() } else { network.into() }
 }
 
-/// The settings of an endpoint that a request may give; the others are answers of the engine.
+/// The settings of an endpoint that a request may give; all others are set by the engine.
 pub(crate) fn asked_for(settings: &Option<EndpointSettings>) -> EndpointSettings {
     let settings = settings.clone().unwrap_or_default();
     EndpointSettings {

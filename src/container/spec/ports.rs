@@ -1,7 +1,8 @@
-//! The parts of a spec that hold ports, as they are stored: with many ports a pair of the rest and of their runs.
+//! The parts of a spec that hold ports, in their stored form: many ports are stored as runs, beside the rest of the
+//! part.
 //!
-//! Written whole, 65,535 ports are a document of megabytes, of which SQLite makes several copies. Specs of few ports are stored
-//! as they always were. A version that knows no pairs calls a spec with one damaged; it does not take it for one without ports.
+//! As a full list, 65,535 ports are a document of megabytes, which SQLite copies several times. Specs with few ports
+//! keep their old form. To a version without runs, a spec with runs is damaged, never a spec without ports.
 
 use crate::model::ports::runs::{AsRuns, Runs};
 use crate::model::{ContainerConfig, PortSet};

@@ -6,17 +6,17 @@ use crate::model::HostConfig;
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The environment without HOME, which the monitor sets from the user's passwd entry where it is not here.
+/// The environment without HOME, which the monitor sets from the user's passwd entry if it is missing.
 ///
-/// The configuration's entries win over the defaults and over those of links, later ones over earlier ones; one without
-/// `=` unsets.
+/// The configuration's entries override the defaults and those of links, later ones override earlier ones; an entry
+/// without `=` unsets the variable.
 pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<String> {
     let mut env = vec![PATH.to_owned(), format!("HOSTNAME={hostname}")];
     if spec.config.tty {
         env.push("TERM=xterm".into());
     }
     env.extend_from_slice(links);
-    // An image may hold entries without a name, which no program can use.
+    // An image may hold entries without a name, which programs cannot use.
     let named = |entry: &&String| !entry.is_empty() && !entry.starts_with('=');
     for entry in spec.config.env.iter().flatten().filter(named) {
         let key = entry.split_once('=').map(|(key, _)| key);
@@ -35,7 +35,7 @@ pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<
     env
 }
 
-/// The value of a variable of the host program: no image gets one.
+/// The value of a variable of the host program: images get none.
 fn of_the_host(_name: &str) -> Option<String> {
     #[cfg(feature = "attacks")]
     if !crate::walls::Wall::EnvironmentOfImages.stands() {
@@ -44,7 +44,7 @@ fn of_the_host(_name: &str) -> Option<String> {
     None
 }
 
-/// The container's host name: of its UTS namespace, `/etc/hostname` and `HOSTNAME`.
+/// The container's host name, for its UTS namespace, `/etc/hostname` and `HOSTNAME`.
 pub(crate) fn hostname(spec: &Spec, id: &str) -> String {
     match spec.config.hostname.is_empty() {
         true => id.chars().take(12).collect(),
@@ -61,7 +61,7 @@ pub(crate) struct Rlimit {
     pub hard: u64,
 }
 
-/// The resource limits; of two with one name the later counts. Errors: unknown name, soft above hard.
+/// The resource limits; the last one of a name counts. Errors: unknown name, soft above hard.
 pub(crate) fn ulimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     let mut limits: Vec<Rlimit> = Vec::new();
     for ulimit in host.resources.ulimits.iter().flatten() {
@@ -88,7 +88,7 @@ fn bound(name: &str, value: i64) -> Result<u64> {
     }
 }
 
-/// The number of a limit by its name in small letters.
+/// The number of a limit by its lower-case name.
 pub(crate) fn rlimit(name: &str) -> Option<i32> {
     let resource = match name {
         "as" => libc::RLIMIT_AS,
@@ -112,7 +112,7 @@ pub(crate) fn rlimit(name: &str) -> Option<i32> {
     i32::try_from(resource).ok()
 }
 
-/// A device (or a directory of devices) of the host and where the container has it.
+/// A device (or a directory of devices) of the host, and its path in the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceNode {
     pub path_on_host: String,
@@ -121,8 +121,7 @@ pub(crate) struct DeviceNode {
     pub permissions: String,
 }
 
-/// The devices asked for, with defaults filled in: the same path, all permissions. Errors: a path that is not absolute,
-/// permissions that are none.
+/// The requested devices, with defaults: the same path, all permissions. Errors: a relative path, unknown permissions.
 pub(crate) fn devices(host: &HostConfig) -> Result<Vec<DeviceNode>> {
     host.resources
         .devices
@@ -147,7 +146,7 @@ pub(crate) fn devices(host: &HostConfig) -> Result<Vec<DeviceNode>> {
         .collect()
 }
 
-/// The cgroup above the container's own, absolute and clean; `default` where the request names none.
+/// The cgroup above the container's own, absolute and clean; `default` if the request names none.
 pub(crate) fn cgroup_parent(host: &HostConfig, default: &str) -> Result<String> {
     let parent = &host.resources.cgroup_parent;
     plain("CgroupParent", parent)?;

@@ -3,16 +3,16 @@
 use crate::error::{Error, Result};
 use crate::model;
 
-/// The restart policy as decided.
+/// The restart policy in its decided form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {
     No,
     Always,
-    /// After an exit code other than 0, so many times at most (`None`: without bound).
+    /// After an exit code other than 0, at most this many times (`None`: without bound).
     OnFailure {
         max: Option<u32>,
     },
-    /// Always, but not after a boot when it was stopped by hand.
+    /// Always, but not after a boot if a user stopped the container.
     UnlessStopped,
 }
 

@@ -17,13 +17,13 @@ pub(crate) enum Seccomp {
     Profile(String),
 }
 
-/// The security options as decided.
+/// The security options in their decided form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Security {
     pub seccomp: Seccomp,
-    /// No program that the container starts can gain rights.
+    /// No program in the container can gain privileges.
     pub no_new_privs: bool,
-    /// The AppArmor profile that was asked for.
+    /// The requested AppArmor profile.
     pub apparmor: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
     Ok(security)
 }
 
-/// The values of the options `label=`, but for empty ones.
+/// The non-empty values of the options `label=`.
 pub(crate) fn label_options(host: &HostConfig) -> Vec<&str> {
     let options = host.security_opt.iter().flatten();
     let value = |option: &'_ String| -> Option<usize> {
@@ -68,8 +68,8 @@ pub(crate) fn label_options(host: &HostConfig) -> Vec<&str> {
     options.filter_map(|option| value(option).map(|at| &option[at..])).filter(|value| !value.is_empty()).collect()
 }
 
-/// Checks options `label=`: `disable` asks for what is where containers have no labels. A kernel without SELinux knows none:
-/// dockerd takes every option there ([`label_warnings`] says it). Errors: one is none, or this engine gives none.
+/// Checks the options `label=`. On a kernel without SELinux every option is accepted, as by dockerd; [`label_warnings`]
+/// reports it. Errors: an unknown option, or options while this engine gives no labels.
 pub(super) fn labels_fit(host: &HostConfig, given: bool) -> Result<()> {
     let options = label_options(host);
     if given {
@@ -83,7 +83,7 @@ pub(super) fn labels_fit(host: &HostConfig, given: bool) -> Result<()> {
     }
 }
 
-/// The warnings about labels that were asked for where no process has one.
+/// The warnings about labels that a request names on a kernel without SELinux.
 pub(super) fn label_warnings(host: &HostConfig) -> Vec<String> {
     if selinux::is_on() {
         return Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn label_warnings(host: &HostConfig) -> Vec<String> {
         .collect()
 }
 
-/// The profile that a request names; an empty name asks for what all have.
+/// The profile that a request names; an empty name means the default.
 fn asked_profile(profile: &str) -> Result<Option<String>> {
     match profile {
         "" => Ok(None),
@@ -111,8 +111,8 @@ fn asked_profile(profile: &str) -> Result<Option<String>> {
     }
 }
 
-/// The AppArmor profile of a container's processes: the one that was asked for, or `default`, which is none where the kernel
-/// has no AppArmor. A privileged container has none, whatever it asks for, as dockerd has it.
+/// The AppArmor profile of a container's processes: the requested one, or `default`, which is absent on a kernel
+/// without AppArmor. A privileged container has none, as in dockerd.
 pub(crate) fn apparmor(host: &HostConfig, default: Option<&str>) -> Result<String> {
     let Some(default) = default else { return Ok(String::new()) };
     if host.privileged {
@@ -121,7 +121,7 @@ pub(crate) fn apparmor(host: &HostConfig, default: Option<&str>) -> Result<Strin
     Ok(security(host)?.apparmor.unwrap_or_else(|| default.to_owned()))
 }
 
-/// Paths that are covered with something empty, where they exist.
+/// Paths that are covered by an empty file or directory, if they exist.
 const MASKED: [&str; 12] = [
     "/proc/acpi",
     "/proc/asound",
@@ -139,9 +139,9 @@ const MASKED: [&str; 12] = [
 
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Paths that the container must not read; none where it is privileged. `cpus` is how many CPUs the host may come to
-/// have: each has counters of its heat, from which secrets of its neighbours can be read. What the request names takes the
-/// place of them all.
+/// Paths that the container must not read; none if it is privileged. `cpus` is the number of CPUs that the host may
+/// come to have: each has temperature counters, which can reveal secrets of neighbours. A list in the request replaces
+/// this one.
 pub(crate) fn masked_paths(host: &HostConfig, cpus: u32) -> Vec<String> {
     if let Some(asked) = &host.masked_paths {
         return asked.clone();
@@ -153,7 +153,7 @@ pub(crate) fn masked_paths(host: &HostConfig, cpus: u32) -> Vec<String> {
     MASKED.iter().map(|path| path.to_string()).chain(heat).collect()
 }
 
-/// Paths that the container must not write; none where it is privileged. What the request names takes their place.
+/// Paths that the container must not write; none if it is privileged. A list in the request replaces this one.
 pub(crate) fn readonly_paths(host: &HostConfig) -> Vec<String> {
     match &host.readonly_paths {
         Some(asked) => asked.clone(),

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::kernel::signal::{parse_signal, signal_exists};
 use crate::model::ContainerConfig;
 
-/// The signal that asks a container to stop; SIGTERM where its configuration names none (or none that exists).
+/// The signal that asks a container to stop; SIGTERM if its configuration names none (or an unknown one).
 pub(crate) fn stop_signal(config: &ContainerConfig) -> i32 {
     parse_stop_signal(&config.stop_signal).unwrap_or(libc::SIGTERM)
 }

@@ -4,7 +4,7 @@ use super::as_500;
 use crate::error::Result;
 use crate::model::HostConfig;
 
-/// The bound in bytes, if one is asked for. Errors: an unknown option, a value that is no size.
+/// The requested limit in bytes, if any. Errors: an unknown option, a value that is not a size.
 pub(crate) fn storage_size(host: &HostConfig) -> Result<Option<u64>> {
     let mut size = None;
     for (key, value) in &host.storage_opt {

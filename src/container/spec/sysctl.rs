@@ -8,7 +8,7 @@ const IPC: [&str; 8] = ["msgmax", "msgmnb", "msgmni", "sem", "shmall", "shmmax",
 
 /// The parameters as paths below `/proc/sys` with their values, in the order of their names.
 ///
-/// Errors: a name that is none, a parameter without a namespace of its own, or one of a namespace that the container
+/// Errors: a malformed name, a parameter without a namespace of its own, or one of a namespace that the container
 /// shares with the host.
 pub(crate) fn sysctls(host: &DecidedHost) -> Result<Vec<(String, String)>> {
     if !Wall::SysctlCheck.stands() {
@@ -45,8 +45,8 @@ fn ipc(name: &str, mode: &IpcMode, parts: Vec<String>) -> Result<String> {
     }
 }
 
-/// The name's parts. Whichever of `.` and `/` comes first separates; the other one then stands for it inside a part
-/// (`net.ipv4.conf.eth0/100.forwarding`).
+/// The parts of the name. The first `.` or `/` decides which of the two separates; the other one then stands for it
+/// inside a part (`net.ipv4.conf.eth0/100.forwarding`).
 fn parts(name: &str) -> Option<Vec<String>> {
     let separator = name.chars().find(|c| matches!(c, '.' | '/'))?;
     let parts: Vec<String> = name
@@ -60,7 +60,7 @@ fn parts(name: &str) -> Option<Vec<String>> {
     parts.iter().all(good).then_some(parts)
 }
 
-/// A value is one line. `+` and `=`, which no parameter here takes, once carried a second parameter into an engine.
+/// A value is one line. `+` and `=`, which no parameter here takes, once smuggled a second parameter into an engine.
 fn checked_value(name: &str, value: &str) -> Result<String> {
     match value.chars().any(|c| (c.is_control() && c != '\t') || matches!(c, '+' | '=')) {
         true => Err(as_500(format!("sysctl {name:?}: {value:?} is not a valid value"))),

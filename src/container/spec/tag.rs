@@ -1,4 +1,4 @@
-//! The `tag` option of a log: a text with `{{.Field}}` in it, as the field's engines write it.
+//! The `tag` option of a log: a text with `{{.Field}}` in it, in Docker's syntax.
 
 use super::Spec;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ const FIELDS: [(&str, Field); 15] = [
     ("DaemonHostname", Field::Hostname),
 ];
 
-/// Checks a tag. Errors: an unknown field, a template that is more than fields.
+/// Checks a tag. Errors: an unknown field, a template with more than fields.
 pub(super) fn check_tag(tag: &str) -> Result<()> {
     parse(tag).map(|_| ())
 }
@@ -93,7 +93,7 @@ fn parse(tag: &str) -> Result<Vec<Piece<'_>>> {
     while let Some((text, action)) = rest.split_once("{{") {
         let (action, after) = action.split_once("}}").ok_or_else(|| broken("unclosed action"))?;
         let (mut text, mut after) = (text, after);
-        // A dash takes the white space on its side along.
+        // A dash also removes the white space on its side.
         let action = match action.strip_prefix("- ") {
             Some(action) => {
                 text = text.trim_end();

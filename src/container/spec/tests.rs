@@ -526,7 +526,7 @@ fn an_oom_killer_that_is_off_without_a_limit_is_warned_about() {
     assert!(warnings.is_empty());
 }
 
-/// Entrypoint and command of user and image: what runs, and what inspect shows of both.
+/// Entrypoint and command of user and image: the resulting program, and the text in inspect.
 #[test]
 fn entrypoint_and_command() {
     let both = json!({"Entrypoint": ["ie"], "Cmd": ["ic"]});

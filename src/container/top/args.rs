@@ -8,7 +8,7 @@ use crate::error::Result;
 /// How parents and children are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Forest {
-    /// They are not.
+    /// Rows are not arranged as a tree.
     #[default]
     None,
     /// By lines.
@@ -22,22 +22,22 @@ pub(super) struct Format {
     pub(super) columns: Vec<Column>,
     pub(super) forest: Forest,
     pub(super) select: Select,
-    /// The columns by which the rows are ordered, and whether downwards; the first counts most.
+    /// The columns by which rows are sorted, and whether downwards; the first one counts most.
     pub(super) sort: Vec<(Column, bool)>,
-    /// A row for each thread.
+    /// One row for each thread.
     pub(super) threads: bool,
     /// BSD `e`: the environment behind the command.
     pub(super) environment: bool,
 }
 
-/// The request of the options, before their columns are known.
+/// The options as given, before their columns are known.
 #[derive(Clone, Default)]
 struct Asked {
     /// The letters among `f`, `F`, `l`, `j`, `y`, `c`, `P`, `L`, `T`, `M` of the Unix kind.
     unix: String,
     /// The letter of the BSD kind: `u`, `l`, `j`, `s`, `v` or `X`.
     bsd: Option<char>,
-    /// Some option without a dash was given: its defaults count.
+    /// An option without a dash was given: the BSD defaults apply.
     bsd_defaults: bool,
     own: Vec<Column>,
     /// `-O`: the list stands among default columns.
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Format> {
         } else if let Some(letters) = word.strip_prefix('-') {
             let before = (words.clone(), asked.clone());
             let unix = asked.unix_word(letters, &mut words);
-            // As ps does: what is no Unix option may be a BSD one with a needless dash.
+            // Like ps: an unknown Unix option may be a BSD option with a superfluous dash.
             if let Err(error) = unix {
                 (words, asked) = before;
                 asked.bsd_word(letters, &mut words).map_err(|_| error)?;
@@ -124,7 +124,7 @@ impl Asked {
         }
     }
 
-    /// An option that only sets something.
+    /// An option without a value.
     fn no(&mut self, set: impl FnOnce(&mut Asked)) -> Result<()> {
         set(self);
         Ok(())
@@ -137,7 +137,7 @@ impl Asked {
                     self.select.all = true;
                     continue;
                 }
-                // All that a client may see: the container's.
+                // A client only sees the container's processes.
                 'a' | 'd' | 'w' => continue,
                 'f' | 'F' | 'l' | 'j' | 'y' | 'c' | 'P' | 'L' | 'T' | 'M' => {
                     self.unix.push(letter);
@@ -277,12 +277,12 @@ impl Asked {
         if threads && self.forest != Forest::None {
             return Err(failed("ps: error: thread display conflicts with forest display"));
         }
-        // The heading is what is looked for.
+        // Rows are recognised by the heading.
         if self.no_headers {
             return Err(no_pid_field());
         }
         let mut columns = match (self.own.is_empty(), self.among) {
-            // A list of one's own wins over -f and its like, as in `-ef -o pid`.
+            // An explicit list overrides -f and similar options, as in `-ef -o pid`.
             (false, false) => self.own,
             (false, true) => {
                 let mut columns = standard("pid");
@@ -335,8 +335,8 @@ fn bsd_names(letter: Option<char>) -> Vec<&'static str> {
     names.split(' ').collect()
 }
 
-/// The columns of `-f`, `-F`, `-l`, `-j` and what of them goes together. With an option of the BSD kind beside them the
-/// state is shown, the time is BSD's, and the command is whole.
+/// The columns of `-f`, `-F`, `-l`, `-j` and their combinations. With a BSD option beside them the state is shown, the
+/// time is BSD's, and the command is not cut.
 fn unix_names(letters: &str, bsd: bool) -> Vec<&'static str> {
     let has = |wanted: &str| letters.contains(|letter| wanted.contains(letter));
     let (full, long) = (has("fF"), has("l"));
@@ -371,7 +371,7 @@ fn unix_names(letters: &str, bsd: bool) -> Vec<&'static str> {
     parts.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect()
 }
 
-/// Adds the columns of `-c`, `-P`, `-L`, `-T` and `-M`, or puts them in a column's place.
+/// Adds the columns of `-c`, `-P`, `-L`, `-T` and `-M`, or replaces columns by them.
 fn add_modifiers(names: &mut Vec<&'static str>, letters: &str, bsd: bool) {
     let place = |names: &[&str], wanted: &[&str]| names.iter().rposition(|name| wanted.contains(name));
     let ids = ["pid", "ppid", "pgid", "sid"];

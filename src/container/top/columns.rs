@@ -6,7 +6,7 @@ use crate::container::text::Civil;
 /// The meaning of a column's name.
 pub(super) enum Known {
     Column(Column),
-    /// A column of ps that is not here.
+    /// A column of ps that is not implemented here.
     NotBuilt,
     No,
 }
@@ -19,7 +19,7 @@ pub(super) fn known(name: &str, width: Option<usize>) -> Known {
     }
 }
 
-/// A column as it is shown.
+/// A column of the output.
 #[derive(Clone)]
 pub(super) struct Column {
     names: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Column {
 
 type Make = fn(&Process, &Host, usize) -> String;
 
-/// Width of the columns whose values are cut, where the client gives none.
+/// Default width of the columns whose values are cut.
 const USER_WIDTH: usize = 8;
 const WCHAN_WIDTH: usize = 6;
 
@@ -52,7 +52,7 @@ impl Column {
         }
     }
 
-    /// The key by which rows are ordered: a number, or else a text.
+    /// The key by which rows are sorted: a number, or else a text.
     pub(super) fn key(&self, process: &Process, host: &Host) -> (f64, String) {
         let text = || self.value(process, host);
         match self.names.split(' ').next() {
@@ -73,7 +73,7 @@ impl Column {
     }
 }
 
-/// Names, heading, width of values that are cut, value.
+/// Names, heading, width of cut values, value.
 const TABLE: &[(&str, &str, usize, Make)] = &[
     ("tgid", "TGID", 0, |p, _, _| p.pid.to_string()),
     ("pid", "PID", 0, |p, _, _| p.pid.to_string()),
@@ -167,7 +167,7 @@ const TABLE: &[(&str, &str, usize, Make)] = &[
     ("stackp start_stack", "STACKP", 0, |p, _, _| format!("{:016x}", p.stack)),
     ("esp", "ESP", 0, |p, _, _| format!("{:016x}", p.esp)),
     ("eip", "EIP", 0, |p, _, _| format!("{:016x}", p.eip)),
-    // The kernel does not tell these any more.
+    // The kernel does not report these any more.
     ("tmout", "TMOUT", 0, |_, _, _| "-".into()),
     ("alarm", "ALARM", 0, |_, _, _| "-".into()),
     ("pending sig tsig", "PENDING", 0, |p, _, _| p.signals[0].clone()),
@@ -191,13 +191,13 @@ const TABLE: &[(&str, &str, usize, Make)] = &[
     ("utsns", "UTSNS", 0, |p, _, _| p.namespace("uts")),
 ];
 
-/// Columns that ps has, too.
+/// Further columns of ps.
 const NOT_BUILT: &str = "_left _left2 _right _right2 _unlimited _unlimited2 ag_id ag_nice atime cgname cuc cuu dsiz \
     intpri lastcpu lim longtname lsession luid lxc m_drs m_size m_trs machine numa ouid pri_api pri_bar pri_baz pri_foo \
     pss rbytes rchars rops seat sgi_p sgi_rss sig_block sig_catch sig_ignore sig_pend size slice supgrp trss tsiz tty4 \
     tty8 uid_hack unit uss util uunit wbytes wcbytes wchars wops zone";
 
-/// A name that is too wide ends in a plus sign.
+/// A name that is too wide ends with a plus sign.
 fn cut(name: String, width: usize) -> String {
     match name.chars().count() > width {
         true => name.chars().take(width - 1).chain(['+']).collect(),
@@ -216,7 +216,7 @@ fn command(process: &Process, args: bool) -> String {
     format!("{}{text}", process.branch).trim_start().to_owned()
 }
 
-/// Replaces characters that would leave the line or the column by question marks.
+/// Replaces by question marks the characters that would break the line or the column.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -285,7 +285,7 @@ fn start_seconds(process: &Process, host: &Host) -> i64 {
     host.boot_seconds + (process.start_ticks / HERTZ) as i64
 }
 
-/// The time of day for a process of today, the day for one of this year, else the year.
+/// The time of day for a process that started today, the day for one of this year, else the year.
 fn short_start(process: &Process, host: &Host) -> String {
     let (start, now) = (Civil::of(start_seconds(process, host)), Civil::of(host.now_seconds));
     match start {

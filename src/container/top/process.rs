@@ -10,16 +10,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Ticks in a second of the times in /proc: the same on every machine that the kernel runs on here.
 pub(super) const HERTZ: u64 = 100;
-/// As much as is read of one file; a command line may be longer and is cut.
+/// The most that is read of one file; a longer command line is cut.
 const LIMIT: u64 = 128 << 10;
-/// As much as is read of the user and group lists.
+/// The most that is read of the user and group lists.
 const NAMES_LIMIT: u64 = 10 << 20;
 
 /// One process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Process {
     pub(super) pid: i32,
-    /// The thread's number; the process's own where no threads are shown.
+    /// The thread's number; the process's own if no threads are shown.
     pub(super) tid: i32,
     pub(super) ppid: i32,
     pub(super) pgrp: i32,
@@ -41,12 +41,12 @@ pub(super) struct Process {
     pub(super) processor: u64,
     pub(super) rt_priority: u64,
     pub(super) policy: u64,
-    /// It holds memory that is never swapped out.
+    /// The process holds memory that is never swapped out.
     pub(super) locked: bool,
     /// Real, effective, saved, file system.
     pub(super) uids: [u32; 4],
     pub(super) gids: [u32; 4],
-    /// Its further groups.
+    /// The supplementary groups.
     pub(super) more_groups: Vec<String>,
     /// Pending, blocked, ignored, caught.
     pub(super) signals: [String; 4],
@@ -54,9 +54,9 @@ pub(super) struct Process {
     pub(super) stack: u64,
     pub(super) esp: u64,
     pub(super) eip: u64,
-    /// Its environment, a space before each word, where it is shown.
+    /// The environment, a space before each word, if it is shown.
     pub(super) environment: Option<String>,
-    /// The lines that are drawn before its command where parents and children are shown.
+    /// The lines of the tree that are drawn before the command.
     pub(super) branch: String,
 }
 
@@ -83,14 +83,14 @@ impl Process {
         Some(process)
     }
 
-    /// Reads its environment, to be shown behind its command.
+    /// Reads the environment, to be shown after the command.
     pub(super) fn add_environment(&mut self) {
         let text = read(&format!("/proc/{}/environ", self.pid), LIMIT).unwrap_or_default();
         let words = text.split('\0').filter(|word| !word.is_empty());
         self.environment = Some(words.map(|word| format!(" {}", printable(word))).collect());
     }
 
-    /// Its control groups but those at the root, by commas.
+    /// The control groups except those at the root, separated by commas.
     pub(super) fn cgroups(&self) -> String {
         let text = read(&format!("/proc/{}/cgroup", self.pid), LIMIT).unwrap_or_default();
         let lines: Vec<String> = text.lines().filter(|line| !line.ends_with(":/")).map(printable).collect();
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Where a link leads.
+    /// The target of a link.
     pub(super) fn link(&self, name: &str) -> String {
         let target = std::fs::read_link(format!("/proc/{}/{name}", self.pid));
         target.map_or_else(|_| "-".into(), |path| printable(&path.to_string_lossy()))
@@ -176,7 +176,7 @@ impl Process {
         }
     }
 
-    /// The command line, or the name in square brackets where there is none.
+    /// The command line, or the name in square brackets if there is none.
     pub(super) fn args(&self) -> String {
         let line = match self.state {
             'Z' => None,
@@ -188,7 +188,7 @@ impl Process {
         }
     }
 
-    /// Where in the kernel it waits.
+    /// The kernel function in which the process waits.
     pub(super) fn wchan(&self) -> String {
         match read(&format!("/proc/{}/wchan", self.pid), LIMIT).as_deref().map(str::trim) {
             None | Some("" | "0") => "-".into(),
@@ -196,7 +196,7 @@ impl Process {
         }
     }
 
-    /// The name of its terminal; a terminal of a container is not among the host's and has none.
+    /// The name of the terminal; a container's terminal is not a host's one and has no name.
     pub(super) fn tty(&self) -> String {
         let (major, minor) = (self.tty_number >> 8 & 0xfff, self.tty_number & 0xff | self.tty_number >> 12 & 0xfff00);
         let name = match major {
@@ -252,12 +252,12 @@ impl Host {
         })
     }
 
-    /// A user's name, or the number of one without.
+    /// A user's name, or the number if it has none.
     pub(super) fn user(&self, id: u32) -> String {
         self.users.get(&id).cloned().unwrap_or_else(|| id.to_string())
     }
 
-    /// The number of a user's name.
+    /// The number of the user with this name.
     pub(super) fn user_id(&self, name: &str) -> Option<u32> {
         self.users.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
     }
@@ -271,7 +271,7 @@ impl Host {
     }
 }
 
-/// Names by number of a file such as /etc/passwd; of two names for a number the first counts.
+/// The names in a file such as /etc/passwd, by number; the first name of a number counts.
 fn names(path: &str) -> BTreeMap<u32, String> {
     let mut names = BTreeMap::new();
     for line in read(path, NAMES_LIMIT).unwrap_or_default().lines() {

@@ -1,4 +1,4 @@
-//! Which processes the options of ps choose.
+//! The processes that the options of ps select.
 
 use super::failed;
 use super::process::{Host, Process};
@@ -31,13 +31,13 @@ impl Group {
     }
 }
 
-/// A process is chosen that one of the lists names; where there is none, each is.
+/// Selects the processes that one of the lists names; without lists, every process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Select {
     lists: Vec<(Group, Vec<Wanted>)>,
-    /// An option that means all, whatever the lists say.
+    /// An option that selects all, whatever the lists say.
     pub(super) all: bool,
-    /// Those that would not be chosen.
+    /// The selection is inverted.
     pub(super) negated: bool,
 }
 
@@ -48,7 +48,7 @@ enum Wanted {
 }
 
 impl Select {
-    /// Takes the list of an option. Errors: an item that is none; users and groups that are unknown are found later.
+    /// Takes the list of an option. Errors: a malformed item; unknown users and groups are found later.
     pub(super) fn add(&mut self, group: Group, list: &str) -> Result<()> {
         let item = |item: &str| {
             let id = item.parse::<u32>().ok();
@@ -67,7 +67,7 @@ impl Select {
         Ok(())
     }
 
-    /// Looks the names of users and groups up. Errors: one that there is not.
+    /// Looks up the names of users and groups. Errors: an unknown name.
     pub(super) fn resolve(&mut self, host: &Host) -> Result<()> {
         for (group, items) in &mut self.lists {
             for item in items {
@@ -84,7 +84,7 @@ impl Select {
         Ok(())
     }
 
-    /// Whether some could be left out.
+    /// Whether the selection could leave processes out.
     pub(super) fn chooses(&self) -> bool {
         self.negated || (!self.all && !self.lists.is_empty())
     }
@@ -108,5 +108,5 @@ impl Select {
     }
 }
 
-/// As much of a program's name as the kernel keeps.
+/// The length of a program's name that the kernel keeps.
 const COMM: usize = 15;

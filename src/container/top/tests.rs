@@ -30,14 +30,14 @@ impl Drop for Sleeper {
     }
 }
 
-/// The real ps over the same processes, cut into columns as the field's engines do; `None`: it is not installed.
+/// The real ps over the same processes, cut into columns as dockerd does; `None`: it is not installed.
 fn ps(pids: &[i32], args: &str) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let mut command = Command::new("ps");
     command.args(args.split_whitespace()).arg(format!("-q{}", list.join(","))).env("TZ", "UTC");
     let mut output = command.output().ok()?;
     if !output.status.success() {
-        // As dockerd does: some options do not go together with it.
+        // Like dockerd: some options cannot be combined with that one.
         output = Command::new("ps").args(args.split_whitespace()).env("TZ", "UTC").output().ok()?;
     }
     let text = String::from_utf8(output.stdout.clone()).unwrap();
@@ -143,7 +143,7 @@ fn as_the_real_ps() {
         "C", "%CPU", "TIME", "PSR", "RSS", "VSZ", "SZ", "STAT", "S", "WCHAN", "%MEM", "NLWP", "THCNT", "MAJFL",
         "MAJFLT", "PAGEIN", "MINFLT", "TRS", "DRS", "ESP", "EIP",
     ];
-    // What is wrong with our answer; `None`: ps is not installed.
+    // The difference of our answer; `None`: ps is not installed.
     let wrong = |format: &str| {
         let (titles, rows) = ps(&pids, format)?;
         let ours = top(&pids, format).unwrap();
@@ -163,7 +163,7 @@ fn as_the_real_ps() {
         Some(wrong)
     };
     for format in formats {
-        // Between the two looks a second may end, by which a share of the processor is counted.
+        // A second, the unit of processor shares, may end between the two reads.
         let mut last = Vec::new();
         for _ in 0..10 {
             let Some(found) = wrong(format) else { return };
@@ -206,7 +206,7 @@ fn parents_before_children() {
     assert_eq!(top(&[me], "axf").unwrap().processes.len(), 1);
 }
 
-/// The commands of what is shown.
+/// The commands of the processes that are shown.
 fn shown(pids: &[i32], args: &str) -> Vec<String> {
     let shown = top(pids, args).unwrap_or_else(|error| panic!("{args}: {error}"));
     shown.processes.into_iter().map(|mut row| row.pop().unwrap()).collect()
