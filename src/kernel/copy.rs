@@ -1,8 +1,9 @@
-//! Copying trees: links in several places, devices, holes, attributes and times with the rest; through the walk that knows
-//! trees of any depth ([`super::walk`]).
+//! Copies trees: hard links, devices, holes, attributes and times included; uses the walk over trees of any depth
+//! ([`super::walk`]).
 //!
-//! The kernel copies the content: by sharing it where the file system can (`FICLONE`), else by copy_file_range(2), else by
-//! sendfile(2). What goes away meanwhile is left out, and a file that somebody writes is copied as it comes.
+//! The kernel copies the content: by sharing it if the file system can (`FICLONE`), else by copy_file_range(2), else by
+//! sendfile(2). Files that are removed meanwhile are left out, and a file that a program writes is copied in whatever
+//! state it is.
 
 use super::fd::errno;
 use super::path::{BENEATH_NO_LINKS, openat2};
@@ -13,26 +14,26 @@ use crate::op::Op;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// The bytes that the kernel copies in one call: a cancelled copy ends after one of these.
+/// The most bytes that the kernel copies in one call: a cancelled copy ends after one of these.
 const CHUNK: u64 = 16 << 20;
 
-/// The note of overlayfs about where a file came from, by the numbers of the file system that it lies on: nothing that a copy
-/// elsewhere could use.
+/// Attributes by which overlayfs notes where a file came from, by numbers of its file system: useless in a copy
+/// elsewhere.
 const OF_ITS_PLACE: [&str; 2] = ["trusted.overlay.origin", "trusted.overlay.uuid"];
 
-/// Which extended attributes a copy has.
+/// The extended attributes that a copy gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
-    /// All that mean something in another place; a file system that does not take one ends the copy.
+    /// All that have a meaning elsewhere; if a file system does not take one, the copy fails.
     All,
-    /// Those that a container sees, where the file system takes them: not `trusted.*`, no labels of SELinux.
+    /// The attributes that a container sees, if the file system takes them: neither `trusted.*` nor labels of SELinux.
     Seen,
 }
 
 /// The result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// Names: of files, directories, links, devices.
+    /// Number of names: of files, directories, links, devices.
     pub(crate) names: u64,
     /// Bytes of content that were copied, holes left out.
     pub(crate) bytes: u64,
@@ -40,10 +41,10 @@ pub(crate) struct Copied {
     pub(crate) shared: u64,
 }
 
-/// A name of a file that has several.
+/// The first name of a file with several.
 struct Linked {
     path: Vec<u8>,
-    /// When the file was made: tells it from a later one with the same number.
+    /// The time at which the file was made: distinguishes it from a later file with the same number.
     born: Option<(i64, u32)>,
 }
 
@@ -52,11 +53,11 @@ pub(crate) struct TreeCopy<'a> {
     attributes: Attributes,
     op: Option<&'a Op>,
     pub(crate) copied: Copied,
-    /// The device whose files cannot be shared with the copy, as far as was tried.
+    /// The device whose files cannot be shared with the copy, if that was tried.
     unshared: Option<u64>,
-    /// copy_file_range(2) does not go from there to here.
+    /// copy_file_range(2) does not work between these file systems.
     plain: bool,
-    /// Where the first name of a file with several stands in the tree of now, by device and inode.
+    /// The first names of files with several in the present tree, by device and inode.
     linked: HashMap<(u64, u64), Linked>,
 }
 
@@ -68,7 +69,7 @@ impl<'a> TreeCopy<'a> {
 
     /// Copies everything in the directory `from` into the empty directory `to`, and gives `to` its owner, mode and times.
     ///
-    /// Both must be opened for reading. Nothing is followed that is a link.
+    /// Both must be opened for reading. Links are not followed.
     pub(crate) fn all(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
         self.linked.clear();
         let mut walk = Walk::new(from, Order::AsRead, Mounts::Crossed)?;
@@ -92,7 +93,7 @@ impl<'a> TreeCopy<'a> {
 
     fn entry(&mut self, walk: &mut Walk<'_>, made: &mut Chain<'_>, root: BorrowedFd<'_>) -> Result<()> {
         self.op.map_or(Ok(()), Op::check)?;
-        // A file that went away meanwhile is not copied.
+        // A file that was removed meanwhile is not copied.
         let Some(stat) = walk.stat()? else { return Ok(()) };
         if stat.is_dir() {
             let Some(source) = walk.open()? else { return Ok(()) };
@@ -109,8 +110,8 @@ impl<'a> TreeCopy<'a> {
         self.one(from, to, name, &stat)
     }
 
-    /// Makes the walk's file another name in `to`, if the file was copied below `root` under its first one; answers whether
-    /// it was.
+    /// Makes another name in `to` for the walk's file, if the file was copied below `root` under its first name;
+    /// returns whether it was.
     fn link(&mut self, walk: &Walk<'_>, stat: &Stat, to: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<bool> {
         let name = walk.name();
         let born = tree::born_at(walk.dir()?, name)?;
@@ -120,7 +121,7 @@ impl<'a> TreeCopy<'a> {
                 None => (&b"."[..], &first.path[..]),
             };
             let dir = openat2(root, above, libc::O_PATH | libc::O_DIRECTORY, 0, BENEATH_NO_LINKS)?;
-            // One that went away before it was copied has no first name.
+            // A file that was removed before it was copied has no first name.
             if tree::stat_at(dir.as_fd(), old)?.is_some() {
                 tree::link_at(dir.as_fd(), old, to, name)?;
                 self.copied.names += 1;
@@ -131,12 +132,12 @@ impl<'a> TreeCopy<'a> {
         Ok(false)
     }
 
-    /// Copies what `name` of `from` is, and is no directory, to the same name of `to`.
+    /// Copies `name` of `from`, which is not a directory, to the same name in `to`.
     pub(crate) fn one(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<()> {
         match stat.mode & libc::S_IFMT {
             libc::S_IFREG => return self.file(from, to, name),
             libc::S_IFLNK => match tree::read_link_at(from, name) {
-                // It is none any more.
+                // The file was removed or replaced meanwhile.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => return Ok(()),
                 target => tree::symlink_at(target?, to, name)?,
             },
@@ -180,7 +181,7 @@ impl<'a> TreeCopy<'a> {
                 self.copied.shared += stat.size;
                 return Ok(());
             }
-            // Any other fault, of this file or of the disk, the copy below says.
+            // The copy below reports any other error of this file or of the disk.
             if matches!(errno(), libc::EOPNOTSUPP | libc::EXDEV | libc::ENOTTY | libc::ENOSYS) {
                 self.unshared = Some(stat.dev);
             }
@@ -194,12 +195,12 @@ impl<'a> TreeCopy<'a> {
             }
             at = end;
         }
-        // One that was cut meanwhile is as long as it is now.
+        // A file that was cut meanwhile has its present length.
         let size = stat.size.min(tree::stat_fd(from)?.size);
         tree::truncate_fd(to, i64::try_from(size).unwrap_or(i64::MAX))
     }
 
-    /// Copies these bytes of a file to the same place; answers whether all of them are there.
+    /// Copies a range of a file to the same offset; returns whether all of it was copied.
     fn range(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<bool> {
         while at < end {
             self.op.map_or(Ok(()), Op::check)?;
@@ -221,7 +222,8 @@ impl<'a> TreeCopy<'a> {
         Ok(true)
     }
 
-    /// Gives an open file or directory what another has: the owner first, which takes setuid bits and capabilities away.
+    /// Copies the attributes of an open file or directory to another: the owner first, because its change clears setuid
+    /// bits and capabilities.
     fn like(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<()> {
         tree::chown_fd(to, stat.uid, stat.gid)?;
         tree::chmod_fd(to, stat.mode & 0o7777)?;
@@ -242,7 +244,7 @@ impl<'a> TreeCopy<'a> {
 
     fn set(&self, key: &str, set: Result<()>) -> Result<()> {
         match (set, self.attributes) {
-            // The file system of the copy has none of that kind.
+            // The file system of the copy does not support this attribute.
             (Err(error), Attributes::Seen) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
             (Err(error), Attributes::All) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 Err(error.context(format_args!("the file system of the copy takes no attribute {key}")))
@@ -252,14 +254,14 @@ impl<'a> TreeCopy<'a> {
     }
 }
 
-/// Where the next data or the next hole of a file begins; `None`: there is none after `at`.
+/// The offset of the next data or the next hole of a file; `None`: there is none after `at`.
 fn seek(file: BorrowedFd<'_>, at: u64, what: i32) -> Result<Option<u64>> {
     // SAFETY: no pointers.
     let got = unsafe { libc::lseek(file.as_raw_fd(), at as libc::off_t, what) };
     match (u64::try_from(got), errno()) {
         (Ok(place), _) => Ok(Some(place)),
         (Err(_), libc::ENXIO) => Ok(None),
-        // A file system that knows no holes: all of it is data.
+        // A file system without holes: all of the file is data.
         (Err(_), libc::EINVAL | libc::EOPNOTSUPP) => Ok((what == libc::SEEK_DATA).then_some(at)),
         (Err(_), error) => Err(Error::os("look for holes in a file", error)),
     }

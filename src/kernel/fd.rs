@@ -9,7 +9,7 @@ pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// A path or name as the kernel takes it. Errors: it holds a NUL.
+/// A path or name as a C string. Errors: the text has a NUL.
 pub(crate) fn cstr(text: impl AsRef<[u8]>) -> Result<CString> {
     CString::new(text.as_ref()).map_err(|_| Error::invalid("a name holds a NUL byte"))
 }
@@ -22,11 +22,11 @@ fn owned(fd: i64, what: impl std::fmt::Display) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Occupies those of the descriptors 0 to 2 that are closed, for as long as the answer lives.
+/// Occupies those of the descriptors 0 to 2 that are closed, for as long as the returned descriptors live.
 ///
-/// A host without standard output may print all the same: that must not go into a file of ours which got its number. The
-/// descriptor that stands there now takes no bytes (`O_PATH`), so that such a host gets the error that it got before.
-/// SQLite would put a descriptor there too, for the same reason, but one that is inherited and stays.
+/// A host without standard output may print all the same: its text must not go into a file of ours that got the number.
+/// The descriptor that stands there now takes no bytes (`O_PATH`), so such a host gets the same error as before. SQLite
+/// would put a descriptor there too, for the same reason, but one that is inherited and stays.
 pub(crate) fn occupy_standard_places() -> Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
     // SAFETY: no pointers are passed.
@@ -54,7 +54,7 @@ pub(crate) fn eventfd_signal(fd: BorrowedFd<'_>) {
     unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
 }
 
-/// poll(2) over (descriptor, events); answers the returned events in the same order. Interrupted calls answer none.
+/// poll(2) over (descriptor, events); returns the events in the same order, all 0 for an interrupted call.
 pub(crate) fn poll(set: &[(RawFd, i16)], millis: i32) -> Result<Vec<i16>> {
     let mut fds: Vec<libc::pollfd> = set.iter().map(|&(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
     // SAFETY: the vector is valid for its length over the call.

@@ -1,4 +1,4 @@
-//! Whole-file operations: made at once, locks that belong to a descriptor, holes.
+//! Whole-file operations: creation in one step, locks that belong to a descriptor, holes.
 
 use super::turn;
 use crate::error::{Error, Result};
@@ -9,25 +9,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The text of a file that the kernel makes up as it is read: such a file has no size, and reads that begin small cost one
-/// system call for each doubling.
+/// The text of a file that the kernel generates when it is read. Such a file has no size, and a reader that begins with
+/// a small buffer would need one system call for each doubling.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
     read_again(&File::open(path)?)
 }
 
-/// As [`read_text`], for bytes that need not be text.
+/// Like [`read_text`], for bytes that need not be text.
 pub(crate) fn read_bytes(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
     read_all(&File::open(path)?)
 }
 
-/// The text of such a file from its beginning, whatever was read of it before.
+/// The text of such a file from its beginning, even if it was read before.
 pub(crate) fn read_again(file: &File) -> std::io::Result<String> {
     String::from_utf8(read_all(file)?).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
 }
 
-/// Such a file from its beginning into `buffer`, which grows as need be; answers how much there is. One system call where
-/// the buffer is larger than the text: for files that the kernel makes up in one piece (those of control groups), of
-/// which a read that does not fill the buffer has all.
+/// Reads such a file from its beginning into `buffer`, which grows as needed; returns the length. Takes one system call
+/// if the buffer is larger than the text. Only for files that the kernel generates in one piece (those of control
+/// groups): a read that does not fill the buffer has all of the text.
 pub(crate) fn read_piece(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
     const ROOM: usize = 4096;
     buffer.resize(buffer.len().max(ROOM), 0);
@@ -61,7 +61,7 @@ pub(crate) fn read_all(file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file of at most `most` bytes, whole; `None`: there is none. Errors: it is longer, or is no regular file.
+/// A whole file of at most `most` bytes; `None`: it does not exist. Errors: it is longer, or not a regular file.
 pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     let failed = |e: &std::io::Error| Error::io(format_args!("read {}", path.display()), e);
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -78,8 +78,8 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     if bytes.len() as u64 > most { Err(wrong("it is too long")) } else { Ok(Some(bytes)) }
 }
 
-/// Makes a file (mode 0600) with its content, whole or not at all, and on disk where `sync`. One that is there
-/// already, or that another program makes meanwhile, stays as it is.
+/// Makes a file (mode 0600) with its content, whole or not at all, and durably if `sync`. A file that exists, or that
+/// another program makes meanwhile, is left alone.
 pub(crate) fn make_once(path: &Path, content: &[u8], sync: bool) -> Result<()> {
     let failed = |e: &std::io::Error| Error::io(format_args!("make {}", path.display()), e);
     let mut random = [0u8; 8];
@@ -105,8 +105,8 @@ pub(crate) fn make_once(path: &Path, content: &[u8], sync: bool) -> Result<()> {
     Ok(())
 }
 
-/// Tries to take the exclusive lock on the first `length` bytes of `file`, owned by its open file description.
-/// Answers false when another holds it.
+/// Tries to take the exclusive lock on the first `length` bytes of `file`, owned by its open file description. Returns
+/// false if another one holds a lock there.
 pub(crate) fn try_lock(file: impl AsFd, length: i64) -> Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, length))) {
         Ok(_) => Ok(true),
@@ -115,19 +115,20 @@ pub(crate) fn try_lock(file: impl AsFd, length: i64) -> Result<bool> {
     }
 }
 
-/// Gives back what [`try_lock`] took.
+/// Releases the lock of [`try_lock`].
 pub(crate) fn unlock(file: impl AsFd, length: i64) -> Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&range(libc::F_UNLCK, length)))
         .map(|_| ())
         .map_err(|errno| Error::os("unlock", errno as i32))
 }
 
-/// Takes the exclusive lock on byte `at` of `file`, owned by its open file description, unless another has a lock on it.
+/// Tries to take the exclusive lock on byte `at` of `file`, owned by its open file description. Returns false if
+/// another one has a lock on it.
 pub(crate) fn try_lock_byte(file: impl AsFd, at: u64) -> Result<bool> {
     try_byte(file.as_fd(), at, libc::F_WRLCK)
 }
 
-/// Takes that lock, waiting for others. Errors: they hold it too long; `what` is its name there.
+/// Takes that lock, waiting for other holders. Errors: they hold it too long; the error names it `what`.
 pub(crate) fn lock_byte(file: impl AsFd, at: u64, what: impl std::fmt::Display) -> Result<()> {
     let file = file.as_fd();
     turn::wait_for(what, turn::LONGEST, None, || Ok(try_byte(file, at, libc::F_WRLCK)?.then_some(())))
@@ -145,7 +146,7 @@ fn try_byte(file: BorrowedFd<'_>, at: u64, kind: i32) -> Result<bool> {
     }
 }
 
-/// Gives back what [`lock_byte`] took.
+/// Releases the lock of [`lock_byte`].
 pub(crate) fn unlock_byte(file: impl AsFd, at: u64) -> Result<()> {
     let lock = libc::flock { l_start: at as i64, ..range(libc::F_UNLCK, 1) };
     fcntl(file, FcntlArg::F_OFD_SETLK(&lock)).map(|_| ()).map_err(|errno| Error::os("unlock", errno as i32))
@@ -173,8 +174,8 @@ fn others_hold(file: impl AsFd, at: u64, length: u64) -> Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as i16)
 }
 
-/// Takes a share of byte `at`, which only an exclusive lock refuses. Errors: another holds one too long; `what` is its name
-/// there.
+/// Takes a shared lock on byte `at`, which only an exclusive lock prevents. Errors: another holds an exclusive one too
+/// long; the error names it `what`.
 pub(crate) fn share_byte(file: impl AsFd, at: u64, what: impl std::fmt::Display) -> Result<()> {
     let file = file.as_fd();
     turn::wait_for(what, turn::LONGEST, None, || Ok(try_byte(file, at, libc::F_RDLCK)?.then_some(())))
@@ -184,7 +185,7 @@ fn range(kind: i32, length: i64) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: length, l_pid: 0 }
 }
 
-/// Gives the storage of `length` bytes at `offset` back; they read as zeros, the file keeps its size.
+/// Frees the storage of `length` bytes at `offset`: they read as zeros, and the file keeps its size.
 pub(crate) fn punch_hole(file: impl AsFd, offset: u64, length: u64) -> Result<()> {
     let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     fallocate(file, how, offset as i64, length as i64).map_err(|errno| Error::os("punch a hole", errno as i32))

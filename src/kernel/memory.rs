@@ -1,8 +1,9 @@
-//! Memory of a program that is the engine's alone. The library calls none of this: its host's allocator is the host's.
+//! The memory of a program that only serves the engine. The library itself calls none of these functions, because the
+//! allocator belongs to its host program.
 
-/// Tells the C library's allocator to hold little that is free: blocks from 128 KiB on go back to the kernel as soon as they are free,
-/// whatever was freed before, and threads share two heaps. Does nothing with other C libraries than glibc. For the doors of the
-/// engine, at the beginning of their program.
+/// Makes the C library's allocator keep little free memory: blocks from 128 KiB on go back to the kernel as soon as
+/// they are free, whatever was freed before, and threads share two heaps. Does nothing with other C libraries than
+/// glibc. For the engine's own programs, at their beginning.
 pub fn hold_little_memory() {
     #[cfg(target_env = "gnu")]
     for (what, value) in
@@ -13,7 +14,8 @@ pub fn hold_little_memory() {
     }
 }
 
-/// Bytes that the program holds of the C library's allocator; 0 with other C libraries than glibc. For the doors of the engine.
+/// Bytes that the program has from the C library's allocator; 0 with other C libraries than glibc. For the engine's own
+/// programs.
 #[must_use]
 pub fn held_memory() -> usize {
     #[cfg(target_env = "gnu")]
@@ -28,7 +30,7 @@ pub fn held_memory() -> usize {
 }
 
 /// Returns unused pages to the kernel, also those between used pages. Does nothing with other C libraries than glibc.
-/// For the doors of the engine, in a program of their own.
+/// For the engine's own programs.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no pointers.

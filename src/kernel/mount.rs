@@ -1,4 +1,4 @@
-//! Mounts that nobody else sees: made detached, and put together in a mount namespace of their own.
+//! Mounts that no other process sees: made detached, and assembled in a private mount namespace.
 
 use super::fd::{cstr, errno};
 use super::probe::release;
@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A new overlay of directories, detached; `upper` is the writable directory and its work directory. Without one at
-/// least two `lower` (topmost first) are needed, and nothing can be written.
+/// A new overlay of directories, detached; `upper` is the writable directory and its work directory. Without `upper`
+/// the overlay is read-only and needs at least two `lower` (topmost first).
 pub(crate) fn overlay(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes: u64) -> Result<OwnedFd> {
     overlay_with(lower, upper, &[], attributes)
 }
 
-/// An overlay that can be written and never flushes what is written: for a directory that is flushed by its maker before
-/// anybody relies on it. Renamed directories are copied, so that the directory says all by itself.
+/// A writable overlay that never flushes: for a directory that its maker flushes before anybody relies on it. Renamed
+/// directories are copied, so that the directory is complete by itself.
 pub(crate) fn overlay_unflushed(lower: &[&Path], upper: &Path, work: &Path, attributes: u64) -> Result<OwnedFd> {
     let options = [("volatile", ""), ("redirect_dir", "off"), ("metacopy", "off")];
     overlay_with(lower, Some((upper, work)), &options, attributes)
@@ -30,7 +30,7 @@ fn overlay_with(
     let one_string =
         || overlay_by_one_string(lower, upper, options, attributes).map_err(|error| error.context("mount an overlay"));
     if release() < (6, 5) {
-        // They would take the steps and complain in the end, to the kernel's log too.
+        // Older kernels accept the steps and fail only at the end, with a message in the kernel's log.
         return one_string();
     }
     let context = open_context("overlay")?;
@@ -43,7 +43,7 @@ fn overlay_with(
     }
 }
 
-/// One directory a step, as Linux 6.7 and newer take them: paths of any form.
+/// One directory a step, as Linux 6.7 and newer accept them: paths of any form.
 fn overlay_by_steps(
     context: BorrowedFd<'_>,
     lower: &[&Path],
@@ -64,9 +64,9 @@ fn overlay_by_steps(
     make(context, attributes)
 }
 
-/// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
-/// descriptors, so that they are short and have neither. And they want a place for the mount: a thread of its own gives
-/// it one in a mount namespace that nobody else sees.
+/// Older kernels take one string of at most a page for all, with colons and commas in it: directories are named by
+/// their descriptors, which are short and have neither. These kernels also need a mount point: a thread of its own
+/// provides one in a private mount namespace.
 fn overlay_by_one_string(
     lower: &[&Path],
     upper: Option<(&Path, &Path)>,
@@ -75,7 +75,7 @@ fn overlay_by_one_string(
 ) -> Result<OwnedFd> {
     let mount = || {
         unshare()?;
-        // The kernel wants directories of this namespace's mounts.
+        // The kernel requires directories of this namespace's mounts.
         let lower = lower.iter().map(|dir| open_path(dir)).collect::<Result<Vec<_>>>()?;
         let upper = upper.map(|(upper, work)| Result::Ok((open_path(upper)?, open_path(work)?))).transpose()?;
         let name = |fd: &OwnedFd| format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
@@ -156,7 +156,7 @@ fn make(context: BorrowedFd<'_>, attributes: u64) -> Result<OwnedFd> {
     owned(fd, "mount")
 }
 
-/// The error with what the file system itself said about it.
+/// The error, with the file system's own words about it.
 fn said(context: &OwnedFd, error: Error) -> Error {
     let mut text = [0u8; 1024];
     // SAFETY: the buffer lives over the call, and the length is its own.
@@ -164,13 +164,13 @@ fn said(context: &OwnedFd, error: Error) -> Error {
     let said = &text[..usize::try_from(got).unwrap_or(0)];
     match String::from_utf8_lossy(said).trim() {
         "" => error,
-        // The first letter is how bad it is.
+        // The first letter is the severity.
         words => Error::new(error.kind(), format!("{} ({})", error.message(), words.trim_start_matches("e "))),
     }
 }
 
-/// A detached copy of the mount at `path` below `dir` (`dir` itself where empty), with what is mounted below it where
-/// `recursive`. The path is trusted.
+/// A detached copy of the mount at `path` below `dir` (`dir` itself if empty); with `recursive` also of the mounts
+/// below it. The path is trusted.
 pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool) -> Result<OwnedFd> {
     let name = cstr(path.as_os_str().as_bytes())?;
     let mut flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
@@ -186,26 +186,26 @@ pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool)
     owned(fd, format_args!("mount {}", path.display()))
 }
 
-/// Sets `MOUNT_ATTR_*` on a mount and, where `recursive`, those below it, and makes them private.
+/// Sets `MOUNT_ATTR_*` on a mount and, with `recursive`, on those below it, and makes them private.
 pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
     let how = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
     set_attributes(mount, &how, recursive).map_err(|number| Error::os("set the attributes of a mount", number))
 }
 
-/// Lets a mount, but none below it, be written again.
+/// Makes a mount writable again, but none below it.
 pub(crate) fn set_writable(mount: BorrowedFd<'_>) -> Result<()> {
     let how = libc::mount_attr { attr_set: 0, attr_clr: libc::MOUNT_ATTR_RDONLY, propagation: 0, userns_fd: 0 };
     set_attributes(mount, &how, false).map_err(|number| Error::os("set the attributes of a mount", number))
 }
 
-/// Shows a detached mount, and those below it, with the owners that a user namespace gives them.
+/// Maps the owners of a detached mount, and of those below it, as a user namespace maps them.
 pub(crate) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<()> {
     let userns_fd = namespace.as_raw_fd() as u64;
     let how = libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
     set_attributes(mount, &how, true).map_err(|number| Error::os("map the owners of a mount", number))
 }
 
-/// The error is the system's number.
+/// The error has the system's number.
 fn set_attributes(mount: BorrowedFd<'_>, how: &libc::mount_attr, recursive: bool) -> std::result::Result<(), i32> {
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     let (fd, size) = (mount.as_raw_fd(), size_of::<libc::mount_attr>());
@@ -214,7 +214,7 @@ fn set_attributes(mount: BorrowedFd<'_>, how: &libc::mount_attr, recursive: bool
     if got < 0 { Err(errno()) } else { Ok(()) }
 }
 
-/// Puts a detached mount at a place of the calling thread's mount namespace.
+/// Attaches a detached mount at a directory of the calling thread's mount namespace.
 pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
     let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;
     let empty = c"".as_ptr();
@@ -223,8 +223,8 @@ pub(crate) fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<()> {
     if got < 0 { Err(Error::os("attach a mount", errno())) } else { Ok(()) }
 }
 
-/// A mount namespace in which there is a detached mount, as its root, and nothing else. It lives as long as its
-/// descriptor, or a process in it.
+/// A mount namespace with nothing but a detached mount as its root. It lives as long as its descriptor, or a process in
+/// it.
 pub(crate) fn alone(mount: BorrowedFd<'_>) -> Result<OwnedFd> {
     let work = || {
         let namespace = unshare()?;
@@ -241,7 +241,7 @@ pub(crate) fn alone(mount: BorrowedFd<'_>) -> Result<OwnedFd> {
     in_thread(work)
 }
 
-/// A detached copy of what is the root of another mount namespace.
+/// A detached copy of the root mount of another mount namespace.
 pub(crate) fn root_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
     in_thread(|| {
         enter(namespace)?;
@@ -257,7 +257,7 @@ pub(crate) fn tree_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
     })
 }
 
-/// Runs `work` on a thread of its own: it changes the thread's mount namespace.
+/// Runs `work` on a thread of its own, because it changes the thread's mount namespace.
 pub(crate) fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = super::thread::spawn(scope, "coracle-mounts", work)?;
@@ -265,7 +265,7 @@ pub(crate) fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Res
     })
 }
 
-/// Gives the calling thread a mount namespace of its own, from which nothing comes back to the host's, and answers it.
+/// Gives the calling thread a private mount namespace, whose mounts never reach the host's, and returns it.
 ///
 /// For the library's own worker threads only. The namespace lives as long as the thread is in it or the descriptor is
 /// open.

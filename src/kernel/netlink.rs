@@ -11,18 +11,18 @@ pub(crate) const ROUTE: i32 = libc::NETLINK_ROUTE;
 pub(crate) const NETFILTER: i32 = libc::NETLINK_NETFILTER;
 
 const HEAD: usize = 16;
-/// No acknowledgement is longer, whatever the kernel says with it.
+/// The greatest length of an acknowledgement with the kernel's message.
 const ANSWER: usize = 4 << 10;
-/// Lists come in pieces of 32 KiB at most.
+/// The kernel sends lists in pieces of at most 32 KiB.
 const LIST: usize = 64 << 10;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const FLAG_CAPPED: u16 = 0x100;
 const FLAG_ACK_TLVS: u16 = 0x200;
 const ATTR_TEXT: u16 = 1;
-/// The kernel answers while it takes the request. A later answer is none.
+/// The kernel answers while it takes the request, so a later answer never comes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The first message of a buffer.
+/// The sequence number of the first message of a buffer.
 const FIRST: u32 = 1;
 const NO_RIGHTS: &str = "nf_tables requires CAP_NET_ADMIN in the user namespace that the network namespace belongs to";
 
@@ -39,12 +39,12 @@ pub(crate) struct Refused {
     /// Sequence number of the message: its place in the buffer, from 1.
     pub sequence: u32,
     pub errno: i32,
-    /// The kernel's words about it; often none.
+    /// The kernel's message about it; often empty.
     pub text: String,
 }
 
 impl Refused {
-    /// As the library's error; `what` was tried.
+    /// Converts to the library's error; `what` names the attempt.
     pub(crate) fn error(&self, what: impl std::fmt::Display) -> Error {
         let error = Error::os(what, self.errno);
         if self.text.is_empty() { error } else { error.explained(&self.text) }
@@ -52,12 +52,12 @@ impl Refused {
 }
 
 impl Socket {
-    /// Opens one for a protocol ([`ROUTE`], [`NETFILTER`]).
+    /// Opens a socket for a protocol ([`ROUTE`], [`NETFILTER`]).
     pub(crate) fn open(protocol: i32) -> Result<Socket> {
         Socket::open_for(protocol, LIMIT)
     }
 
-    /// One that waits so long for each answer.
+    /// A socket with this time limit for each answer.
     fn open_for(protocol: i32, limit: Duration) -> Result<Socket> {
         // SAFETY: no pointers.
         let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
@@ -70,24 +70,24 @@ impl Socket {
         if !socket.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time) {
             return Err(Error::os("limit the waiting for answers of netlink", errno()));
         }
-        // Best effort: without an option that an old kernel does not know, errors are less clear, and nothing is worse.
+        // Best effort: on an old kernel without these options errors are less clear, nothing else.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             socket.set(libc::SOL_NETLINK, option, &1);
         }
-        // A whole rule set is one message, and its acknowledgements come all at once.
+        // A whole rule set is one message, and all its acknowledgements come at once.
         socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(16 << 20));
         socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(16 << 20));
         Ok(socket)
     }
 
-    /// Sets an option; answers whether the kernel took it.
+    /// Sets an option; returns whether the kernel accepted it.
     fn set<T>(&self, level: i32, option: i32, value: &T) -> bool {
         let (pointer, length) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
         // SAFETY: the value lives over the call, and the length is the value's.
         unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, pointer, length) == 0 }
     }
 
-    /// Sends requests in one buffer, and takes `acks` acknowledgements; answers the refusals among them.
+    /// Sends requests in one buffer, and receives `acks` acknowledgements; returns the refusals among them.
     pub(crate) fn request(&self, messages: &[u8], acks: usize) -> Result<Vec<Refused>> {
         self.send(messages)?;
         let mut refused = Vec::new();
@@ -114,13 +114,13 @@ impl Socket {
         Ok(refused)
     }
 
-    /// nf_tables looks at the sender's rights once for a whole buffer, and answers to the first message only: no
+    /// nf_tables checks the sender's rights once for a whole buffer, and answers only the first message: no
     /// acknowledgement of the others comes.
     fn refuses_all(&self, refused: &Refused) -> bool {
         self.protocol == NETFILTER && (refused.sequence, refused.errno) == (FIRST, libc::EPERM)
     }
 
-    /// Sends a request for a list; `each` gets the type and the body (after the netlink header) of every answer.
+    /// Sends a request for a list; `each` receives the type and the body (after the netlink header) of every answer.
     pub(crate) fn dump(&self, request: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
         self.send(request)?;
         let mut room = Vec::with_capacity(LIST);
@@ -142,7 +142,7 @@ impl Socket {
         if sent == data.len() as isize { Ok(()) } else { Err(Error::os("send a netlink request", errno())) }
     }
 
-    /// One datagram, in `room`: as much of it as that has place for.
+    /// One datagram in `room`, cut to its capacity.
     fn receive<'a>(&self, room: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         room.clear();
         let free = room.spare_capacity_mut();
@@ -174,7 +174,7 @@ fn word(body: &[u8], at: usize) -> i32 {
     body.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes)
 }
 
-/// The messages of a datagram: type, flags, sequence number, body. What is cut short ends the list.
+/// The messages of a datagram: type, flags, sequence number, body. A truncated message ends the list.
 fn split(datagram: &[u8]) -> Vec<(u16, u16, u32, &[u8])> {
     let mut rest = datagram;
     let mut found = Vec::new();
@@ -213,7 +213,7 @@ pub(crate) fn attributes(body: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// A number that no other network namespace has until the next boot; 0: the kernel gives none.
+/// The kernel's number of this network namespace, unique until the next boot; 0: the kernel has none.
 pub(crate) fn namespace_cookie() -> u64 {
     let Ok(socket) = Socket::open(ROUTE) else { return 0 };
     let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
@@ -229,7 +229,7 @@ const SO_NETNS_COOKIE: i32 = 71;
 mod tests {
     use super::*;
 
-    /// A request for each sequence number, to be acknowledged.
+    /// A request for each sequence number, with acknowledgement.
     fn requests(kind: u16, flags: u16, body: &[u8], count: u32) -> Vec<u8> {
         let mut all = Vec::new();
         for sequence in 1..=count {
@@ -252,7 +252,7 @@ mod tests {
             let messages = requests(kind, REQUEST_AND_ACK, body, 3);
             Socket::open(NETFILTER).unwrap().request(&messages, 3).unwrap()
         };
-        // Of this thread alone; as another user it has none anyway.
+        // Only for this thread; with another user the thread lacks the right anyway.
         let done = std::thread::spawn(move || {
             let _ = caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_NET_ADMIN);
             [refused(GET_TABLE, &[1, 0, 0, 0]), refused(BATCH_BEGIN, &[0, 0, 0, 10])]

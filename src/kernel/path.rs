@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// How [`openat2`] resolves: links inside the directory, none leaving it, no magic links.
 pub(crate) const IN_ROOT: u64 = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-/// How often a path is walked again while directories above it are renamed, and the pause after some of these walks.
+/// How often a path is walked again if directories above it are renamed meanwhile, and the pause after some of these
+/// walks.
 const RENAMES: u32 = 10_000;
 const RENAMING: std::time::Duration = std::time::Duration::from_micros(200);
 
@@ -54,7 +55,8 @@ pub(crate) fn openat2(
         }
         match errno() {
             libc::EINTR => {}
-            // A rename raced with the walk; the kernel asks to try again. Who renames for ever does not keep us for ever.
+            // A rename raced with the walk; the kernel asks to try again. The number of tries is limited, because
+            // somebody may rename for ever.
             libc::EAGAIN if tries < RENAMES => {
                 tries += 1;
                 if tries.is_multiple_of(16) {
@@ -71,8 +73,8 @@ pub(crate) fn openat2(
     }
 }
 
-/// A path without slashes at its beginning: with the wall down links lead out of a directory, but a path itself does not, for
-/// the machine's sake.
+/// A path without leading slashes. If a test switches the wall off, links lead out of a directory; the path itself
+/// still does not, which protects the machine.
 fn below(path: &[u8]) -> &[u8] {
     let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     if start == path.len() { b"." } else { &path[start..] }

@@ -1,4 +1,4 @@
-//! Ports of the host that are kept from other programs: bound sockets that nobody reads, held without a process of ours.
+//! Reserved ports of the host: bound sockets that nobody reads, kept open without a process of ours.
 
 use super::fd::errno;
 use super::socket;
@@ -7,16 +7,16 @@ use coracle_monitor::wire::RELAY_KEY;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// How many descriptors travel in one packet here.
+/// The most descriptors in one packet here.
 const PACKET: usize = 16;
 
-/// How many connections may wait at a port that somebody reads.
+/// The most connections that wait at a port with a reader.
 const BACKLOG: i32 = 4096;
 
-/// Takes a port of the host: a listening (TCP) or bound (UDP, SCTP) socket, for somebody who reads it (`read`) or to keep
-/// others out. Errors carry the kernel's number.
+/// Takes a port of the host: a listening (TCP) or bound (UDP, SCTP) socket, for a reader (`read`) or to keep others
+/// out. Errors have the kernel's number.
 pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Result<OwnedFd> {
-    // A reader of datagrams reads addresses of one form.
+    // A reader of datagrams sees addresses of one form.
     let ip = match ip {
         IpAddr::V4(ip) if read && protocol == libc::IPPROTO_UDP && has_v6() => IpAddr::V6(ip.to_ipv6_mapped()),
         ip => ip,
@@ -38,11 +38,12 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(!is_mapped));
     }
     if protocol == libc::IPPROTO_TCP {
-        // Connections that ended a moment ago do not count; a listening socket keeps everybody else out all the same.
+        // Connections that ended a moment ago do not block the port; a listening socket still keeps every other program
+        // out.
         set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
     }
     if read && protocol == libc::IPPROTO_UDP {
-        // An answer comes from the address that was asked.
+        // Answers come from the address that was asked.
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1);
     }
     let address = nix::sys::socket::SockaddrStorage::from(SocketAddr::new(ip, port));
@@ -55,7 +56,7 @@ pub(crate) fn reserve(protocol: i32, ip: IpAddr, port: u16, read: bool) -> Resul
     Ok(socket)
 }
 
-/// How many descriptors a monitor may have that is started from here.
+/// The most descriptors of a monitor that is started from here.
 pub(crate) fn descriptors() -> Result<u64> {
     use nix::sys::resource::{Resource, getrlimit};
     getrlimit(Resource::RLIMIT_NOFILE).map(|(_, hard)| hard).map_err(|e| Error::os("getrlimit", e as i32))
@@ -71,7 +72,7 @@ fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) };
 }
 
-/// Any number of descriptors as one: they lie in its queue, open until it is closed. Each has a key, for who reads them.
+/// Any number of descriptors as one: they lie in its queue, open until it is closed. Each has a key for the reader.
 pub(crate) struct Bundle {
     sender: OwnedFd,
     queue: OwnedFd,
@@ -86,7 +87,7 @@ impl Bundle {
         Ok(Bundle { sender, queue, next: Vec::new(), keys: Vec::new() })
     }
 
-    /// Adds one; few are open at a time, however many it becomes.
+    /// Adds a descriptor; few are open at a time, however many the bundle gets.
     pub(crate) fn push(&mut self, fd: OwnedFd, key: &[u8; RELAY_KEY]) -> Result<()> {
         self.next.push(fd);
         self.keys.extend_from_slice(key);
@@ -101,7 +102,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// The one that stands for all.
+    /// The descriptor that stands for all.
     pub(crate) fn finish(mut self) -> Result<OwnedFd> {
         if !self.next.is_empty() {
             self.send()?;

@@ -1,7 +1,7 @@
-//! The kernel's features that this library needs, probed before anything is touched.
+//! Probes the kernel's features that this library needs, before anything is changed.
 //!
 //! A call is probed with arguments that it refuses before it acts, so a probe changes nothing and costs a fraction of a
-//! microsecond: only `ENOSYS` means that the call is not there.
+//! microsecond: only `ENOSYS` means that the kernel lacks the call.
 
 use super::fd::errno;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ const CAPABILITIES: [(u32, &str); 13] = [
 /// A system call: its name, the release that brought it, and arguments that it refuses.
 type Call = (&'static str, libc::c_long, (u32, u32), [libc::c_long; 5]);
 
-/// An argument that is no descriptor, and all flags at once.
+/// An invalid descriptor, and all flags at once.
 const NO: libc::c_long = -1;
 
 const CALLS: [Call; 10] = [
@@ -39,18 +39,18 @@ const CALLS: [Call; 10] = [
     ("fsopen", libc::SYS_fsopen, (5, 2), [0, NO, 0, 0, 0]),
     ("fsmount", libc::SYS_fsmount, (5, 2), [NO, NO, 0, 0, 0]),
     ("pidfd_open", libc::SYS_pidfd_open, (5, 3), [NO, 0, 0, 0, 0]),
-    // No arguments, of size zero.
+    // A structure of size zero.
     ("clone3", libc::SYS_clone3, (5, 3), [0, 0, 0, 0, 0]),
     ("openat2", libc::SYS_openat2, (5, 6), [NO, 0, 0, 0, 0]),
-    // From 1 down to 0.
+    // A range from 1 down to 0.
     ("close_range", libc::SYS_close_range, (5, 9), [1, 0, 0, 0, 0]),
     ("mount_setattr", libc::SYS_mount_setattr, (5, 12), [NO, 0, NO, 0, 0]),
 ];
 
-/// Checks that the calling thread may do and this kernel can do what the library needs.
+/// Checks that the calling thread has the rights and this kernel has the features that the library needs.
 ///
-/// Errors: [`ErrorKind::Forbidden`] names the capabilities that are missing; [`ErrorKind::Unsupported`] names a call or
-/// file system that the kernel does not have.
+/// Errors: [`ErrorKind::Forbidden`] names the missing capabilities; [`ErrorKind::Unsupported`] names a call or file
+/// system that the kernel lacks.
 pub(crate) fn check() -> Result<()> {
     check_capabilities(effective_capabilities()?)?;
     for (name, number, since, arguments) in &CALLS {
@@ -89,7 +89,7 @@ pub(crate) fn release() -> (u32, u32) {
     nix::sys::utsname::uname().map(|name| parse_release(&name.release().to_string_lossy())).unwrap_or_default()
 }
 
-/// Whatever follows the second number (`-rc1`, `.44-cloud`) does not count.
+/// The rest after the second number (`-rc1`, `.44-cloud`) is ignored.
 fn parse_release(release: &str) -> (u32, u32) {
     let mut parts = release.splitn(3, '.').map(|part| {
         let digits = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
@@ -100,7 +100,7 @@ fn parse_release(release: &str) -> (u32, u32) {
 
 fn is_there(number: libc::c_long, arguments: &[libc::c_long; 5]) -> bool {
     let [a, b, c, d, e] = *arguments;
-    // SAFETY: every call of the table refuses these arguments: pointers are null, descriptors are none, flags unknown.
+    // SAFETY: every call of the table refuses these arguments: null pointers, invalid descriptors, unknown flags.
     let result = unsafe { libc::syscall(number, a, b, c, d, e) };
     result >= 0 || errno() != libc::ENOSYS
 }
@@ -119,7 +119,7 @@ fn effective_capabilities() -> Result<u64> {
     Ok(u64::from(data[0]) | u64::from(data[3]) << 32)
 }
 
-/// Asks for an overlay that is not mounted: this loads the module where there is one.
+/// Requests an overlay without mounting it: this loads the module if the kernel has one.
 fn check_overlay() -> Result<()> {
     const FSOPEN_CLOEXEC: libc::c_long = 1;
     // SAFETY: the name is a constant that ends with a NUL.
@@ -135,12 +135,12 @@ fn check_overlay() -> Result<()> {
     }
 }
 
-/// Whether a path lies on a tmpfs; no where that cannot be told.
+/// Whether a path lies on a tmpfs; false if that is unknown.
 pub(crate) fn on_tmpfs(path: &Path) -> bool {
     statfs(path).is_ok_and(|facts| facts.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// The host's memory in bytes; 0 where it cannot be told. A hundredth of what /proc/meminfo costs.
+/// The host's memory in bytes; 0 if unknown. Costs a hundredth of a read of /proc/meminfo.
 pub(crate) fn total_memory() -> u64 {
     // SAFETY: all zeroes is a valid structure; it lives over the call.
     let info = unsafe {

@@ -1,4 +1,4 @@
-//! Processes: starting the monitor without the host program noticing, and pidfds.
+//! Processes: starts the monitor unnoticed by the host program; pidfds.
 
 use super::fd::{cstr, errno};
 use super::file::{read_again, read_bytes};
@@ -11,19 +11,19 @@ use nix::sys::stat::Mode;
 use std::ffi::{CStr, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// The use of a sealed memfd: since Linux 6.3 it is said at its birth.
+/// The use of a sealed memfd, which since Linux 6.3 must be given at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sealed {
-    /// It is executed.
+    /// The content is a program to execute.
     Program,
-    /// It is read.
+    /// The content is data to read.
     Data,
 }
 
-/// A sealed memfd with `content`: nobody can change it any more, nor whether it can be executed.
+/// A sealed memfd with `content`: no process can change the content any more, nor whether it is executable.
 ///
-/// Where the kernel refuses memfds that can be executed (`vm.memfd_noexec` is 2), a program is a file of a file system of
-/// its own that nobody can reach or write.
+/// If the kernel refuses executable memfds (`vm.memfd_noexec` is 2), a program is a file in a file system of its own
+/// that no process can reach or write.
 pub(crate) fn sealed_memfd(name: &str, content: &[u8], purpose: Sealed) -> Result<OwnedFd> {
     const EXEC: libc::c_uint = 0x10;
     const NOEXEC_SEAL: libc::c_uint = 0x8;
@@ -36,7 +36,7 @@ pub(crate) fn sealed_memfd(name: &str, content: &[u8], purpose: Sealed) -> Resul
     };
     let mut seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
     let memfd = match memfd(&name, word) {
-        // Linux before 6.3 does not know the words.
+        // Linux before 6.3 does not know these flags.
         Err(libc::EINVAL) if word != 0 => memfd(&name, 0),
         Err(libc::EACCES) if purpose == Sealed::Program => return program_file(content),
         other => {
@@ -55,7 +55,7 @@ pub(crate) fn sealed_memfd(name: &str, content: &[u8], purpose: Sealed) -> Resul
     Ok(memfd)
 }
 
-/// The error is the system's number.
+/// The error has the system's number.
 fn memfd(name: &CStr, word: libc::c_uint) -> std::result::Result<OwnedFd, i32> {
     // SAFETY: the name lives over the call.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | word) };
@@ -79,8 +79,8 @@ fn write_all(file: &OwnedFd, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A program as the one file of a tmpfs that no mount namespace holds: it is reached by this descriptor alone, through a
-/// mount that cannot be written, and goes away with it.
+/// A program as the only file of a tmpfs that is in no mount namespace: this descriptor alone reaches it, through a
+/// read-only mount, and its end removes the file.
 fn program_file(content: &[u8]) -> Result<OwnedFd> {
     let made = || {
         let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
@@ -107,22 +107,23 @@ struct Start {
     program: RawFd,
     boot: RawFd,
     stack: *mut u8,
-    /// Its command line, to the null.
+    /// The command line, up to the null.
     argv: *const *const libc::c_char,
     error: i32,
 }
 
 /// The children make a few system calls with every signal blocked.
 const STACK: usize = 8 * 1024;
-/// Where the program finds its one descriptor.
+/// The number at which the program expects its only descriptor.
 const BOOT: RawFd = 3;
 
-/// Starts the program in `program` (a memfd) with `boot` as its descriptor 3, as nobody's child.
+/// Starts the program in `program` (a memfd) with `boot` as its descriptor 3; the program is not a child of the host
+/// program.
 ///
-/// Two nested clones share the caller's memory (so its size does not matter) and suspend the caller (so nothing of it is
-/// seen changing): the first ends without executing anything and is reaped here; it makes the second, which executes the
-/// program. The host program gets no SIGCHLD and sees no child. All signals are blocked meanwhile: a handler of the
-/// host must not run in a child that shares its memory.
+/// Two nested clones share the caller's memory (so its size does not matter) and suspend the caller (so it never sees
+/// an intermediate state): the first child ends without executing anything and is reaped here; it makes the second,
+/// which executes the program. The host program gets no SIGCHLD and has no child. All signals are blocked meanwhile: a
+/// handler of the host must not run in a child that shares its memory.
 pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, switches: Switches) -> Result<()> {
     let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
     let switches = switches.words();
@@ -178,7 +179,7 @@ fn aligned(end: *mut u8) -> *mut u8 {
     end.wrapping_sub(end as usize % 16)
 }
 
-/// Reaps a child that never executed anything and reports with no signal.
+/// Reaps a child that executed nothing and sends no signal at its end.
 fn reap(pid: libc::pid_t) {
     loop {
         let mut status = 0;
@@ -208,7 +209,7 @@ extern "C" fn second_child(start: *mut c_void) -> i32 {
     // SAFETY: as above. The descriptor table is a copy, so nothing done to it is seen by the host program.
     unsafe {
         let shared: *mut Start = start.cast();
-        // The program may stand at the number that the boot socket is to have.
+        // The program may have the number that the boot socket needs.
         let program = libc::syscall(libc::SYS_fcntl, (*shared).program, libc::F_DUPFD_CLOEXEC, BOOT + 1);
         let moved = if (*shared).boot == BOOT {
             libc::syscall(libc::SYS_fcntl, BOOT, libc::F_SETFD, 0)
@@ -226,7 +227,7 @@ extern "C" fn second_child(start: *mut c_void) -> i32 {
     0
 }
 
-/// A pidfd of a process. Errors: there is none with that number.
+/// A pidfd of a process. Errors: no process has that number.
 pub(crate) fn pidfd(pid: i32) -> Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -244,34 +245,35 @@ pub(crate) fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     if sent < 0 { Err(Error::os("send a signal", errno())) } else { Ok(()) }
 }
 
-/// The name of a process (at most 15 bytes); `None` when it is gone.
+/// The name of a process (at most 15 bytes); `None`: the process is gone.
 pub(crate) fn name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Whether the process of that number is a container's monitor, by its name, which anybody's process may have.
+/// Whether the process with that number is a container's monitor, by its name, which any process may have.
 pub(crate) fn is_monitor(pid: i32) -> bool {
     name(pid).is_some_and(|name| name == "coracle-monitor")
 }
 
-/// The container's monitor of that number, if it is still there: after it is open its number is nobody else's.
+/// A pidfd of the container's monitor with that number, if it still exists: once it is open, the number cannot pass to
+/// another process.
 pub(crate) fn monitor(pid: i32) -> Option<OwnedFd> {
     pidfd(pid).ok().filter(|_| is_monitor(pid))
 }
 
-/// The directory of one process in /proc: it never becomes that of a later process of the same number.
+/// The directory of one process in /proc: it never becomes that of a later process with the same number.
 #[derive(Debug)]
 pub(crate) struct ProcDir(OwnedFd);
 
 impl ProcDir {
-    /// That of the process that started at `start` (see [`start_time`]); `None` when it is gone.
+    /// The directory of the process that started at `start` (see [`start_time`]); `None`: the process is gone.
     pub(crate) fn open(pid: i32, start: u64) -> Option<ProcDir> {
         let dir = std::fs::File::open(format!("/proc/{pid}")).ok()?;
         (start_time(pid) == Some(start)).then(|| ProcDir(dir.into()))
     }
 
-    /// The text of one of its files; `None` when the process is gone.
+    /// The text of one of its files; `None`: the process is gone.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         let file = openat(&self.0, name, flags, Mode::empty()).ok()?;
@@ -279,10 +281,10 @@ impl ProcDir {
     }
 }
 
-/// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat); `None` when it is gone.
+/// The start time of a process, in clock ticks since boot (field 22 of /proc/PID/stat); `None`: the process is gone.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = read_bytes(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything: fields are counted from its closing bracket.
+    // The name may have any characters: fields are counted from its closing bracket.
     let after = stat.iter().rposition(|&b| b == b')')? + 2;
     let field = stat.get(after..)?.split(|&b| b == b' ').nth(19)?;
     std::str::from_utf8(field).ok()?.parse().ok()
@@ -298,7 +300,7 @@ mod tests {
             let memfd = sealed_memfd("test", b"content", purpose).unwrap();
             let seals = nix::fcntl::fcntl(&memfd, nix::fcntl::FcntlArg::F_GET_SEALS).unwrap();
             let old = super::super::probe::release() < (6, 3);
-            // The kernel adds another one to what can be executed.
+            // The kernel adds another seal to an executable memfd.
             assert_eq!(seals & 0x2f, if old { 0xf } else { 0x2f }, "{purpose:?}");
         }
     }

@@ -1,9 +1,9 @@
-//! A lock that is given in the order in which it was asked for.
+//! A lock that waiters get in the order in which they asked for it.
 //!
-//! A lock that is only asked for again and again goes to the one that asks at the right moment: of many callers some wait
-//! for minutes. So a caller that finds the lock taken locks a second byte, its ticket, whose place is the time at which it
-//! came. The first of a line is the caller in front of whose ticket no byte is locked; the kernel tells that with one call.
-//! The kernel also frees the ticket of a program that is killed, so nobody has to tidy the line.
+//! A lock that waiters poll goes to the one that asks at the right moment: of many callers some wait for minutes. So a
+//! caller that finds the lock taken locks a second byte, its ticket, whose offset is the time of its arrival. The first
+//! of the line is the caller in front of whose ticket no byte is locked; one system call tells. The kernel also frees
+//! the ticket of a killed program, so the line needs no cleaning.
 
 use super::file;
 use super::turn;
@@ -14,24 +14,24 @@ use std::fs::File;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// How long the lock may be seen free while somebody else is the first: the first may be a stopped program, which is
-/// passed then.
+/// How long the lock may stay free while another caller is first: that caller may be a stopped program, which is then
+/// passed over.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A lock of one byte, and where the tickets of those who wait for it are.
+/// A lock of one byte, and the range of its waiters' tickets.
 pub(crate) struct Queue<'a> {
     pub(crate) file: &'a File,
     /// The byte of the lock.
     pub(crate) at: u64,
-    /// A byte for each microsecond: twice [`turn::LONGEST`] or more. Later times begin again at its start.
+    /// One byte for each microsecond: at least twice [`turn::LONGEST`]. Later times start again at the beginning.
     pub(crate) tickets: Range<u64>,
 }
 
 impl Queue<'_> {
-    /// Waits for the lock, which the file's open description has then.
+    /// Waits for the lock; the open file description of the file owns it then.
     ///
     /// # Errors
-    /// `op` ended; others had the lock for [`turn::LONGEST`] (names `what`).
+    /// `op` ended; others held the lock for [`turn::LONGEST`] (the error names `what`).
     pub(crate) fn wait(&self, what: impl std::fmt::Display, op: Option<&Op>) -> Result<()> {
         if !file::range_is_locked(self.file, self.tickets.clone())? && file::try_lock_byte(self.file, self.at)? {
             return Ok(());
@@ -42,7 +42,7 @@ impl Queue<'_> {
         turn::wait_for(&what, turn::LONGEST, op, || Ok(file::try_lock_byte(self.file, self.at)?.then_some(())))
     }
 
-    /// A ticket of that time, or of the next one that nobody has.
+    /// A ticket for that time, or for the next free one.
     fn ticket(&self, now: Duration) -> Result<Ticket<'_>> {
         let count = self.tickets.end - self.tickets.start;
         let mut after = now.as_micros() as u64 % count;
@@ -52,7 +52,7 @@ impl Queue<'_> {
         Ok(Ticket { queue: self, at: self.tickets.start + after })
     }
 
-    /// Whether the owner of the ticket may ask for the lock itself: nobody came before, or the one that did does not take it.
+    /// Whether the owner of the ticket may try the lock: nobody came before, or the first caller does not take it.
     fn may_ask(&self, ticket: &Ticket<'_>, free_since: &mut Option<Instant>) -> Result<bool> {
         if !self.is_anybody_before(ticket)? {
             return Ok(true);
@@ -64,7 +64,7 @@ impl Queue<'_> {
         Ok(free_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE)
     }
 
-    /// Whether anybody has a ticket of the half turn of the clock before this one.
+    /// Whether a ticket exists in the half turn of the clock before this one.
     fn is_anybody_before(&self, ticket: &Ticket<'_>) -> Result<bool> {
         let Range { start, end } = self.tickets;
         let (half, after) = ((end - start) / 2, ticket.at - start);
@@ -82,7 +82,7 @@ struct Ticket<'a> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        // Its file is closed with the lock, at the latest.
+        // The lock on the byte ends with the file at the latest.
         let _ = file::unlock_byte(self.queue.file, self.at);
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         let holder = lock.open();
         file::lock_byte(&holder, 7, "it").unwrap();
         let time = Duration::from_micros(3_000_500);
-        // Of one moment: the second takes the next place.
+        // Both came at one moment: the second one takes the next byte.
         let tickets = [first.ticket(time).unwrap(), second.ticket(time).unwrap(), third.ticket(time).unwrap()];
         let [one, two, three] = tickets;
         assert_eq!([one.at, two.at, three.at], [1500, 1501, 1502]);
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn one_that_takes_it_again_at_once_does_not_keep_others_out() {
         let lock = LockFile::new("greedy");
-        // Tickets for longer than anybody waits here: nobody takes an old one for one of the next turn of the clock.
+        // Tickets for a longer time than any waiter here: no waiter mistakes an old one for one of the next turn.
         fn queue(file: &File) -> Queue<'_> {
             Queue { file, at: 7, tickets: 1000..1 << 40 }
         }
@@ -201,8 +201,8 @@ mod tests {
                 turns_meanwhile.push(turns.load(Ordering::SeqCst) - before);
             }
             over.store(true, Ordering::SeqCst);
-            // The turn that was under way, one between the two calls, and one after each PATIENCE for which the machine does
-            // not run this thread. Without a line it is thousands.
+            // The try that was under way, one between the two calls, and one after each PATIENCE in which the machine
+            // does not run this thread. Without a line there are thousands.
             let all: usize = turns_meanwhile.iter().sum();
             assert!(all < 1000, "somebody else had {turns_meanwhile:?} turns meanwhile");
         });

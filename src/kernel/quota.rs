@@ -1,4 +1,4 @@
-//! Project quotas: how much may be stored below a directory, where its file system counts that.
+//! Project quotas: limits for the storage below a directory, if its file system supports projects.
 
 use super::fd::errno;
 use crate::error::{Error, Result};
@@ -39,13 +39,13 @@ const GET_INFO: u32 = 0x80_0005;
 const PROJECT: u32 = 2;
 const BLOCK_LIMITS: u32 = 1;
 
-/// Whether the file system of a directory counts by projects, and refuses what is above a limit.
+/// Whether the file system of a directory has project quotas, and enforces them.
 pub(crate) fn has_projects(dir: &Path) -> Result<bool> {
     let mut info = [0u64; 8];
     Ok(control(&open(dir)?, GET_INFO, 0, info.as_mut_ptr().cast()).is_ok())
 }
 
-/// Puts a new directory, and what will be made below it, into a project.
+/// Puts a new directory, and everything that will be made below it, into a project.
 pub(crate) fn set_project(dir: &Path, project: u32) -> Result<()> {
     const SET_ATTRIBUTES: libc::c_ulong = 0x401c_5820;
     const INHERIT: u32 = 0x200;
@@ -60,12 +60,12 @@ pub(crate) fn set_project(dir: &Path, project: u32) -> Result<()> {
     Ok(())
 }
 
-/// The project that a directory is in; 0: none.
+/// The project of a directory; 0: none.
 pub(crate) fn project_of(dir: &Path) -> Result<u32> {
     attributes_of(&open(dir)?).map(|attributes| attributes.project)
 }
 
-/// Whether nothing is stored in a project, and nothing bounds it. `dir` is any directory of the file system.
+/// Whether a project has no files and no limit. `dir` is any directory of the file system.
 pub(crate) fn is_free(dir: &Path, project: u32) -> Result<bool> {
     let mut limits = Limits::default();
     match control(&open(dir)?, GET_QUOTA, project, (&raw mut limits).cast()) {
@@ -85,7 +85,7 @@ fn attributes_of(file: &File) -> Result<Attributes> {
     }
 }
 
-/// Bounds what a project may store, in bytes; 0 takes the bound away. `dir` is any directory of the file system.
+/// Limits the storage of a project, in bytes; 0 removes the limit. `dir` is any directory of the file system.
 pub(crate) fn set_limit(dir: &Path, project: u32, bytes: u64) -> Result<()> {
     let mut limits = Limits { hard_blocks: bytes.div_ceil(1024), valid: BLOCK_LIMITS, ..Limits::default() };
     control(&open(dir)?, SET_QUOTA, project, (&raw mut limits).cast())

@@ -1,8 +1,8 @@
-//! Removing a tree: whatever a container made of it, as far as the kernel lets it.
+//! Removes trees, in any state in which a container left them, as far as the kernel permits.
 //!
-//! Trees of any depth go with few descriptors ([`super::walk`]). What is mounted in a tree is never removed with it. A
-//! file or directory that its flags keep (immutable, append only) loses them. What cannot be removed keeps nothing else:
-//! all the rest goes, and the first error is answered at the end.
+//! Trees of any depth need few descriptors ([`super::walk`]). The content of mounts in a tree is never removed. Flags
+//! that protect a file or directory (immutable, append only) are cleared. If something cannot be removed, all the rest
+//! is removed, and the first error is returned at the end.
 
 use super::tree::{self, rmdir_at, unlink_at};
 use super::walk::{Mounts, Order, Step, Walk, shown};
@@ -10,17 +10,17 @@ use crate::error::{Error, Result};
 use crate::walls::Wall;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// How often a directory is gone into again in which others made something meanwhile, in one removal.
+/// How often one removal enters a directory again in which others made files meanwhile.
 const AGAIN: u32 = 64;
 
-/// Removes `name` of `dir` with everything below it; not there is no error. Links are removed, not followed.
+/// Removes `name` of `dir` with everything below it; a missing name is not an error. Links are removed, not followed.
 ///
-/// Errors: something could not be removed. All that could is gone.
+/// Errors: something could not be removed. Everything else was.
 pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
     let name = name.as_ref();
     match unlink(dir, name) {
         Ok(()) => return Ok(()),
-        // The answer of unlink to a directory: EISDIR on Linux, EPERM where the file system follows POSIX.
+        // The error of unlink for a directory: EISDIR on Linux, EPERM on file systems that follow POSIX.
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
         Err(error) if error.raw_os_error() == Some(libc::EPERM) && is_dir(dir, name) => {}
         Err(error) => return Err(error),
@@ -44,7 +44,7 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
 struct Removal<'a> {
     /// See [`AGAIN`].
     left: &'a mut u32,
-    /// The first failure. The directories that hold the file stay, which is no error of their own.
+    /// The first error. Directories that stay because they hold the file add no error.
     failed: Option<Error>,
 }
 
@@ -66,7 +66,7 @@ impl Removal<'_> {
     fn entry(&mut self, walk: &mut Walk<'_>) -> Result<()> {
         if !walk.is_dir() {
             match unlink(walk.dir()?, walk.name()) {
-                // It has become one meanwhile.
+                // The name has become a directory meanwhile.
                 Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
                 done => return done,
             }
@@ -78,14 +78,14 @@ impl Removal<'_> {
     }
 
     fn left(&mut self, walk: &mut Walk<'_>) -> Result<()> {
-        // Its parents could not be found again: they are gone, or whoever looks at them again finds it.
+        // The parents could not be found again: they are gone, or the next look finds the rest.
         let Ok(dir) = walk.dir() else { return Ok(()) };
         match rmdir(dir, walk.name(), walk.left()) {
             Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) => {
                 if self.failed.is_some() {
                     return Ok(());
                 }
-                // A monitor that has ended may still be compressing its log, for as long as it finds the directory.
+                // A monitor that has ended may still be compressing its log, as long as it finds the directory.
                 match walk.open()? {
                     Some(again) if *self.left > 0 => {
                         *self.left -= 1;
@@ -100,7 +100,7 @@ impl Removal<'_> {
     }
 }
 
-/// unlinkat of what is no directory; gone already is no error.
+/// unlinkat of a name that is not a directory; a missing name is not an error.
 fn unlink(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     gone(unlink_at(dir, name).or_else(|error| match error.raw_os_error() {
         Some(libc::EPERM) if !is_dir(dir, name) && unfreeze(dir, name)? => unlink_at(dir, name),
@@ -108,7 +108,7 @@ fn unlink(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     }))
 }
 
-/// unlinkat of an empty directory; gone already is no error.
+/// unlinkat of an empty directory; a missing name is not an error.
 fn rmdir(dir: BorrowedFd<'_>, name: &[u8], itself: Option<BorrowedFd<'_>>) -> Result<()> {
     gone(rmdir_at(dir, name).or_else(|error| {
         let frozen = |fd: BorrowedFd<'_>| Wall::FlagsLifted.stands() && tree::unfreeze(fd).unwrap_or(false);
@@ -119,13 +119,13 @@ fn rmdir(dir: BorrowedFd<'_>, name: &[u8], itself: Option<BorrowedFd<'_>>) -> Re
     }))
 }
 
-/// Takes the flags away that keep `name`, or anything, in `dir`. Answers whether there were any.
+/// Clears the flags that protect `name`, or all names, in `dir`. Returns whether there were any.
 fn unfreeze(dir: BorrowedFd<'_>, name: &[u8]) -> Result<bool> {
     if !Wall::FlagsLifted.stands() {
         return Ok(false);
     }
     let above = tree::unfreeze(dir).unwrap_or(false);
-    // Only what cannot act when it is opened; nothing else can have such flags.
+    // Only a regular file is opened: opening others may have effects, and others cannot have such flags.
     if !tree::stat_at(dir, name)?.is_some_and(|stat| stat.is_file()) {
         return Ok(above);
     }
@@ -145,7 +145,7 @@ fn gone(done: Result<()>) -> Result<()> {
     }
 }
 
-/// The error of something that stays.
+/// The error about something that stays.
 fn in_the_way(error: Error, path: &[u8]) -> Error {
     match error.raw_os_error() {
         Some(libc::EXDEV | libc::EBUSY) => Error::os(format_args!("remove {}: a mount", shown(path)), libc::EBUSY),

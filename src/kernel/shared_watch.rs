@@ -1,7 +1,8 @@
-//! One inotify instance and one timer for any number of watchers of this process: the kernel gives a user 128 instances.
+//! One inotify instance and one timer for any number of watchers of this process: the kernel allows a user 128
+//! instances.
 //!
-//! There is no thread. Every member's descriptor is readable when something changed; the first member that looks takes
-//! the kernel's word for all, and tells the others by an eventfd that each of them has.
+//! There is no thread. Every member's descriptor is readable when something has changed; the first member that looks
+//! reads the events for all, and notifies the others by their eventfds.
 
 use super::fd::{eventfd, eventfd_signal};
 use super::watch::Watch;
@@ -29,7 +30,7 @@ pub(crate) struct SharedWatch {
 pub(crate) struct Seen {
     /// Bits of the paths that changed, in the order in which they were given.
     pub paths: u32,
-    /// The timer ran out.
+    /// The timer has fired.
     pub timer: bool,
 }
 
@@ -64,7 +65,7 @@ impl SharedWatch {
         Ok(Member { shared: self.clone(), turn })
     }
 
-    /// Runs the timer once.
+    /// Starts the timer for one shot.
     pub(crate) fn once(&self, delay: Duration) -> Result<()> {
         let at = Expiration::OneShot(TimeSpec::from_duration(delay.max(Duration::from_millis(1))));
         self.timer.set(at, TimerSetTimeFlags::empty()).map_err(|e| Error::os("set a timer", e as i32))
@@ -78,16 +79,16 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Takes note of the changes so far, for all members; answers those that nobody took note of before.
+    /// Reads the changes so far, for all members; returns those that are new to this one.
     pub(crate) fn drain(&self) -> Seen {
         let shared = &self.shared;
         let mut seen = Seen::default();
         let members = shared.members.lock();
-        // Anything but data leaves the descriptor as it is; it is looked at again.
+        // Anything but data leaves the descriptor as it is; the next look reads it again.
         while let Ok(events) = shared.inotify.read_events() {
             for event in &events {
                 let path = shared.paths.iter().position(|path| *path == event.wd);
-                // A queue that ran over (no path): anything may have changed.
+                // A queue overflow (no path): anything may have changed.
                 seen.paths |= path.map_or(u32::MAX, |path| 1 << path);
             }
         }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(watches.iter().map(readable).collect::<Vec<_>>(), [false, true, true]);
         assert_eq!((members[1].drain(), members[2].drain()), (Seen::default(), Seen::default()));
         assert!(!watches.iter().any(readable));
-        // One that is gone is told nothing; a timer concerns whoever comes first.
+        // A member that is gone is not notified; a timer concerns the first member that looks.
         members.remove(1);
         assert_eq!(shared.members.lock().len(), 2);
         shared.once(Duration::from_millis(1)).unwrap();

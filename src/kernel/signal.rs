@@ -2,16 +2,17 @@
 
 use crate::error::{Error, Result};
 
-/// The first and last real-time signal that a program may use; the two below belong to the C library.
+/// The first and last real-time signal for programs; the C library keeps the two below for itself.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
-/// So far from the first and from the last go the names of the real-time signals, as `kill -l` and dockerd have them.
+/// The names of real-time signals count up to this distance from the first and from the last, as in `kill -l` and
+/// dockerd.
 const UP: i32 = 15;
 const DOWN: i32 = 14;
 
-/// A signal by number or by name: any case, `SIG` optional, `RTMIN+n` and `RTMAX-n` too.
+/// A signal by number or by name: in any case, with or without `SIG`, also `RTMIN+n` and `RTMAX-n`.
 ///
-/// Any positive number is answered: [`signal_exists`] says whether Linux has it. Errors: anything else.
+/// Returns any positive number: [`signal_exists`] says whether Linux has it. Errors: anything else.
 pub(crate) fn parse_signal(text: &str) -> Result<i32> {
     let invalid = || Error::invalid(format!("Invalid signal: {text}"));
     if let Ok(number) = text.parse::<i32>() {
@@ -21,7 +22,7 @@ pub(crate) fn parse_signal(text: &str) -> Result<i32> {
     named(upper.strip_prefix("SIG").unwrap_or(&upper)).ok_or_else(invalid)
 }
 
-/// Whether Linux has a signal of that number, and leaves it to programs.
+/// Whether Linux has a signal with that number for programs.
 pub(crate) fn signal_exists(number: i32) -> bool {
     (1..=RTMAX).contains(&number) && !(32..RTMIN).contains(&number)
 }
@@ -67,7 +68,7 @@ fn named(name: &str) -> Option<i32> {
 }
 
 fn real_time(name: &str) -> Option<i32> {
-    // A number from 1 on, as it is written without need: no sign, no zero in front.
+    // A number from 1 on in its plain spelling: no sign, no leading zero.
     let far = |text: &str, most: i32| {
         let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         text.parse().ok().filter(|number| plain && (1..=most).contains(number))

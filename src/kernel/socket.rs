@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The most descriptors in one packet.
 const MAX_FDS: usize = 16;
 
-/// A control message buffer for [`MAX_FDS`] descriptors, aligned as the kernel wants it.
+/// A buffer of control messages for [`MAX_FDS`] descriptors, aligned as the kernel requires.
 #[repr(C, align(8))]
 struct Control([u8; 16 + 4 * MAX_FDS]);
 
@@ -33,11 +33,11 @@ fn pair(kind: i32) -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-/// How many bytes, the kernel's own around them included, were sent on a stream socket and not read yet (Unix sockets), or
-/// not acknowledged yet (TCP). For the doors of the engine.
+/// Bytes, including the kernel's overhead, that were sent on a stream socket and not read yet (Unix sockets), or not
+/// acknowledged yet (TCP). For the engine's own programs.
 ///
 /// # Errors
-/// The descriptor is no such socket.
+/// The descriptor is another kind of socket, or none.
 pub fn unread(socket: BorrowedFd<'_>) -> std::io::Result<usize> {
     let mut count: libc::c_int = 0;
     // SAFETY: the number lives over the call.
@@ -47,11 +47,11 @@ pub fn unread(socket: BorrowedFd<'_>) -> std::io::Result<usize> {
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-/// Takes over the sockets that the starter of this process left open, as `LISTEN_FDS` counts them from descriptor 3 on.
-/// They become close-on-exec. For the doors of the engine.
+/// Takes over the sockets that the parent of this process left open, as `LISTEN_FDS` counts them from descriptor 3 on.
+/// They become close-on-exec. For the engine's own programs.
 ///
 /// # Errors
-/// They were taken already, or one is not there or no socket.
+/// The sockets were taken already; a descriptor is closed or not a socket.
 pub fn inherited(count: usize) -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     const FIRST: RawFd = 3;
@@ -74,7 +74,7 @@ pub fn inherited(count: usize) -> Result<Vec<OwnedFd>> {
     Ok(numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
 }
 
-/// The size of an output pipe, where the kernel allows it: a reader that is behind costs fewer turns.
+/// The size of an output pipe, if the kernel permits it: it saves switches between writer and slow reader.
 const OUTPUT_PIPE: i32 = 1 << 20;
 
 /// A pipe: (read end, write end); the write end never blocks.
@@ -92,7 +92,8 @@ pub(crate) fn output_pipe() -> Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// A socket address below a directory: `/proc/self/fd/N/name`, so that the length of the directory's path does not count.
+/// A socket address below a directory: `/proc/self/fd/N/name`, so that the length of the directory's path does not
+/// matter.
 fn address(dir: BorrowedFd<'_>, name: &str) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
     let path = cstr(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))?;
     let bytes = path.as_bytes_with_nul();
@@ -118,8 +119,8 @@ fn packet_socket() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Connects to the packet socket `name` in `dir`. Errors: EAGAIN, here and of each send, where the other side takes nothing
-/// for `limit`.
+/// Connects to the packet socket `name` in `dir`. Errors: EAGAIN, here and in each send, if the other side accepts
+/// nothing for `limit`.
 pub(crate) fn connect(dir: BorrowedFd<'_>, name: &str, limit: Duration) -> Result<OwnedFd> {
     let socket = packet_socket()?;
     let (address, length) = address(dir, name)?;
@@ -148,7 +149,7 @@ pub(crate) fn listen(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
     if bound { Ok(socket) } else { Err(Error::os(format_args!("listen at {name}"), errno())) }
 }
 
-/// Takes one waiting connection.
+/// Accepts one waiting connection.
 pub(crate) fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: null addresses are allowed.
     let fd =
@@ -165,7 +166,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result
     send_with(socket, data, fds, 0)
 }
 
-/// Sends as [`send`] does, but answers an error where it would have to wait.
+/// Sends like [`send`], but returns an error instead of waiting.
 pub(crate) fn send_now(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd]) -> Result<()> {
     send_with(socket, data, fds, libc::MSG_DONTWAIT)
 }
@@ -201,7 +202,7 @@ fn send_with(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd], flags: i32) -> 
     }
 }
 
-/// Receives one packet (blocking) and the descriptors that came with it; 0 bytes is the end.
+/// Receives one packet (blocking) with its descriptors; 0 bytes are the end.
 pub(crate) fn receive(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
     let mut control = Control([0; 16 + 4 * MAX_FDS]);
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
@@ -235,7 +236,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize,
     Ok((got, fds))
 }
 
-/// Sends what fits now on a stream socket, never raising SIGPIPE; `None`: nothing fits.
+/// Sends as much as fits now on a stream socket, without SIGPIPE; `None`: nothing fits.
 pub(crate) fn send_some(socket: BorrowedFd<'_>, data: &[u8]) -> Result<Option<usize>> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the slice is valid for its length.

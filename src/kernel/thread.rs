@@ -1,11 +1,11 @@
-//! The library's own worker threads: quiet ones that never run a signal handler of the host.
+//! The library's own worker threads, which never run a signal handler of the host.
 
 use super::fd::errno;
 use crate::error::{Error, Result};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Starts a worker in `scope` with every signal blocked from its first instruction on; the caller's mask is as before
-/// when this returns.
+/// Starts a worker in `scope` with every signal blocked from its first instruction on; when this returns, the caller's
+/// mask is as before.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -33,9 +33,9 @@ pub(crate) fn spawn_worker(name: &str, work: impl FnOnce() + Send + 'static) -> 
     thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
 }
 
-/// Gives the calling thread its own umask, and sets that to 0, so that modes of new files are exactly what was asked.
+/// Gives the calling thread its own umask of 0, so that new files have exactly the requested modes.
 ///
-/// For the library's own worker threads only: the host's threads keep theirs.
+/// For the library's own worker threads only: the host's threads keep their umask.
 pub(crate) fn zero_umask() -> Result<()> {
     // SAFETY: no pointers; only this thread's file system attributes are unshared and changed.
     unsafe {
@@ -47,9 +47,9 @@ pub(crate) fn zero_umask() -> Result<()> {
     Ok(())
 }
 
-/// Makes what the calling thread makes belong to `uid` and `gid`; its capabilities stay.
+/// Makes new files of the calling thread belong to `uid` and `gid`; its capabilities stay.
 ///
-/// For the library's own worker threads only: the calls are made past the C library, which would change every thread.
+/// For the library's own worker threads only: the system calls bypass the C library, which would change every thread.
 pub(crate) fn make_for(uid: u32, gid: u32) -> Result<()> {
     const NO_SETUID_FIXUP: libc::c_ulong = 4;
     // SAFETY: numbers alone; of this thread only.

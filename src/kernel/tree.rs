@@ -1,4 +1,4 @@
-//! Making and removing file system objects by directory descriptor and one single name.
+//! Makes and removes file system objects by directory descriptor and one single name.
 //!
 //! Every `name` here must be one path component (checked): neither empty, `.`, `..` nor with a slash. So no call can
 //! follow a link or leave its directory.
@@ -19,7 +19,7 @@ pub(crate) struct Time {
     pub(crate) nanos: u32,
 }
 
-/// The answer of lstat about an object.
+/// The result of lstat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) mode: u32,
@@ -52,7 +52,7 @@ pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd> {
     owned(unsafe { libc::open(name.as_ptr(), flags) }, "open", path.display())
 }
 
-/// Opens a directory by its trusted path. A directory that is missing is made with this mode, as are those above it.
+/// Opens a directory by its trusted path. Missing directories, also those above it, are made with this mode.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<OwnedFd> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(path);
     made.map_err(|e| Error::io(format_args!("make directory {}", path.display()), &e))?;
@@ -77,7 +77,7 @@ pub(crate) fn open_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, flags: i32, m
     }
 }
 
-/// A file without a name on the file system of `dir`, open for reading and writing; it goes with its descriptor.
+/// A file without a name on the file system of `dir`, open for reading and writing; it ends with its descriptor.
 pub(crate) fn unnamed_file(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     super::path::openat2(dir, ".", libc::O_TMPFILE | libc::O_RDWR, 0o600, super::path::BENEATH_NO_LINKS)
 }
@@ -116,7 +116,7 @@ pub(crate) fn link_at(
     done(unsafe { libc::linkat(old_dir.as_raw_fd(), old.as_ptr(), dir.as_raw_fd(), name.as_ptr(), 0) }, "link", &name)
 }
 
-/// unlinkat(2) of what is no directory.
+/// unlinkat(2) of a name that is not a directory.
 pub(crate) fn unlink_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()> {
     let name = single(name)?;
     // SAFETY: the name is a NUL-terminated string that lives over the call.
@@ -130,7 +130,7 @@ pub(crate) fn rmdir_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<()
     done(unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) }, "rmdir", &name)
 }
 
-/// renameat2(2) that never replaces: an existing target is the error EEXIST.
+/// renameat2(2) that never replaces: an existing target gives EEXIST.
 pub(crate) fn rename_at(
     old_dir: BorrowedFd<'_>,
     old_name: impl AsRef<[u8]>,
@@ -140,7 +140,7 @@ pub(crate) fn rename_at(
     rename_how((old_dir, old_name.as_ref()), (dir, name.as_ref()), libc::RENAME_NOREPLACE)
 }
 
-/// renameat2(2) that puts each in the other's place at once: at no time does one of the names not exist.
+/// renameat2(2) that exchanges two names at once: each of them exists at all times.
 pub(crate) fn exchange_at(
     old_dir: BorrowedFd<'_>,
     old_name: impl AsRef<[u8]>,
@@ -163,7 +163,7 @@ fn rename_how(
     done(got as i32, "rename", &old)
 }
 
-/// lstat of a name; `None` where there is none.
+/// lstat of a name; `None`: it does not exist.
 pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Option<Stat>> {
     let name = single(name)?;
     match stat(dir, &name, libc::AT_SYMLINK_NOFOLLOW) {
@@ -197,8 +197,8 @@ fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, flags: i32) -> Result<Stat> {
     })
 }
 
-/// When what a name means was made, in seconds and nanoseconds; `None` where the file system keeps no such time, or it is
-/// gone.
+/// The birth time of a file in seconds and nanoseconds; `None`: the file system keeps no such time, or the file does
+/// not exist.
 pub(crate) fn born_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Option<(i64, u32)>> {
     let name = single(name)?;
     // SAFETY: statx is plain data for which all zeroes is valid.
@@ -235,9 +235,9 @@ pub(crate) fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     done(unsafe { libc::fchmod(fd.as_raw_fd(), mode) }, "chmod", c"")
 }
 
-/// chmod of a name that is no link: a device or a fifo, which cannot be opened. A link there is refused.
+/// chmod of a name that is not a link: a device or a fifo, which cannot be opened. Links are refused.
 pub(crate) fn chmod_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, mode: u32) -> Result<()> {
-    // fchmodat cannot leave a link alone, but a descriptor of a link has no mode to change.
+    // fchmodat would follow a link; opened as `O_PATH`, a link has no mode to change.
     let node = open_at(dir, &name, libc::O_PATH, 0)?;
     let shown = single(name)?;
     let path = cstr(format!("/proc/self/fd/{}", node.as_raw_fd()))?;
@@ -291,15 +291,16 @@ pub(crate) fn set_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &st
     done(got, "set the attribute", &key)
 }
 
-/// A path of the single name `name` of `dir`, for calls that know no descriptors of directories: the directory is named by
-/// its descriptor; what follows is one component, which the caller does not follow.
+/// A path of the single name `name` of `dir`, for calls without directory descriptors: the descriptor names the
+/// directory, and one component follows, which the caller must not follow if it is a link.
 fn path_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<CString> {
     let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
     path.extend_from_slice(single(name)?.as_bytes());
     cstr(path)
 }
 
-/// setxattr on what a descriptor stands for, also where that is `O_PATH`: a link itself, a device, what may not be opened.
+/// setxattr on the object of a descriptor, also of an `O_PATH` one: a link itself, a device, a file that cannot be
+/// opened.
 pub(crate) fn set_xattr_of(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Result<()> {
     let (path, key) = (cstr(format!("/proc/self/fd/{}", fd.as_raw_fd()))?, cstr(key)?);
     // SAFETY: path, key and value live over the call.
@@ -307,7 +308,7 @@ pub(crate) fn set_xattr_of(fd: BorrowedFd<'_>, key: &str, value: &[u8]) -> Resul
     done(got, "set the attribute", &key)
 }
 
-/// getxattr on what a descriptor stands for, also where that is `O_PATH`; `None` where there is no such attribute (or the file
+/// getxattr on the object of a descriptor, also of an `O_PATH` one; `None`: the attribute does not exist (or the file
 /// system has none). Attributes of more than 4 KiB are an error.
 pub(crate) fn get_xattr_of(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
     let (path, key) = (cstr(format!("/proc/self/fd/{}", fd.as_raw_fd()))?, cstr(key)?);
@@ -324,7 +325,7 @@ pub(crate) fn get_xattr_of(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u
     }
 }
 
-/// fgetxattr(2) on a descriptor that is not `O_PATH`; `None` where there is no such attribute (or the file system has
+/// fgetxattr(2) on a descriptor that is not `O_PATH`; `None`: the attribute does not exist (or the file system has
 /// none).
 pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u8>>> {
     let key = cstr(key)?;
@@ -334,7 +335,7 @@ pub(crate) fn get_xattr_fd(fd: BorrowedFd<'_>, key: &str) -> Result<Option<Vec<u
     })
 }
 
-/// As [`get_xattr_fd`], of a single name, without following a link.
+/// Like [`get_xattr_fd`], for a single name, without following a link.
 pub(crate) fn get_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &str) -> Result<Option<Vec<u8>>> {
     let (path, key) = (path_at(dir, name)?, cstr(key)?);
     get_xattr(&mut |value| {
@@ -344,7 +345,7 @@ pub(crate) fn get_xattr_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>, key: &st
 }
 
 fn get_xattr(call: &mut dyn FnMut(&mut [u8]) -> isize) -> Result<Option<Vec<u8>>> {
-    // Nearly all are short; the kernel's bound is 64 KiB.
+    // Nearly all are short; the kernel's limit is 64 KiB.
     let mut short = [0u8; 256];
     let mut get = |value: &mut [u8]| usize::try_from(call(value)).map_err(|_| errno());
     let got = match get(&mut short) {
@@ -373,7 +374,7 @@ pub(crate) fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// As [`xattrs_fd`], of a single name, without following a link; none where the name is not there any more.
+/// Like [`xattrs_fd`], for a single name, without following a link; empty if the name does not exist any more.
 pub(crate) fn xattrs_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Vec<String>> {
     let path = path_at(dir, name)?;
     let all = xattrs(&mut |buffer| {
@@ -405,7 +406,7 @@ fn xattrs(call: &mut dyn FnMut(&mut [libc::c_char]) -> isize) -> Result<Vec<Stri
     Ok(names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect())
 }
 
-/// Where a symbolic link points to.
+/// The target of a symbolic link.
 pub(crate) fn read_link_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
     let name = single(name)?;
     let mut text = vec![0u8; libc::PATH_MAX as usize];
@@ -424,14 +425,14 @@ pub(crate) fn truncate_fd(fd: BorrowedFd<'_>, size: i64) -> Result<()> {
     done(unsafe { libc::ftruncate(fd.as_raw_fd(), size) }, "set the size", c"")
 }
 
-/// syncfs(2): everything of the file system that holds `fd` is on disk, or an error since the descriptor was opened.
+/// syncfs(2): the whole file system that holds `fd` is on disk, or an error occurred since the descriptor was opened.
 pub(crate) fn sync_fs(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: no pointers.
     done(unsafe { libc::syncfs(fd.as_raw_fd()) }, "flush the file system", c"")
 }
 
-/// sync_file_range(2): has the kernel begin to write these bytes of a file to the disk, and waits for none of it. A flush
-/// that comes later finds less to do, and is who tells errors.
+/// sync_file_range(2): makes the kernel begin to write these bytes of a file to the disk, without waiting. A later
+/// flush has less to do, and reports the errors.
 pub(crate) fn begin_writing(file: BorrowedFd<'_>, from: u64, to: u64) {
     let (Ok(from), Ok(length)) = (i64::try_from(from), i64::try_from(to - from)) else { return };
     // SAFETY: no pointers.
@@ -451,12 +452,13 @@ pub(crate) enum Lock {
     Exclusive,
 }
 
-/// flock(2): held until the last copy of this open file is closed. Errors: others hold it too long; `what` is its name there.
+/// flock(2): held until the last copy of this open file is closed. Errors: others hold it too long; the error names it
+/// `what`.
 pub(crate) fn lock(fd: BorrowedFd<'_>, how: Lock, what: impl std::fmt::Display) -> Result<()> {
     turn::wait_for(what, turn::LONGEST, None, || Ok(try_lock(fd, how)?.then_some(())))
 }
 
-/// Takes that lock if no other is in its way.
+/// Takes that lock if no other lock prevents it.
 pub(crate) fn try_lock(fd: BorrowedFd<'_>, how: Lock) -> Result<bool> {
     let operation = if how == Lock::Shared { libc::LOCK_SH } else { libc::LOCK_EX };
     loop {
@@ -488,7 +490,7 @@ pub(crate) fn is_empty(dir: BorrowedFd<'_>) -> Result<bool> {
     Ok(!some)
 }
 
-/// Where a descriptor's object lies, as the kernel says (its path in the caller's mount namespace).
+/// The path of a descriptor's object in the caller's mount namespace, as the kernel reports it.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
@@ -496,7 +498,7 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     Ok(link.into_os_string().into_vec())
 }
 
-/// Names and whether they are directories, without `.` and `..`.
+/// The names in a directory, without `.` and `..`, and whether they are directories.
 pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     let fd = again(dir)?;
     let mut found = Vec::new();
@@ -514,7 +516,8 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
     found.into_iter().map(known).collect()
 }
 
-/// A second open file of a directory, so that the caller's read position stays; "." of an open directory is no link.
+/// A second open file of a directory, so that the caller's read position does not move; "." of an open directory cannot
+/// be a link.
 fn again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: the name is a constant NUL-terminated string.
     let fd =
@@ -522,15 +525,14 @@ fn again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     owned(fd, "open", "a directory")
 }
 
-/// Tells the names of a directory that nobody has read from yet, and which are directories where the file system says so,
-/// as long as `tell` answers true; `.` and `..` are left out. The buffer is made as large as it is needed, and may serve
-/// again.
+/// Calls `tell` for each name of a directory that has not been read yet, with whether it is a directory if the file
+/// system knows, until `tell` returns false; `.` and `..` are left out. The buffer grows as needed, and can be reused.
 pub(crate) fn each_name(
     dir: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
     tell: &mut dyn FnMut(&[u8], Option<bool>) -> bool,
 ) -> Result<()> {
-    /// Where the length and the kind of a `linux_dirent64` stand, and where its name begins.
+    /// Offsets of the length and the type in a `linux_dirent64`, and of the name.
     const LENGTH: usize = 16;
     const KIND: usize = 18;
     const NAME: usize = 19;
@@ -542,7 +544,7 @@ pub(crate) fn each_name(
             Ok(0) => return Ok(()),
             Ok(length) => &buffer[..length],
             Err(_) if errno() == libc::EINTR => continue,
-            // Removed since it was opened.
+            // The directory was removed since it was opened.
             Err(_) if errno() == libc::ENOENT => return Ok(()),
             Err(_) => return Err(Error::os("read a directory", errno())),
         };
@@ -564,12 +566,12 @@ pub(crate) fn each_name(
     }
 }
 
-/// Whether what was there a moment ago is gone, or is something else now: others go on meanwhile.
+/// Whether the error means that a file was removed or replaced meanwhile.
 pub(crate) fn is_elsewhere(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
 }
 
-/// Takes the flags that keep a file or directory from being changed or removed away; answers whether it had one.
+/// Clears the flags that protect a file or directory from changes and removal; returns whether it had one.
 pub(crate) fn unfreeze(fd: BorrowedFd<'_>) -> Result<bool> {
     /// `FS_IMMUTABLE_FL` and `FS_APPEND_FL` of linux/fs.h.
     const FROZEN: libc::c_int = 0x10 | 0x20;

@@ -1,21 +1,21 @@
-//! Waiting for a lock that another call holds, in this program or another one: with a pause, a bound, and an error that
-//! names what is waited for. The kernel frees a lock with its holder; a holder that hangs (a file system of the network, a
-//! stopped process) must not hang everybody else for ever.
+//! Waiting for a lock that another call holds, in this program or another one: with pauses, a time limit, and an error
+//! that names the lock. The kernel frees a lock when its holder ends; a holder that hangs (a network file system, a
+//! stopped process) must not block everybody else for ever.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::Op;
 use std::time::{Duration, Instant};
 
-/// How long a lock is waited for. The longest work under one is a copy of a container's or a volume's files.
+/// The longest wait for a lock. The longest work under one is a copy of a container's or a volume's files.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LAST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks `take` again and again until it has the lock.
+/// Calls `take` again and again until it has the lock.
 ///
 /// # Errors
-/// `op` ended; another call holds the lock for `limit` ([`ErrorKind::Timeout`], names `what`).
+/// `op` ended; another call held the lock for `limit` ([`ErrorKind::Timeout`], names `what`).
 pub(crate) fn wait_for<T>(
     what: impl std::fmt::Display,
     limit: Duration,

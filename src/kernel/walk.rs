@@ -1,10 +1,10 @@
-//! Walking a tree of directories, however deep: no recursion, a few bytes of the heap for a level, few descriptors.
+//! Walks a directory tree of any depth: no recursion, a few bytes of the heap for each level, few descriptors.
 //!
-//! A [`Walk`] tells every name of a tree, and after the last name of a directory that the directory is left. Of the
-//! directories on the way from the base to the place of the walk, the [`OPEN`] deepest are open. Whoever comes back to a
-//! closed one opens it again as `..` of the one below it, and looks whether that is the directory that it was. Where it is
-//! not, because a container renamed directories meanwhile, the way is gone again from the base, name by name and through
-//! no link, so the walk never leaves the tree. What cannot be found again is left out, as what went away is.
+//! A [`Walk`] visits every name of a tree, and reports the end of each directory after its last name. Of the
+//! directories from the base to the present place, the [`OPEN`] deepest are open. To return to a closed one, the walk
+//! opens `..` of the directory below it, and checks that this is the same directory as before. If it is another one,
+//! because a container renamed directories meanwhile, the walk goes down from the base again, name by name and through
+//! no link, so it never leaves the tree. Directories that cannot be found again are left out like removed ones.
 
 use super::path::openat2;
 use super::tree::{self, Stat};
@@ -13,14 +13,14 @@ use crate::walls::Wall;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How many directories of one chain are open at the most. A walk over two trees has two chains, and each reads a file
-/// or a directory beside.
+/// The most open directories of one chain. A walk over two trees has two chains, and each also reads a file or a
+/// directory.
 const OPEN: usize = 8;
 
-/// The longest path that a program can name, as the kernel counts (with the NUL at its end).
+/// The longest path that a program can use, as the kernel counts (with the NUL at its end).
 pub(crate) const LONGEST_PATH: usize = libc::PATH_MAX as usize - 1;
 
-/// To be asked before a path of a tree is told to somebody. Errors: nobody could use a path of that length.
+/// Checks a path of a tree before it is handed out. Errors: a path of that length cannot be used.
 pub(crate) fn check_path(path: &[u8]) -> Result<()> {
     if path.len() <= LONGEST_PATH {
         return Ok(());
@@ -28,44 +28,44 @@ pub(crate) fn check_path(path: &[u8]) -> Result<()> {
     Err(Error::invalid(format!("{}: the path is longer than {LONGEST_PATH} bytes", shown(path))))
 }
 
-/// A path for people, its beginning where it is long.
+/// A path for people, cut to its beginning if it is long.
 pub(crate) fn shown(path: &[u8]) -> String {
     const MOST: usize = 120;
     let text = String::from_utf8_lossy(&path[..path.len().min(MOST)]).into_owned();
     if path.len() > MOST { text + "..." } else { text }
 }
 
-/// Whether directories on which something is mounted are gone into.
+/// Whether the walk enters directories that are mount points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mounts {
     Crossed,
-    /// To open one is the error EXDEV.
+    /// Opening a mount point gives the error EXDEV.
     Kept,
 }
 
 impl Mounts {
-    /// Opens a directory by one name for reading, through no link.
+    /// Opens a directory by one name for reading, not through a link.
     fn open(self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         let stays = if self == Mounts::Kept { libc::RESOLVE_NO_XDEV } else { 0 };
         openat2(dir, name, libc::O_RDONLY | libc::O_DIRECTORY, 0, libc::RESOLVE_NO_SYMLINKS | stays)
     }
 }
 
-/// Directories in one another, from a base down to where one is.
+/// Nested directories, from a base down to the present one.
 pub(crate) struct Chain<'a> {
     base: BorrowedFd<'a>,
     mounts: Mounts,
-    /// The names from the base on, with slashes between them.
+    /// The names from the base on, separated by slashes.
     path: Vec<u8>,
     levels: Vec<Level>,
     /// The deepest directories that can be found, the deepest last.
     open: VecDeque<OwnedFd>,
-    /// So many levels at the end could not be found again: they have no descriptor.
+    /// The number of levels at the end that could not be found again: they have no descriptor.
     lost: usize,
 }
 
 struct Level {
-    /// Where the path ended above it.
+    /// The length of the path above it.
     above: usize,
     /// Device and inode of the directory when it was closed.
     was: (u64, u64),
@@ -76,7 +76,7 @@ impl<'a> Chain<'a> {
         Chain { base, mounts, path: Vec::new(), levels: Vec::new(), open: VecDeque::new(), lost: 0 }
     }
 
-    /// The directory where one is. Errors: it cannot be found any more.
+    /// The present directory. Errors: it cannot be found any more.
     pub(crate) fn here(&self) -> Result<BorrowedFd<'_>> {
         if self.lost > 0 {
             return Err(Error::os(format_args!("open {}", shown(&self.path)), libc::ENOENT));
@@ -84,12 +84,12 @@ impl<'a> Chain<'a> {
         Ok(self.open.back().map_or(self.base, AsFd::as_fd))
     }
 
-    /// How many directories below the base one is.
+    /// The number of directories below the base.
     pub(crate) fn depth(&self) -> usize {
         self.levels.len()
     }
 
-    /// Goes down into `fd`, the directory `name` of where one is. It must be open for reading.
+    /// Goes down into `fd`, the subdirectory `name`, which must be open for reading.
     pub(crate) fn enter(&mut self, name: &[u8], fd: OwnedFd) -> Result<()> {
         let above = self.path.len();
         if above > 0 {
@@ -100,7 +100,7 @@ impl<'a> Chain<'a> {
         self.keep(fd, self.levels.len() - 1)
     }
 
-    /// Goes up; answers the directory that was left, unless it could not be found again.
+    /// Goes up; returns the directory that was left, unless it could not be found again.
     pub(crate) fn leave(&mut self) -> Result<Option<OwnedFd>> {
         let Some(level) = self.levels.pop() else { return Err(Error::internal("a walk left its base")) };
         if self.lost > 0 {
@@ -121,7 +121,7 @@ impl<'a> Chain<'a> {
         Ok(left)
     }
 
-    /// Goes the way down anew, as far as it is there. `end`: where the path of the last directory ends.
+    /// Goes down from the base again, as far as the path still exists. `end`: the length of the last directory's path.
     fn find_again(&mut self, end: usize) -> Result<()> {
         for index in 0..self.levels.len() {
             let to = self.levels.get(index + 1).map_or(end, |below| below.above);
@@ -139,7 +139,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Keeps the descriptor of the level `index`, and closes the one that is one too many.
+    /// Keeps the descriptor of the level `index`, and closes the one beyond the limit.
     fn keep(&mut self, fd: OwnedFd, index: usize) -> Result<()> {
         self.open.push_back(fd);
         if self.open.len() > OPEN
@@ -153,35 +153,35 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// In which order the names of a directory are told.
+/// The order in which the names of a directory are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     AsRead,
     ByName,
 }
 
-/// Where a walk has come to.
+/// A step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A name in a directory. It is for the caller to [`Walk::enter`] it.
+    /// A name in a directory. The caller may [`Walk::enter`] it.
     Entry,
-    /// All of a directory that was entered has been told.
+    /// The end of a directory that was entered.
     Left,
 }
 
-/// A walk over all that is below a base.
+/// A walk over everything below a base.
 pub(crate) struct Walk<'a> {
     chain: Chain<'a>,
     order: Order,
-    /// The path of the name that was told last; that of its directory alone where none was.
+    /// The path of the last visited name; without one, that of its directory.
     path: Vec<u8>,
-    /// Where its name begins in the path.
+    /// The offset of the last name in the path.
     name_at: usize,
     is_dir: bool,
-    /// Names of the directories on the way that are read and not yet answered, one behind the other.
+    /// The names that are read and not visited yet, of all directories on the way, one after the other.
     bytes: Vec<u8>,
     names: Vec<Name>,
-    /// Where the names of each directory begin, the base's first; and which one is next.
+    /// The offset of each directory's names, the base's first, and the index of the next one.
     told: Vec<Told>,
     left: Option<OwnedFd>,
     buffer: Vec<u8>,
@@ -197,12 +197,12 @@ struct Told {
     bytes: usize,
     names: usize,
     next: usize,
-    /// Where the path of the directory ends.
+    /// The length of the directory's path.
     path: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over what is in `base`, any descriptor of a directory.
+    /// A walk over the content of `base`, any descriptor of a directory.
     pub(crate) fn new(base: BorrowedFd<'a>, order: Order, mounts: Mounts) -> Result<Walk<'a>> {
         let mut walk = Walk {
             chain: Chain::new(base, mounts),
@@ -216,7 +216,7 @@ impl<'a> Walk<'a> {
             left: None,
             buffer: Vec::new(),
         };
-        // Another open file than the caller's, whose reading position is the caller's.
+        // Opened again, because the read position of the caller's descriptor belongs to the caller.
         let own = Mounts::Crossed.open(base, b".")?;
         walk.read(own.as_fd())?;
         Ok(walk)
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<Step>> {
         self.left = None;
         let Some(told) = self.told.last_mut() else { return Ok(None) };
-        // Of a directory that cannot be found again, nothing more is told.
+        // Of a directory that cannot be found again, no more names are visited.
         if self.chain.lost == 0 && told.next < self.names.len() {
             let name = &self.names[told.next];
             told.next += 1;
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
         Ok(Some(Step::Left))
     }
 
-    /// The directory that holds the name that was told. Errors: it cannot be found any more.
+    /// The directory that holds the visited name. Errors: it cannot be found any more.
     pub(crate) fn dir(&self) -> Result<BorrowedFd<'_>> {
         self.chain.here()
     }
@@ -267,27 +267,27 @@ impl<'a> Walk<'a> {
         &self.path[self.name_at..]
     }
 
-    /// The path of it, from the base on.
+    /// The path of the visited name, from the base on.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Whether it was a directory when it was read.
+    /// Whether the name was a directory when it was read.
     pub(crate) fn is_dir(&self) -> bool {
         self.is_dir
     }
 
-    /// How many directories below the base the name stands.
+    /// The number of directories between base and name.
     pub(crate) fn depth(&self) -> usize {
         self.chain.depth()
     }
 
-    /// The facts that lstat gives of it now.
+    /// The result of lstat for the name now.
     pub(crate) fn stat(&self) -> Result<Option<Stat>> {
         tree::stat_at(self.dir()?, self.name())
     }
 
-    /// Opens it as a directory. `None`: it is none any more.
+    /// Opens the name as a directory. `None`: it is not a directory any more.
     pub(crate) fn open(&self) -> Result<Option<OwnedFd>> {
         match self.chain.mounts.open(self.dir()?, self.name()) {
             Err(error) if tree::is_elsewhere(&error) => Ok(None),
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on with what is in it, which [`Walk::open`] answered.
+    /// Continues with the content of the directory that [`Walk::open`] returned.
     pub(crate) fn enter(&mut self, fd: OwnedFd) -> Result<()> {
         self.read(fd.as_fd())?;
         self.chain.enter(&self.path[self.name_at..], fd)
@@ -312,7 +312,7 @@ impl<'a> Walk<'a> {
         tree::each_name(dir, &mut self.buffer, &mut |name, is_dir| {
             let at = self.bytes.len();
             self.bytes.extend_from_slice(name);
-            // The kernel's names have 255 bytes at the most.
+            // Names have at most 255 bytes in the kernel.
             self.names.push(Name { at, length: u16::try_from(name.len()).unwrap_or(u16::MAX), is_dir });
             true
         })?;

@@ -1,4 +1,4 @@
-//! Waiting for files to change: one descriptor that is readable while its reader has something to look at.
+//! Waiting for changes of files: one descriptor that is readable while its reader has something to look at.
 
 use super::fd::eventfd;
 use crate::error::{Error, Result};
@@ -10,14 +10,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a watch looks when the kernel has no inotify instance or watch left for it.
+/// The interval of polling if the kernel has no inotify instance or watch left.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A set of watched paths, an optional end time and an optional beat behind one epoll descriptor, which can be polled
 /// (level-triggered).
 ///
-/// The reader's turn is: [`Watch::drain`], look at the files, and when nothing is left [`Watch::set_pending`]`(false)`
-/// and wait for [`Watch::fd`]. A change after the drain makes the descriptor readable again, so none is missed.
+/// A reader calls [`Watch::drain`], looks at the files, and when nothing is left calls [`Watch::set_pending`]`(false)`
+/// and waits for [`Watch::fd`]. A change after the drain makes the descriptor readable again, so the reader misses
+/// none.
 pub(crate) struct Watch {
     epoll: Epoll,
     /// Signalled while the reader has read more than it has handed out, so that the descriptor stays readable.
@@ -25,13 +26,13 @@ pub(crate) struct Watch {
     is_pending: bool,
     inotify: Option<Inotify>,
     beat: Option<TimerFd>,
-    /// inotify failed us: the beat stands in for it and may not be slowed down.
+    /// inotify is exhausted: the beat replaces it and must not be slowed down.
     polling: bool,
     end: Option<TimerFd>,
 }
 
 impl Watch {
-    /// A watch of nothing yet, pending (its reader has not looked yet).
+    /// A watch without paths, pending (its reader has not looked yet).
     pub(crate) fn new() -> Result<Watch> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| Error::os("epoll_create1", e as i32))?;
         let pending = eventfd()?;
@@ -42,8 +43,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Watches `path` for changes (`mask` says which). Where the kernel's inotify limits are reached a beat of 50 ms
-    /// takes its place.
+    /// Watches `path` for changes (`mask` says which). If the kernel's inotify limits are reached, a beat of 50 ms
+    /// replaces the watch.
     pub(crate) fn path(&mut self, path: &Path, mask: AddWatchFlags) -> Result<()> {
         use nix::errno::Errno;
         match self.add_inotify(path, mask) {
@@ -71,7 +72,7 @@ impl Watch {
         }
     }
 
-    /// Makes the descriptor readable every `period` from now on, for what no file tells.
+    /// Makes the descriptor readable every `period` from now on, for changes that no file shows.
     pub(crate) fn beat(&mut self, period: Duration) -> Result<()> {
         if self.polling {
             return Ok(());
@@ -125,10 +126,10 @@ impl Watch {
         Ok(())
     }
 
-    /// Takes note of the changes so far; answers whether inotify told of any.
+    /// Reads the changes so far; returns whether inotify reported any.
     pub(crate) fn drain(&mut self) -> bool {
         let mut buffer = [0u8; 4096];
-        // Anything but data (EAGAIN, an interruption) leaves the descriptor as it is; it is looked at again.
+        // Anything but data (EAGAIN, an interruption) leaves the descriptor as it is; the next look reads it again.
         let mut take = |fd: BorrowedFd<'_>| nix::unistd::read(fd, &mut buffer).unwrap_or(0);
         if let Some(beat) = &self.beat {
             take(beat.as_fd());
@@ -142,7 +143,7 @@ impl Watch {
         changed
     }
 
-    /// Says whether the reader still holds something that it has not handed out.
+    /// Sets whether the reader still holds data that it has not handed out.
     pub(crate) fn set_pending(&mut self, pending: bool) {
         if pending == self.is_pending {
             return;

@@ -1,4 +1,4 @@
-//! iptables' older tables (`iptables-legacy`), of which nf_tables knows nothing: looked at, never changed.
+//! Reads the older tables of iptables (`iptables-legacy`), which nf_tables does not show; never changes them.
 
 use super::fd::errno;
 use crate::error::{Error, Result};
@@ -19,14 +19,14 @@ const HOOKS: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
     v6: bool,
-    /// A packet that no rule of FORWARD accepts is dropped.
+    /// FORWARD drops packets that no rule accepts.
     pub drops: bool,
     entries: Vec<u8>,
 }
 
-/// The table of the calling thread's network namespace; none: there is none, and the look makes none.
+/// The filter table of the calling thread's network namespace; none: it does not exist, and the look does not make it.
 pub(crate) fn filter(v6: bool) -> Result<Option<Filter>> {
-    // A question for a table that is not there would make it.
+    // A request for a missing table would make it.
     let list = if v6 { "ip6_tables_names" } else { "ip_tables_names" };
     let names = std::fs::read_to_string(format!("/proc/thread-self/net/{list}")).unwrap_or_default();
     if !names.lines().any(|name| name == "filter") {
@@ -40,7 +40,7 @@ pub(crate) fn filter(v6: bool) -> Result<Option<Filter>> {
     }
     // SAFETY: the kernel just gave us this descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Somebody may change the table between the two questions.
+    // The table may change between the two requests.
     for _ in 0..100 {
         let mut info = vec![0; INFO];
         info[..6].copy_from_slice(b"filter");
@@ -81,7 +81,7 @@ fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// The standard target: its verdict stands behind the target's head.
+/// The standard target: its verdict comes after the target's head.
 const TARGET: usize = 32;
 const DROP: u32 = -1_i32 as u32;
 const ACCEPT: u32 = -2_i32 as u32;
@@ -93,7 +93,7 @@ impl Filter {
         filter
     }
 
-    /// Places of an entry: the interfaces, where its target begins, where the next entry begins.
+    /// Offsets in an entry: the interfaces, the target, the next entry.
     fn places(&self) -> (usize, usize, usize) {
         if self.v6 { (64, 140, 142) } else { (16, 88, 90) }
     }
@@ -121,7 +121,7 @@ impl Filter {
         if text(target.get(2..TARGET - 1)?).is_empty() { word(target, TARGET) } else { None }
     }
 
-    /// Whether somebody made a chain of this name.
+    /// Whether the table has a user's chain with this name.
     pub(crate) fn has_chain(&self, name: &str) -> bool {
         self.entries().any(|entry| {
             let begins = |target: &[u8]| {
@@ -132,7 +132,7 @@ impl Filter {
         })
     }
 
-    /// Whether a rule accepts what comes from this interface, or what goes to it.
+    /// Whether a rule accepts packets from this interface, or to it.
     pub(crate) fn passes(&self, interface: &str, incoming: bool) -> bool {
         let at = self.places().0 + if incoming { 0 } else { 16 };
         let fits = |entry: &&[u8]| entry.get(at..at + 16).is_some_and(|name| text(name) == interface.as_bytes());

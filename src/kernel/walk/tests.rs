@@ -2,12 +2,12 @@ use super::*;
 use crate::kernel::remove::remove_tree;
 use std::path::{Path, PathBuf};
 
-/// A directory for a test; gone with it.
+/// A directory for a test, removed with the value.
 pub(in crate::kernel) struct Scratch(pub(in crate::kernel) PathBuf);
 
 impl Scratch {
     pub(in crate::kernel) fn new(name: &str) -> Scratch {
-        // In memory where that can be had: trees of this size keep a disk busy for minutes.
+        // In memory if possible: trees of this size keep a disk busy for minutes.
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let dir = parent.join(format!("coracle-tree-{name}-{}", std::process::id()));
@@ -28,7 +28,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Makes directories of this name in one another, a file in every tenth.
+/// Makes nested directories of this name, with a file in every tenth.
 fn deep(dir: &OwnedFd, name: &str, depth: usize) {
     let mut at = dir.try_clone().unwrap();
     for level in 0..depth {
@@ -40,7 +40,7 @@ fn deep(dir: &OwnedFd, name: &str, depth: usize) {
     }
 }
 
-/// Walks to the end, into everything; calls `at` at each step.
+/// Walks to the end and enters every directory; calls `at` at each step.
 fn walk(base: &OwnedFd, at: &mut dyn FnMut(Step, &Walk<'_>)) -> (usize, usize) {
     let mut walk = Walk::new(base.as_fd(), Order::ByName, Mounts::Crossed).unwrap();
     let (mut entered, mut left) = (0, 0);
@@ -61,7 +61,7 @@ fn walk(base: &OwnedFd, at: &mut dyn FnMut(Step, &Walk<'_>)) -> (usize, usize) {
     (entered, left)
 }
 
-/// The names of a directory are held while it is walked: nobody knows their order before all are read.
+/// The names of a directory are kept while it is walked: their order is known only after all were read.
 #[test]
 fn a_name_takes_its_length_and_16_bytes() {
     const COUNT: usize = 20_000;
@@ -74,7 +74,7 @@ fn a_name_takes_its_length_and_16_bytes() {
     let walk = Walk::new(base.as_fd(), Order::ByName, Mounts::Crossed).unwrap();
     assert_eq!(walk.names.len(), COUNT);
     let held = walk.bytes.capacity() + walk.names.capacity() * size_of::<Name>();
-    // A vector that grows may have room for as much again.
+    // A growing vector may have room for as much again.
     assert!((COUNT * EACH..=2 * COUNT * EACH).contains(&held), "{held}");
 }
 
@@ -113,7 +113,7 @@ fn names_and_paths_in_order() {
         assert!(walk.stat().unwrap().is_some());
     });
     assert_eq!(told, ["a", "b", "b/c", "b/c/y", "<b/c", "b/x", "<b", "z"]);
-    // The caller's descriptor can be read from again.
+    // The caller's descriptor can still be read from its beginning.
     assert_eq!(walk(&base, &mut |_, _| {}), (2, 2));
 }
 
@@ -135,7 +135,7 @@ fn directories_that_are_moved_meanwhile() {
             if step == Step::Entry && walk.depth() == 20 {
                 panic!("nothing is in the deepest");
             }
-            // The deepest is left first: then one above is taken out of the tree.
+            // The walk leaves the deepest directory first: then one above is moved out of the tree.
             if step == Step::Left && walk.path().len() == 39 {
                 std::fs::rename(inside(moved), outside.join("taken")).unwrap();
             }
@@ -153,7 +153,7 @@ fn directories_that_are_moved_meanwhile() {
     }
 }
 
-/// A link in the place of a directory that was closed is not followed when the way is gone anew.
+/// A link in place of a closed directory is not followed when the walk finds its way again.
 #[test]
 fn a_link_in_the_place_of_a_directory() {
     let scratch = Scratch::new("link");
@@ -166,7 +166,7 @@ fn a_link_in_the_place_of_a_directory() {
         assert_ne!(walk.name(), b"secret");
         if step == Step::Left && !moved {
             moved = true;
-            // All but the first go away; a tree of the same names, and more, stands there by a link.
+            // All but the first are removed, and a link leads to a tree with the same names and more.
             std::fs::create_dir_all(outside.join("d/d/d/d/d/d/d/d/d/d/d/secret")).unwrap();
             std::fs::rename(base.join("d/d"), scratch.0.join("away")).unwrap();
             std::os::unix::fs::symlink(Path::new("../../outside/d"), base.join("d/d")).unwrap();
