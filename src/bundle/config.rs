@@ -1,5 +1,5 @@
-//! The `config.json` of a bundle, as far as it is taken: the runtime specification 1.0. Unknown members are no error, as
-//! it says.
+//! The members of a bundle's `config.json` that are used: the runtime specification 1.0. Unknown members are not
+//! errors, as it requires.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ pub struct Linux {
     pub mount_label: Option<String>,
     pub sysctl: BTreeMap<String, String>,
     pub resources: Resources,
-    /// Passed on as it is: the engine's profiles have its form.
+    /// Passed on unchanged: the engine's profiles have the same form.
     pub seccomp: Option<serde_json::Value>,
 }
 

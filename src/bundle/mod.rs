@@ -1,9 +1,9 @@
-//! Containers from OCI bundles: a door for the command in `tests/oci`, with which the launch path stands the validation
-//! programs of the OCI runtime tools. No part of the API.
+//! Containers from OCI bundles: an entry point for the command in `tests/oci`, by which the validation programs of the
+//! OCI runtime tools test the launch path. Not a part of the API.
 //!
-//! A bundle is started by the very plan and monitor that the engine's containers have; there is no engine root, no image
-//! and no database. The root file system of the bundle is the upper directory of the overlay, so that what the container
-//! writes is in the bundle.
+//! A bundle is started with the plan and the monitor of the engine's containers; it has no engine root, no image and no
+//! database. The root file system of the bundle is the upper directory of the overlay, so the container's files end up
+//! in the bundle.
 
 pub mod config;
 mod plan;
@@ -30,23 +30,23 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Every container has a root and a run directory of its own: it is in the first slot.
+/// Every container has its own root and run directory, and the first slot in it.
 const SLOT: u32 = 0;
 
-/// The directories of one container of a bundle.
+/// The directories of one bundle's container.
 pub struct Place {
-    /// A directory for nothing else.
+    /// A directory for this container only.
     dir: PathBuf,
-    /// As the engine's ids: 64 hex digits.
+    /// Like the engine's ids: 64 hex digits.
     id: String,
-    /// Its control group, below that of all.
+    /// The container's control group, below that of all.
     cgroup: (String, String),
 }
 
-/// Whether a container's process is there.
+/// The state of a container's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Now {
-    /// With its pid, as the host sees it.
+    /// The pid in the host's view.
     Running(i32),
     /// With its exit code.
     Ended(i32),
@@ -60,12 +60,13 @@ impl Place {
     }
 
     /// Makes the container and runs `starter` in it: a static program whose arguments are the program of the bundle.
-    /// `streams` are stdin, stdout and stderr. Answers the pid.
+    /// `streams` are stdin, stdout and stderr. Returns the pid.
     ///
-    /// # Errors The configuration is wrong or needs a feature that is missing; a step of the launch failed.
+    /// # Errors
+    /// The configuration is wrong or needs a feature that is missing; a step of the launch failed.
     pub fn create(&self, bundle: &Path, config: &Config, starter: &Path, streams: [OwnedFd; 3]) -> Result<i32> {
         let upper = plan::root_of(bundle, config)?;
-        // Beside the upper directory, as overlays want it.
+        // Beside the upper directory, as overlayfs requires.
         let work = upper.with_file_name(format!(".coracle-oci-{}", &self.id[..12]));
         for dir in [&self.root(), &self.run(), &work, &self.lower()] {
             let mut builder = DirBuilder::new();
@@ -118,20 +119,20 @@ impl Place {
         control.ask(Call::Signal { signal: signal as u32, by_hand: true }, None).map(drop)
     }
 
-    /// Takes away everything that [`Place::create`] made. Errors: its process is there.
+    /// Removes everything that [`Place::create`] made. Errors: the container's process still exists.
     pub fn remove(&self) -> Result<()> {
         let now = self.states()?.now(SLOT, &self.id)?;
         if now.is_live() {
             return Err(Error::conflict("the container is not stopped"));
         }
-        // The monitor may not have let the root file system go yet.
+        // The monitor may not have released the root file system yet.
         if let Some(monitor) = process::monitor(now.state.monitor_pid)
             && !wait_fd(monitor.as_fd(), Ready::Read, Some(Duration::from_secs(5)), None)?
         {
             return Err(Error::new(ErrorKind::Timeout, "the container's monitor does not end"));
         }
         Live::locate(&Hierarchies::detect()?, &self.cgroup.0, &self.cgroup.1)?.remove()?;
-        // Not there where it went with the bundle, or the creation did not come so far.
+        // Missing if the bundle was removed, or the creation failed earlier.
         let work = std::fs::read_link(self.work()).unwrap_or_else(|_| self.work());
         for dir in [&work, &self.dir] {
             if let (Some(parent), Some(name)) = (dir.parent(), dir.file_name())
@@ -155,7 +156,7 @@ impl Place {
         self.dir.join("run")
     }
 
-    /// Below the root file system: empty.
+    /// An empty directory below the root file system.
     fn lower(&self) -> PathBuf {
         self.dir.join("lower")
     }
@@ -166,7 +167,7 @@ impl Place {
     }
 }
 
-/// A signal by number or name. Errors: Linux has none of that name.
+/// A signal by number or name. Errors: Linux has no such signal.
 pub fn signal_number(text: &str) -> Result<i32> {
     let number = parse_signal(text)?;
     signal_exists(number).then_some(number).ok_or_else(|| Error::invalid(format!("Invalid signal: {text}")))

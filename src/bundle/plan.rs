@@ -1,8 +1,8 @@
-//! `config.json` → what the launch is given.
+//! `config.json` → the values for the launch.
 //!
-//! `/proc`, `/dev` and what is in it, `/sys` and the control groups are the launch's own, in the order in which
-//! configurations name them; an entry of `mounts` for one of them is taken for said. What the launch has no word for is
-//! an error that names the field.
+//! The launch makes `/proc`, `/dev` and its content, `/sys` and the control groups by itself, in the usual order of
+//! configurations; an entry of `mounts` for one of them is already satisfied. A setting that the launch does not
+//! support is an error that names the field.
 
 use super::Place;
 use super::config::*;
@@ -18,10 +18,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Where the container has the program that waits for the start.
+/// The path of the starter in the container.
 const STARTER: &str = "/dev/.coracle-start";
 
-/// The places that the launch mounts by itself, and the type of each.
+/// The targets that the launch mounts by itself, and the type of each.
 const OWN_MOUNTS: &[(&str, &str)] = &[
     ("/proc", "proc"),
     ("/dev", "tmpfs"),
@@ -33,7 +33,7 @@ const OWN_MOUNTS: &[(&str, &str)] = &[
     ("/sys/fs/cgroup", "cgroup2"),
 ];
 
-/// Everything that a container is made of.
+/// The parts of a container.
 pub(super) struct Made<'a> {
     pub place: &'a Place,
     pub bundle: &'a Path,
@@ -251,7 +251,7 @@ struct Namespaces {
 }
 
 impl Namespaces {
-    /// A namespace that is not named is the host's.
+    /// A namespace that is not listed is the host's.
     fn of(list: &[super::config::Namespace]) -> Result<Namespaces> {
         let host = Namespace::Host;
         let mut all =
@@ -317,11 +317,11 @@ fn users(linux: &Linux, namespaces: &Namespaces) -> Result<Option<Users>> {
     Ok(Some(Users { uid, gid, count, group_count, join }))
 }
 
-/// The options of a mount, by what they are.
+/// The options of a mount, by kind.
 #[derive(Default)]
 struct Options {
     attributes: u64,
-    /// `MS_*`; 0: not said.
+    /// `MS_*`; 0: not given.
     propagation: u64,
     propagate_below: bool,
     bind: bool,
@@ -388,7 +388,7 @@ fn propagation_of_root(word: Option<&str>) -> Result<u64> {
         .ok_or_else(|| Error::invalid(format!("linux.rootfsPropagation: {word:?} is no propagation")))
 }
 
-/// A sysctl's name with dots as its path.
+/// The path of a sysctl whose name has dots.
 fn path_of(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { name.replace('.', "/") }
 }
@@ -480,7 +480,7 @@ fn device_rule(rule: &DeviceRule, rules: &mut DeviceRules) -> Result<()> {
     let everything = kind == "a" && major == "*" && minor == "*" && access.len() == 3;
     match (rule.allow, everything) {
         (true, true) => *rules = DeviceRules { default_allow: true, allow: Vec::new() },
-        // The devices that every container has come after these.
+        // The default devices of every container come after these.
         (false, true) => *rules = DeviceRules { default_allow: false, allow: Vec::new() },
         (true, false) => rules.allow.extend(rules_of(&format!("{kind} {major}:{minor} {access}"))?),
         (false, false) => {
@@ -510,7 +510,7 @@ fn resources(asked: &Resources) -> model::Resources {
     }
 }
 
-/// The others: field, controller of cgroup v1, its file, the value.
+/// The other limits: field, controller of cgroup v1, its file, the value.
 fn more_limits(asked: &Resources) -> Result<Vec<(&'static str, &'static str, String, String)>> {
     let mut all = Vec::new();
     let mut add = |field: &'static str, controller: &'static str, file: &str, value: String| {

@@ -1,15 +1,15 @@
-//! AppArmor: the engine's own profile, and whether the kernel has any.
+//! AppArmor: the engine's own profile, and the check whether the kernel supports profiles.
 //!
-//! The kernel takes profiles in a compiled form, which only apparmor_parser makes of a text: so the profile is compiled
-//! beforehand, and loading it is one write. The profile of a process is written by that process: see
-//! [`coracle_monitor::ops::Profile`] and [`coracle_monitor::ops::ChangeProfile`].
+//! The kernel takes compiled profiles, and only apparmor_parser compiles a text: so the profile is compiled beforehand,
+//! and loading it is one write. A process sets its own profile: see [`coracle_monitor::ops::Profile`] and
+//! [`coracle_monitor::ops::ChangeProfile`].
 
 use crate::error::{Error, Result};
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// The profile of containers that name none. Its name has a version: what runs keeps its rules when a newer library loads
-/// its own.
+/// The profile of containers that name none. Its name has a version: running containers keep their rules when a newer
+/// library loads its own.
 pub(crate) const DEFAULT: &str = "coracle-default-1";
 
 /// No profile.
@@ -20,7 +20,7 @@ const COMPILED: &[u8] = include_bytes!("apparmor/coracle-default-1.bin");
 
 const POLICY: &str = "/sys/kernel/security/apparmor";
 
-/// Whether the kernel confines by profiles; that does not change before the next boot.
+/// Whether the kernel confines by profiles; this does not change before the next boot.
 pub(crate) fn is_on() -> bool {
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| {
@@ -28,12 +28,12 @@ pub(crate) fn is_on() -> bool {
     })
 }
 
-/// The profile of containers that name none, by what the engine was opened with; none: the kernel has no AppArmor.
+/// The profile of containers that name none, by the engine's options; none: the kernel has no AppArmor.
 pub(crate) fn for_containers(asked: Option<&str>) -> Option<&str> {
     is_on().then(|| asked.unwrap_or(DEFAULT))
 }
 
-/// Checks what an engine is opened with. Errors: the kernel has no AppArmor, or it is no name.
+/// Checks the engine's option. Errors: the kernel has no AppArmor, or the text is not a profile's name.
 pub(crate) fn check(asked: Option<&str>) -> Result<()> {
     match asked {
         None | Some(UNCONFINED) => Ok(()),
@@ -48,9 +48,9 @@ pub(crate) fn check(asked: Option<&str>) -> Result<()> {
     }
 }
 
-/// Loads the engine's own profile, unless it is there: services of the host may have unloaded it since the last start.
+/// Loads the engine's own profile, unless it is loaded: services of the host may have unloaded it since the last start.
 ///
-/// Errors: it cannot be loaded; the text says how containers start without it.
+/// Errors: the profile cannot be loaded; the text says how containers start without it.
 pub(crate) fn load_default() -> Result<()> {
     if is_loaded() {
         return Ok(());
@@ -69,7 +69,7 @@ pub(crate) fn load_default() -> Result<()> {
     .in_area("launch"))
 }
 
-/// Whether the profile is among those of the kernel. One line each: `name (mode)`.
+/// Whether the kernel has the profile. One line each: `name (mode)`.
 fn is_loaded() -> bool {
     let loaded = std::fs::read_to_string(format!("{POLICY}/profiles")).unwrap_or_default();
     loaded.lines().any(|line| line.strip_prefix(DEFAULT).is_some_and(|mode| mode.starts_with(" (")))

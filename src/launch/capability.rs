@@ -1,18 +1,18 @@
-//! Capabilities: names, masks and what a container gets of them.
+//! Capabilities: names, masks, and the set of a container.
 //!
 //! A set is a `u64` with bit *n* for capability number *n*, the form that the kernel and the launch plan use.
 
 use crate::error::{Error, Result};
 use caps::{CapSet, Capability};
 
-/// The capabilities of a container that asks for nothing: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
-/// NET_BIND_SERVICE, NET_RAW, SYS_CHROOT, MKNOD, AUDIT_WRITE and SETFCAP, as dockerd has it.
+/// The default capabilities of a container: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
+/// NET_BIND_SERVICE, NET_RAW, SYS_CHROOT, MKNOD, AUDIT_WRITE and SETFCAP, as in dockerd.
 pub(crate) const DEFAULT: u64 = 0xa804_25fb;
 
 /// The word that stands for every capability in `CapAdd` and `CapDrop`.
 const ALL: &str = "ALL";
 
-/// The set that a container gets: what [`requested`] says, bounded by `bounding`, the most that this host can give.
+/// The set of a container: [`requested`], limited by `bounding`, the most that this host can give.
 ///
 /// # Errors
 /// An unknown name, with dockerd's text.
@@ -20,9 +20,9 @@ pub(crate) fn effective(privileged: bool, add: &[String], drop: &[String], bound
     Ok(requested(privileged, add, drop)? & bounding)
 }
 
-/// The set that `Privileged`, `CapAdd` and `CapDrop` ask for, by the rules of dockerd 20.10: privileged is everything;
-/// adding `ALL` is everything but the dropped ones; dropping `ALL` leaves exactly the added ones; otherwise the default
-/// set without the dropped ones and then with the added ones, so that a name in both lists is added.
+/// The set that `Privileged`, `CapAdd` and `CapDrop` request, by the rules of dockerd 20.10: privileged gives all;
+/// adding `ALL` gives all but the dropped ones; dropping `ALL` leaves exactly the added ones; otherwise the dropped
+/// ones are removed from the default set, then the added ones are added, so a name in both lists is added.
 ///
 /// # Errors
 /// An unknown name, with dockerd's text.
@@ -47,12 +47,12 @@ pub(crate) fn host_bounding() -> Result<u64> {
     Ok(set.iter().map(|cap| cap.bitmask()).sum())
 }
 
-/// The number of a capability written in full in any case, such as `CAP_KILL`.
+/// The number of a capability with its full name in any case, such as `CAP_KILL`.
 pub(crate) fn number(name: &str) -> Option<u8> {
     name.to_ascii_uppercase().parse::<Capability>().ok().map(|cap| cap.index())
 }
 
-/// Every capability that is known by name.
+/// Every capability with a known name.
 pub(crate) fn all() -> u64 {
     caps::all().iter().map(|cap| cap.bitmask()).sum()
 }

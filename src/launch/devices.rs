@@ -1,4 +1,4 @@
-//! Devices of a container: the nodes in its `/dev` and what its device cgroup allows.
+//! Devices of a container: the nodes in its `/dev` and the rules of its device cgroup.
 
 use crate::error::{Error, Result};
 use crate::kernel::path::clean;
@@ -16,13 +16,13 @@ pub(crate) enum DeviceKind {
     Char,
     /// A block device.
     Block,
-    /// A named pipe, which only bundles ask for: no device, but made like one.
+    /// A named pipe, which only bundles request: not a device, but made like one.
     #[cfg(feature = "bundle")]
     Pipe,
 }
 
 impl DeviceKind {
-    /// The letter that the device cgroup has for it.
+    /// The letter in the device cgroup's rules.
     pub(crate) fn letter(self) -> char {
         match self {
             DeviceKind::Char => 'c',
@@ -43,7 +43,7 @@ impl DeviceKind {
     }
 }
 
-/// A set of the three things that a device cgroup decides on, as the letters `r`, `w` and `m`.
+/// A set of the three permissions of a device cgroup, the letters `r`, `w` and `m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Access(u8);
 
@@ -54,12 +54,12 @@ impl Access {
     pub(crate) const MKNOD: Access = Access(4);
     pub(crate) const ALL: Access = Access(7);
 
-    /// Whether all of `other` is in it.
+    /// Whether the set has all of `other`.
     pub(crate) fn has(self, other: Access) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Letters to a set; a letter may come twice. None: another letter, or no letter.
+    /// The set of these letters; a letter may occur twice. None: another letter, or no letter.
     fn parse(letters: &str) -> Option<Access> {
         let mut set = 0;
         for letter in letters.chars() {
@@ -89,7 +89,7 @@ pub(crate) struct DeviceNode {
     pub gid: u32,
 }
 
-/// One thing that a device cgroup allows. An absent number stands for every number.
+/// A rule of a device cgroup. An absent number stands for every number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeviceRule {
     pub kind: DeviceKind,
@@ -109,17 +109,17 @@ impl DeviceRule {
 }
 
 impl fmt::Display for DeviceRule {
-    /// The line that cgroup v1 takes, such as `c 136:* rwm`.
+    /// The line for cgroup v1, such as `c 136:* rwm`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |number: Option<u32>| number.map_or("*".to_owned(), |number| number.to_string());
         write!(f, "{} {}:{} {}", self.kind.letter(), number(self.major), number(self.minor), self.access)
     }
 }
 
-/// The devices that a device cgroup lets through.
+/// The devices that a device cgroup permits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceRules {
-    /// Everything (a privileged container); the list does not count then.
+    /// All devices (a privileged container); the list is ignored then.
     pub default_allow: bool,
     /// The allowed devices; all others are refused.
     pub allow: Vec<DeviceRule>,
@@ -132,8 +132,8 @@ pub(crate) struct Devices {
     pub rules: DeviceRules,
 }
 
-/// The devices of a container: the default nodes and rules and what `HostConfig.Devices` adds; a privileged one gets every
-/// device of the host and no rule. Of two nodes at one path the later one, the one that was asked for, counts.
+/// The devices of a container: the default nodes and rules and those of `HostConfig.Devices`; a privileged one gets
+/// every device of the host and no rule. Of two nodes at one path the requested one counts.
 ///
 /// # Errors
 /// A mapping that names no device or has wrong permissions, with dockerd's text.
@@ -162,10 +162,10 @@ pub(crate) fn for_container(privileged: bool, asked: &Resources) -> Result<Devic
     Ok(Devices { nodes: last_of_each_path(nodes), rules })
 }
 
-/// A line of `DeviceCgroupRules`: `c`, `b` or `a` for both; major and minor, `*` for all; letters of [`Access`].
+/// A line of `DeviceCgroupRules`: `c`, `b`, or `a` for both; major and minor, `*` for all; letters of [`Access`].
 ///
 /// # Errors
-/// Another form, in dockerd's words.
+/// A malformed line, with dockerd's text.
 pub(crate) fn rules_of(text: &str) -> Result<Vec<DeviceRule>> {
     let bad = || Error::invalid(format!("invalid device cgroup rule format: '{text}'"));
     let number = |word: &str| match word {
@@ -202,8 +202,8 @@ pub(crate) fn default_nodes() -> Vec<DeviceNode> {
         .into()
 }
 
-/// The devices that every container may use: the default nodes, console, ptmx, the pseudo terminals, tun, and making (not
-/// opening) any node.
+/// The devices that every container may use: the default nodes, console, ptmx, the pseudo terminals, tun, and making
+/// (not opening) any node.
 pub(crate) fn default_rules() -> DeviceRules {
     const fn char(major: u32, minor: Option<u32>) -> DeviceRule {
         DeviceRule::new(DeviceKind::Char, Some(major), minor, Access::ALL)
@@ -217,12 +217,13 @@ pub(crate) fn default_rules() -> DeviceRules {
     DeviceRules { default_allow: false, allow }
 }
 
-/// One entry of `HostConfig.Devices` as nodes and what may be done with them. `PathOnHost` may be a link to a device or
-/// a directory, of which every device below is taken. Without `PathInContainer` the host's path is used, without
-/// `CgroupPermissions` all are given.
+/// The nodes and permissions of one entry of `HostConfig.Devices`. `PathOnHost` may be a link to a device, or a
+/// directory with devices at any depth. Without `PathInContainer` the host's path is used, without `CgroupPermissions`
+/// all are given.
 ///
 /// # Errors
-/// `PathOnHost` is not a device nor a directory with one; `CgroupPermissions` has other letters than r, w and m.
+/// `PathOnHost` is neither a device nor a directory with one; `CgroupPermissions` has other letters than r, w
+/// and m.
 fn resolve(mapping: &DeviceMapping) -> Result<(Vec<DeviceNode>, Access)> {
     let access = match mapping.cgroup_permissions.as_str() {
         "" => Access::ALL,
@@ -255,7 +256,7 @@ fn resolve(mapping: &DeviceMapping) -> Result<(Vec<DeviceNode>, Access)> {
     Ok((nodes, access))
 }
 
-/// Every device below the host's `/dev`. Left out are what each container has of its own: terminals, shared memory,
+/// Every device below the host's `/dev`, except those that each container has of its own: terminals, shared memory,
 /// message queues, the links to descriptors, the console.
 fn host_devices(dir: &Path, inside: &str, nodes: &mut Vec<DeviceNode>) -> io::Result<()> {
     const OWN: [&str; 7] = ["pts", "shm", "fd", "mqueue", "console", ".lxc", ".udev"];
@@ -265,8 +266,8 @@ fn host_devices(dir: &Path, inside: &str, nodes: &mut Vec<DeviceNode>) -> io::Re
     walk(dir, inside, &skip, nodes)
 }
 
-/// Adds the devices below `dir` in the order of their names, following no link. What vanishes meanwhile is left out. Whoever
-/// may write below `/dev/shm` decides how deep the directories are, so no call is made for each level.
+/// Adds the devices below `dir` in the order of their names, without following links. Files that vanish meanwhile are
+/// left out. Not recursive, because users who may write below `/dev/shm` decide the depth of the directories.
 fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<DeviceNode>) -> io::Result<()> {
     let mut left = entries_of(dir, inside)?;
     while let Some((path, inside)) = left.pop() {
@@ -275,7 +276,7 @@ fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<
             continue;
         }
         if found.is_dir() {
-            // A directory that cannot be read (a mount that went away) hides its devices, not the others.
+            // An unreadable directory (a mount that is gone) only hides its own devices.
             left.extend(entries_of(&path, &inside).unwrap_or_default());
         } else {
             nodes.extend(node_of(&found, inside));
@@ -299,7 +300,7 @@ fn node_of(found: &Metadata, path: String) -> Option<DeviceNode> {
         _ => return None,
     };
     let (major, minor) = (libc::major(found.rdev()), libc::minor(found.rdev()));
-    // 0:0 is overlayfs's whiteout: never a device to hand on.
+    // 0:0 is overlayfs's whiteout: never a device for a container.
     if kind == DeviceKind::Char && (major, minor) == (0, 0) {
         return None;
     }

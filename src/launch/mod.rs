@@ -1,4 +1,4 @@
-//! Spec → plan → bytes → monitor: compiling a start, starting the monitor, talking to it.
+//! Spec → plan → bytes → monitor: compiles a start, starts the monitor, talks to it.
 
 pub(crate) mod apparmor;
 pub(crate) mod capability;

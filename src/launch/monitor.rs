@@ -1,4 +1,4 @@
-//! The library's side of the monitor: starting one, and asking a running one.
+//! The library's side of the monitor: starting a monitor, and calling a running one.
 
 use super::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ pub(crate) struct MonitorProgram {
 }
 
 impl MonitorProgram {
-    /// One whose monitors have the switches of a test build.
+    /// A program whose monitors get the switches of a test build.
     pub(crate) fn with_switches(switches: Switches) -> MonitorProgram {
         MonitorProgram { memfd: Mutex::default(), switches }
     }
@@ -39,7 +39,7 @@ impl MonitorProgram {
     }
 }
 
-/// Streams for a process, as the monitor takes them: a mask of `SESSION_*` and a descriptor for each bit.
+/// Streams for a process in the monitor's form: a mask of `SESSION_*` and a descriptor for each bit.
 pub(crate) struct Streams {
     pub mask: u32,
     pub fds: Vec<OwnedFd>,
@@ -51,7 +51,7 @@ impl Streams {
     }
 }
 
-/// The parts that a monitor gets at its start.
+/// The data that a monitor gets at its start.
 pub(crate) struct Boot<'a> {
     pub run_dir: BorrowedFd<'a>,
     pub container_dir: BorrowedFd<'a>,
@@ -68,16 +68,16 @@ pub(crate) struct Boot<'a> {
     pub boot_id: [u8; 16],
 }
 
-/// A start that did not succeed.
+/// Why a start failed.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// The library could not get that far.
+    /// The library failed before the monitor's part.
     Engine(Error),
-    /// A step of the plan failed: which, how, and its sentence.
+    /// A step of the plan failed: its number and error, and its sentence.
     Step(Failure, String),
-    /// The monitor said nothing within [`START_LIMIT`].
+    /// The monitor did not answer within [`START_LIMIT`].
     Late,
-    /// The monitor went to work, but what it said could not be received: its record tells what became of the start.
+    /// The monitor has begun, but its answer could not be received: its record has the outcome of the start.
     Unheard(Error),
 }
 
@@ -87,7 +87,7 @@ impl From<Error> for StartError {
     }
 }
 
-/// How long a start may take: longer than a step of it, which the monitor itself bounds.
+/// The time limit of a start: longer than the monitor's own limit for one step.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(STEP_LIMIT_S as u64 + 10);
 
 /// The error of a start that is given up after [`START_LIMIT`].
@@ -98,8 +98,8 @@ pub(crate) fn late() -> Error {
 /// A monitor that waits for its plan. Dropped without one, it ends.
 pub(crate) struct Waiting(OwnedFd);
 
-/// Starts a monitor: it gets ready while the plan is made. `new_network`: that plan will have a network namespace made that
-/// belongs to the host's user namespace.
+/// Starts a monitor, which prepares itself while the plan is made. `new_network`: the plan will need a new network
+/// namespace that belongs to the host's user namespace.
 pub(crate) fn spawn(program: &MonitorProgram, new_network: bool) -> Result<Waiting> {
     let (ours, theirs) = socket::packet_pair()?;
     if new_network {
@@ -109,7 +109,7 @@ pub(crate) fn spawn(program: &MonitorProgram, new_network: bool) -> Result<Waiti
     Ok(Waiting(ours))
 }
 
-/// Gives a monitor its plan, and waits until the container's process runs; answers its pid.
+/// Gives a monitor its plan, and waits until the container's process runs; returns its pid.
 pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std::result::Result<i32, StartError> {
     let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
     let mut fds: Vec<RawFd> = vec![0; BOOT_FDS];
@@ -133,7 +133,7 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     for session in &boot.sessions {
         hand(Call::Attach { streams: session.mask }.request(), &session.raw())?;
     }
-    // Our copies must be gone before the process can end: else its readers would never see the end.
+    // Our copies must be closed before the process can end: otherwise its readers would never see the end.
     drop(boot.sessions);
     hand(Call::Go.request(), &[])?;
     let answer = started(ours.as_fd())?;
@@ -147,7 +147,7 @@ fn failed(answer: Answer, plan: &Plan) -> StartError {
     StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step))
 }
 
-/// The reason of a monitor that ended before it had its plan whole: it reports a failure before it ends.
+/// The reason why a monitor ended before it had its whole plan: it reports a failure before it ends.
 fn last_words(ours: BorrowedFd<'_>, plan: &Plan) -> StartError {
     match read_answer(ours) {
         Ok(answer) if answer.errno != 0 => failed(answer, plan),
@@ -168,12 +168,12 @@ fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
     }
     read_answer(ours).map_err(|error| match error.kind() {
         ErrorKind::Unavailable => StartError::Engine(killed("made the container's process")),
-        // The container may run by now: a want of memory here must not make a start of it that failed.
+        // The container may run by now: a lack of memory here does not mean that the start failed.
         _ => StartError::Unheard(error),
     })
 }
 
-/// The step of a plan, in words.
+/// The sentence of a step of the plan.
 pub(crate) fn sentence(steps: &[String], step: u32) -> String {
     match step {
         STEP_CLONE => "make the container's namespaces".into(),
@@ -203,12 +203,12 @@ impl AsRawFd for Control {
 }
 
 impl Control {
-    /// Connects to the monitor of the container whose run directory this is. Errors: nobody listens.
+    /// Connects to the monitor of the container with this run directory. Errors: no monitor listens.
     pub(crate) fn connect(run_dir: BorrowedFd<'_>) -> Result<Control> {
         socket::connect(run_dir, "ctl", START_LIMIT).map(Control).map_err(hung_up)
     }
 
-    /// Sends a call and waits for its answer; an answer that is an error number is an error here.
+    /// Sends a call and waits for its answer; an answer with an error number is an error here.
     pub(crate) fn ask(&self, call: Call, op: Option<&Op>) -> Result<Answer> {
         self.send(call, b"", &[])?;
         accepted(self.reply(op)?)
@@ -225,8 +225,8 @@ impl Control {
         accepted(self.reply(None)?)
     }
 
-    /// Asks for the mount namespace of a volume. Errors: it has none of that name (ENOENT), it is an older monitor
-    /// (ENOSYS), it is gone.
+    /// Asks for the mount namespace of a volume. Errors: the container has no such volume (ENOENT), the monitor is too
+    /// old (ENOSYS), or it is gone.
     pub(crate) fn volume(&self, name: &str) -> Result<OwnedFd> {
         self.send(Call::Volume { index: 0 }, name.as_bytes(), &[])?;
         if !wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), None)? {
@@ -243,8 +243,8 @@ impl Control {
         accepted(self.reply(None)?)
     }
 
-    /// Sends a call with a text and descriptors, of which the streams' are closed here; the answer is read by
-    /// [`Control::reply`].
+    /// Sends a call with a text and descriptors; the descriptors of the streams are closed here. [`Control::reply`]
+    /// reads the answer.
     pub(crate) fn send_streams(
         &self,
         call: Call,
@@ -263,7 +263,7 @@ impl Control {
         socket::send(self.0.as_fd(), &message, fds).map_err(hung_up)
     }
 
-    /// The answer to what was sent: each step of a monitor has a bound. Errors: none came within [`START_LIMIT`], the
+    /// The answer to a call: each step of a monitor has a time limit. Errors: none came within [`START_LIMIT`], the
     /// operation ended, or the monitor is gone ([`ErrorKind::Unavailable`]).
     pub(crate) fn reply(&self, op: Option<&Op>) -> Result<Answer> {
         match wait_fd(self.0.as_fd(), Ready::Read, Some(START_LIMIT), op)? {
@@ -272,19 +272,19 @@ impl Control {
         }
     }
 
-    /// Readable when an answer is there, or when the monitor is gone.
+    /// Readable if an answer has come, or if the monitor is gone.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// The end that was asked for before, whenever it comes. Errors: the operation ended, or the monitor is gone
-    /// ([`ErrorKind::Unavailable`]).
+    /// Waits without limit for the end that an earlier call asked for. Errors: the operation ended, or the monitor is
+    /// gone ([`ErrorKind::Unavailable`]).
     pub(crate) fn end(&self, op: Option<&Op>) -> Result<Answer> {
         wait_fd(self.0.as_fd(), Ready::Read, None, op)?;
         read_answer(self.0.as_fd())
     }
 
-    /// Waits for an answer until `deadline`; `None` when it passed.
+    /// Waits for an answer until `deadline`; `None`: it has passed.
     pub(crate) fn answer_until(&self, deadline: Option<Instant>, op: Option<&Op>) -> Result<Option<Answer>> {
         let limit = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         if !wait_fd(self.0.as_fd(), Ready::Read, limit, op)? {
@@ -294,7 +294,7 @@ impl Control {
     }
 }
 
-/// An answer whose error number is an error.
+/// Converts an answer with an error number to an error.
 pub(crate) fn accepted(answer: Answer) -> Result<Answer> {
     if answer.errno == 0 { Ok(answer) } else { Err(Error::os("ask the container's monitor", answer.errno)) }
 }
@@ -303,11 +303,11 @@ fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
     read_answer_with(socket).map(|(answer, _)| answer)
 }
 
-/// With the descriptors that came with it.
+/// The answer with its descriptors.
 fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     let mut bytes = [0u8; ANSWER_LEN];
     let received = match socket::receive(socket, &mut bytes) {
-        // It ended without reading all that was sent to it: the kernel says this once, before its last answer.
+        // The monitor ended without reading all requests: the kernel reports this once, before the last answer.
         Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => socket::receive(socket, &mut bytes),
         received => received,
     };
@@ -318,7 +318,7 @@ fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     }
 }
 
-/// A connection that broke means what its end means: the monitor is gone. One that takes nothing: it hangs.
+/// A broken connection means that the monitor is gone; one that accepts nothing means that it hangs.
 fn hung_up(error: Error) -> Error {
     match error.raw_os_error() {
         _ if is_broken(&error) => gone(),

@@ -1,7 +1,7 @@
-//! Spec → plan: what a start does, step by step, as bytes that the monitor walks.
+//! Spec → plan: the steps of a start, in order, as bytes that the monitor follows.
 //!
-//! [`Container`] is everything already decided, as plain values. The order of the steps is the whole art here; each
-//! carries the sentence that its failure is told in, so that the plan can be printed too.
+//! [`Container`] has all decisions as plain values. The order of the steps is the difficult part; each step has the
+//! sentence for its failure, so a plan can also be printed.
 
 use super::devices::DeviceNode;
 use super::{apparmor, cgroup};
@@ -12,16 +12,16 @@ use coracle_monitor::wire::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The step that opens what the container itself has as `/dev/null`, or its terminal; told by it when it fails.
+/// The step that opens the container's own `/dev/null`, or its terminal; a failure is recognised by it.
 pub(crate) const STREAMS: &str = "set up the standard streams";
 
-/// The step that says the AppArmor profile: its name follows.
+/// The step that sets the AppArmor profile, whose name follows.
 pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
 
-/// The step that says the SELinux label: it follows.
+/// The step that sets the SELinux label, which follows.
 pub(crate) const LABEL: &str = "apply the SELinux label ";
 
-/// The step of an operation that the monitor reads, and its child never comes to.
+/// The step of operations for the monitor, which its child never reaches.
 const READ: &str = "read the plan";
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
@@ -34,9 +34,9 @@ const ATIMES: u64 = libc::MOUNT_ATTR__ATIME;
 /// CAP_SYS_ADMIN.
 const SYS_ADMIN: u64 = 1 << 21;
 
-/// A mount that the caller asked for.
+/// A mount that the caller requested.
 pub(crate) enum Mount {
-    /// `attributes` are `MOUNT_ATTR_*` of the top mount, `propagation` is `MS_*` and holds below too with
+    /// `attributes` are `MOUNT_ATTR_*` of the top mount, `propagation` is `MS_*` and also applies below with
     /// `propagate_below`.
     Bind {
         source: PathBuf,
@@ -44,14 +44,14 @@ pub(crate) enum Mount {
         attributes: u64,
         propagation: u64,
         propagate_below: bool,
-        /// The mounts below the source are taken along.
+        /// Includes the mounts below the source.
         recursive: bool,
         make_source: bool,
-        /// The owners of files are the container's, where it has a user namespace.
+        /// The owners of files are ids of the container, if it has a user namespace.
         own_ids: bool,
     },
-    /// A file system that all containers with a volume share: `index` of its mount namespace among the boot's.
-    /// `attributes` are `MOUNT_ATTR_*` over those that it has.
+    /// A file system that all containers with a volume share: `index` of its mount namespace in the boot message.
+    /// `attributes` are `MOUNT_ATTR_*` in addition to its own.
     Volume { index: u32, name: String, target: String, attributes: u64, own_ids: bool },
     /// A file system made for the container: options are (key, value), or (key, "") for a word; `propagation` is `MS_*`, 0 for
     /// private.
@@ -72,10 +72,10 @@ pub(crate) struct Rlimit {
     pub hard: u64,
 }
 
-/// Where the namespaces of a container come from, one of each kind.
+/// The origin of a container's namespace, one for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Namespace {
-    /// Its own.
+    /// A namespace of the container's own.
     New,
     /// The host's.
     Host,
@@ -101,25 +101,25 @@ pub(crate) struct Resolver {
     pub port: u16,
     /// netfilter requests for the container's network namespace.
     pub redirect: Vec<u8>,
-    /// Whom it asks.
+    /// The servers that the resolver asks.
     pub servers: Vec<Server>,
     /// Files of names below the container's run directory.
     pub names: Vec<String>,
-    /// Names that this container alone has for others: which file, the alias, the name.
+    /// Names that only this container has for others: index of the file, alias, name.
     pub aliases: Vec<(u32, String, String)>,
 }
 
-/// A resolver that questions are passed on to.
+/// A server to which the resolver forwards questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Server {
     pub ip: std::net::IpAddr,
-    /// Of a link-local address.
+    /// The scope of a link-local address.
     pub scope: u32,
-    /// Only the host reaches it.
+    /// Only the host reaches the server.
     pub outside: bool,
 }
 
-/// The identity and the rights of a process.
+/// The identity and the privileges of a process.
 pub(crate) struct Rights {
     pub user: String,
     pub groups: Vec<String>,
@@ -144,7 +144,7 @@ pub(crate) struct Program {
     pub argv: Vec<String>,
     pub env: Vec<String>,
     pub cwd: String,
-    /// It is not made where it is missing.
+    /// The directory is not made if it is missing.
     pub cwd_is_there: bool,
 }
 
@@ -153,15 +153,15 @@ pub(crate) struct Log {
     pub name: String,
     /// `"attrs":{...},` or empty.
     pub attributes: String,
-    /// Bytes of a file; 0: no bound.
+    /// Bytes of a file; 0: unlimited.
     pub max_size: u64,
     /// Files in all.
     pub max_file: u32,
-    /// Whether those that are not written any more are compressed.
+    /// Whether rotated files are compressed.
     pub compress: bool,
 }
 
-/// A container to start, everything decided.
+/// A container to start, in its decided form.
 pub(crate) struct Container {
     pub id: String,
     pub slot: u32,
@@ -199,48 +199,48 @@ pub(crate) struct Container {
     pub ipc: Namespace,
     /// Index of the mount namespace whose `/dev/shm` is shared, with a joined IPC namespace.
     pub shm_from: Option<u32>,
-    /// No `/dev/shm` at all.
+    /// The container has no `/dev/shm` at all.
     pub no_shm: bool,
     pub uts: Namespace,
     pub net: Namespace,
-    /// A cgroup namespace of its own.
+    /// The container has a cgroup namespace of its own.
     pub own_cgroups: bool,
-    /// Messages that make the interfaces of a network namespace of its own.
+    /// Messages that make the interfaces of a new network namespace.
     pub net_requests: Vec<NetRequest>,
     /// Answers names in the container.
     pub resolver: Option<Resolver>,
-    /// Its network namespace goes on over restarts.
+    /// The network namespace survives restarts.
     pub keep_net: bool,
-    /// The networks that events tell of: id, JSON members without braces.
+    /// The networks in events: id, JSON members without braces.
     pub networks: Vec<(String, String)>,
-    /// Netfilter requests for the monitor to send at the end; empty: none.
+    /// Netfilter requests that the monitor sends at the end; empty: none.
     pub firewall_end: Vec<u8>,
     /// Index of the descriptor that is closed at the end; the next descriptor has the sockets of [`Container::relays`].
     pub hold: Option<u32>,
-    /// Ports that the monitor passes on: their keys, the container's addresses and ports.
+    /// Ports whose connections the monitor forwards: their keys, the container's addresses and ports.
     pub relays: Vec<Relay>,
     pub namespace_count: u32,
     pub cgroups: cgroup::Plan,
     pub rights: Rights,
     pub program: Program,
-    /// Its user namespace; absent: the host's.
+    /// The user namespace; absent: the host's.
     pub users: Option<Users>,
-    /// The log, where there is one.
+    /// The log, if there is one.
     pub log: Option<Log>,
-    /// `RESTART_*` and its bound.
+    /// `RESTART_*` and its count.
     pub restart: (u32, u32),
     pub health: Option<Health>,
 }
 
-/// A user namespace: who its root is outside of it, and how many ids of users and of groups there are from there on.
+/// A user namespace: the host's ids of its root, and the numbers of ids of users and of groups from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Users {
     pub uid: u32,
     pub gid: u32,
     pub count: u32,
-    /// Of groups, where that is another number.
+    /// The number of group ids, if it differs.
     pub group_count: u32,
-    /// Index of the namespace descriptor of one that is another container's, too.
+    /// Index of the namespace's descriptor, if it belongs to another container.
     pub join: Option<u32>,
 }
 
@@ -249,9 +249,9 @@ pub(crate) struct Health {
     pub interval: u64,
     pub timeout: u64,
     pub start_period: u64,
-    /// Failures in a row that mean unhealthy.
+    /// Consecutive failures that mean unhealthy.
     pub retries: u32,
-    /// The command as events tell it.
+    /// The command in events.
     pub command: String,
     pub check: Exec,
 }
@@ -285,7 +285,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     proc(&mut plan);
     match bound(c, "/dev") {
         None => dev(&mut plan, c),
-        // Nothing is made in what belongs to the host.
+        // No node is made in a directory of the host.
         Some(_) => nodes(&mut plan, c.nodes.iter().filter(|node| !node.path.starts_with("/dev/"))),
     }
     sys(&mut plan, c);
@@ -309,7 +309,8 @@ pub(crate) fn compile(c: &Container) -> Plan {
     plan.push(pivot, "change to the root file system");
     limits(&mut plan, &c.rlimits);
     if let Some(users) = &c.users {
-        // A container that may not mount needs no locked mounts; no archive could be put into those from outside.
+        // A container without the right to mount needs no locked mounts; an archive could not be extracted into locked
+        // ones.
         let own_mounts = c.rights.capabilities & SYS_ADMIN != 0;
         plan.push(ops::UserNs { uid: users.uid, gid: users.gid, own_mounts }, "enter the user namespace");
     }
@@ -323,14 +324,14 @@ pub(crate) fn compile(c: &Container) -> Plan {
     Plan { bytes, steps }
 }
 
-/// Compiles the limits alone, to stand in place of a running container's from its next start on.
+/// Compiles only the limits, to replace those of a running container from its next start on.
 pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
     let mut plan = PlanWriter::new();
     self::cgroups(&mut plan, cgroups);
     plan.finish(empty_header()).0
 }
 
-/// Compiles what a running container's network namespace is changed by.
+/// Compiles the changes of a running container's network namespace.
 pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -> Plan {
     let mut plan = PlanWriter::new();
     plan.push(ops::Enter { namespaces: libc::CLONE_NEWNET as u32 }, "enter the container's network");
@@ -343,14 +344,14 @@ pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -
     Plan { bytes, steps }
 }
 
-/// A port of the host that the monitor passes on.
+/// A port of the host whose connections the monitor forwards.
 pub(crate) struct Relay {
     pub key: [u8; RELAY_KEY],
     pub to: std::net::IpAddr,
     pub port: u16,
 }
 
-/// The facts that an exec needs.
+/// The values that an exec needs.
 pub(crate) struct Exec {
     pub tty: bool,
     pub rows: u16,
@@ -365,7 +366,7 @@ pub(crate) struct Exec {
     pub program: Program,
 }
 
-/// Compiles a further process of a running container.
+/// Compiles an additional process of a running container.
 pub(crate) fn compile_exec(e: &Exec) -> Plan {
     let mut plan = PlanWriter::new();
     profile(&mut plan, &e.rights);
@@ -448,13 +449,13 @@ fn header(c: &Container) -> Header {
     }
 }
 
-/// `CLONE_NEW*` of the namespaces of its own that belong to its user namespace.
+/// `CLONE_NEW*` of the new namespaces that belong to the user namespace.
 fn new_namespaces(c: &Container) -> libc::c_int {
     let kinds = [(c.ipc, libc::CLONE_NEWIPC), (c.uts, libc::CLONE_NEWUTS), (c.net, libc::CLONE_NEWNET)];
     kinds.iter().filter(|(from, _)| *from == Namespace::New).fold(0, |all, (_, kind)| all | kind)
 }
 
-/// The user namespace; from here on, what is made is its root's.
+/// The user namespace; everything that later steps make belongs to its root.
 fn users(plan: &mut PlanWriter, c: &Container) {
     let Some(users) = &c.users else { return };
     let map = |first: u32, count: u32| format!("0 {first} {count}\n");
@@ -487,14 +488,14 @@ fn strings(plan: &mut PlanWriter, c: &Container) {
     }
 }
 
-/// A text as the inside of a JSON string.
+/// A text, escaped for a JSON string.
 pub(crate) fn json_inside(text: &str) -> String {
     let quoted = serde_json::Value::String(text.to_owned()).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn cgroups(plan: &mut PlanWriter, cgroups: &cgroup::Plan) {
-    // A group of v2 is where the process is made, those of v1 are joined later.
+    // A process is created in its v2 group; v1 groups are joined later.
     let (early, late): (Vec<_>, Vec<_>) = cgroups.groups.iter().partition(|group| group.version == cgroup::Version::V2);
     groups(plan, cgroups, &early);
     plan.push(ops::CgroupLate {}, READ);
@@ -557,7 +558,7 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 fn join(plan: &mut PlanWriter, c: &Container) {
-    // A process of the PID namespace's is to see the container's own others.
+    // Other processes in a shared PID namespace must show their own namespaces.
     let kinds = [
         ("ipc", c.ipc, libc::CLONE_NEWIPC),
         ("uts", c.uts, libc::CLONE_NEWUTS),
@@ -621,7 +622,7 @@ fn resolver(plan: &mut PlanWriter, resolver: &Resolver) {
     );
 }
 
-/// Steps that the monitor reads, and its child never comes to: they stand last, so that the steps before are the same for every
+/// Steps for the monitor, which its child never reaches: they come last, so that the earlier steps are equal in every
 /// start of a container.
 fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     for (id, members) in &c.networks {
@@ -668,7 +669,7 @@ fn names_of(plan: &mut PlanWriter, resolver: &Resolver) {
     }
 }
 
-/// Monitors of earlier versions know resolvers of IPv4 alone.
+/// Monitors of earlier versions only know IPv4 servers.
 fn old_server(server: &Server) -> Option<([u8; 4], bool)> {
     match server.ip {
         std::net::IpAddr::V4(ip) => Some((ip.octets(), server.outside)),
@@ -683,25 +684,26 @@ fn mapped(ip: std::net::IpAddr) -> [u8; 16] {
     }
 }
 
-/// Whether the first process has its profile before its exec: else the kernel takes the parent-death signal away from it at
-/// that exec. That is for the engine's own profile, which lets any program be executed and changes nothing at it: another one
-/// may mean the container's program to be the only one. Beside others of its PID namespace a process is confined otherwise.
+/// Whether the first process gets its profile before its exec: a change of profile at the exec makes the kernel clear
+/// the parent-death signal. Only the engine's own profile allows this, because it permits any exec and does not change
+/// at one; another profile may permit only the container's program. In a shared PID namespace the process is confined
+/// differently.
 fn changes_profile(c: &Container) -> bool {
     c.rights.apparmor == apparmor::DEFAULT && !matches!(c.pid, Namespace::Join(_)) && Wall::AppArmorLabel.stands()
 }
 
-/// While the host's procfs is there to say it.
+/// Requires the host's procfs, so it comes before the container's.
 fn profile(plan: &mut PlanWriter, rights: &Rights) {
     if rights.apparmor.is_empty() || !Wall::AppArmorLabel.stands() {
         return;
     }
-    // A host program that may not free the container of a profile is bound by one: then so is the container.
+    // A host program that is itself confined may be unable to run a container unconfined: then its own profile stays.
     let required = rights.apparmor != apparmor::UNCONFINED;
     let word = format!("exec {}", rights.apparmor);
     plan.push(ops::Profile { required, word: word.as_bytes() }, format!("{PROFILE}{}", rights.apparmor));
 }
 
-/// While the host's procfs is there to say it.
+/// Requires the host's procfs, so it comes before the container's.
 fn label(plan: &mut PlanWriter, rights: &Rights) {
     if !rights.label.is_empty() && Wall::SelinuxLabel.stands() {
         plan.push(ops::Label { label: rights.label.as_bytes() }, format!("{LABEL}{}", rights.label));
@@ -712,12 +714,13 @@ fn label(plan: &mut PlanWriter, rights: &Rights) {
 }
 
 fn oom_score(plan: &mut PlanWriter, value: i64) {
-    // A host that may not lower its own score cannot for its containers either; only a wish is worth an error.
+    // A host that may not lower its own score cannot lower its containers' either; only a requested value makes this an
+    // error.
     let op = ops::OomScore { value: value as i32, required: value != 0 };
     plan.push(op, format!("set oom_score_adj to {value}"));
 }
 
-/// Private, unless a bind mount wants to hear of the host's mounts.
+/// Private, unless a bind mount needs the host's later mounts.
 fn propagation_of_root(c: &Container) -> u64 {
     let listens = |mount: &Mount| matches!(mount, Mount::Bind { propagation, .. } if *propagation & (libc::MS_SLAVE | libc::MS_SHARED) != 0);
     match c
@@ -745,7 +748,7 @@ fn root(plan: &mut PlanWriter, c: &Container) {
     );
 }
 
-/// A new file system at a target that may not be reached through a link.
+/// A new file system at a target that must not be reached through a link.
 fn mount(plan: &mut PlanWriter, special: u32, kind: &str, target: &str, attributes: u64, options: &[(&str, &str)]) {
     plan.push(
         ops::Mount {
@@ -764,7 +767,7 @@ fn proc(plan: &mut PlanWriter) {
     mount(plan, SPECIAL_PROC, "proc", "/proc", NOSUID | NODEV | NOEXEC, &[]);
 }
 
-/// A new file system in the place.
+/// A new file system in the current place.
 fn mount_here(plan: &mut PlanWriter, kind: &str, place: &str, name: &str, flags: u64, options: &str) {
     plan.push(
         ops::MountHere {
@@ -777,13 +780,13 @@ fn mount_here(plan: &mut PlanWriter, kind: &str, place: &str, name: &str, flags:
     );
 }
 
-/// How a path is named: by its name alone where it lies directly in the place.
+/// The name of a path: relative if it lies directly in the current place.
 fn in_place<'a>(path: &'a str, place: &str) -> &'a str {
     let name = path.strip_prefix(place).and_then(|rest| rest.strip_prefix('/'));
     name.filter(|name| !name.contains('/')).unwrap_or(path)
 }
 
-/// The options of a file system of the container's own, with its label.
+/// The options of a file system of the container's own, including its label.
 fn labelled<'a>(c: &'a Container, options: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let label = (!c.rights.mount_label.is_empty()).then_some(("context", c.rights.mount_label.as_str()));
     options.iter().copied().chain(label).collect()
@@ -792,7 +795,7 @@ fn labelled<'a>(c: &'a Container, options: &[(&'a str, &'a str)]) -> Vec<(&'a st
 fn dev(plan: &mut PlanWriter, c: &Container) {
     let options = labelled(c, &[("mode", "755"), ("size", "65536k")]);
     mount(plan, SPECIAL_PLACE, "tmpfs", "/dev", NOSUID | STRICTATIME, &options);
-    // The group of terminals; and the container's root, where that is not the host's.
+    // The group of terminals, and the container's root if it is not the host's.
     let (uid, gid) = c.users.map_or((0, 5), |users| (users.uid, users.gid + 5));
     let (uid, gid) = (uid.to_string(), gid.to_string());
     let pts = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", &gid), ("uid", &uid)];
@@ -816,7 +819,7 @@ fn dev(plan: &mut PlanWriter, c: &Container) {
     }
 }
 
-/// A link in the place.
+/// A symbolic link in the current place.
 fn symlink(plan: &mut PlanWriter, place: &str, name: &str, text: &str) {
     plan.push(
         ops::Symlink { target: closed(name).text(), text: closed(text).text() },
@@ -840,7 +843,7 @@ fn nodes<'a>(plan: &mut PlanWriter, nodes: impl Iterator<Item = &'a DeviceNode>)
     }
 }
 
-/// The propagation (`MS_*`) of a bind mount that takes the place of the container's own `/dev`, or of something in it.
+/// The propagation (`MS_*`) of a bind mount that replaces the container's own `/dev`, or a file in it.
 fn bound(c: &Container, path: &str) -> Option<u64> {
     c.mounts.iter().find_map(|mount| match mount {
         Mount::Bind { target, propagation, .. } if target == path => Some(*propagation),
@@ -848,13 +851,13 @@ fn bound(c: &Container, path: &str) -> Option<u64> {
     })
 }
 
-/// Where terminals come from, and what they are mounted on, if that is not the container's own.
+/// The sources of terminals and the console's mount point, if they are not the container's own.
 fn others_dev(plan: &mut PlanWriter, c: &Container) {
     let [dev, pts, console] = ["/dev", "/dev/pts", "/dev/console"].map(|path| bound(c, path));
     if dev.or(pts).or(console).is_none() {
         return;
     }
-    // The host would see what is mounted on its console.
+    // The host would see the mount on its console.
     let seen = dev.into_iter().chain(console).any(|propagation| propagation & libc::MS_SHARED != 0);
     let terminals = if dev.or(pts).is_some() { OTHERS_PTS } else { 0 };
     let console = match dev {
@@ -883,7 +886,7 @@ fn shared_memory(plan: &mut PlanWriter, c: &Container) {
         }
         _ => {
             let size = if Wall::ShmSize.stands() { format!(",size={}", c.shm_size) } else { String::new() };
-            // In quotation marks: it has commas.
+            // In quotation marks, because the label has commas.
             let label = match c.rights.mount_label.as_str() {
                 "" => String::new(),
                 label => format!(",context=\"{label}\""),
@@ -981,7 +984,7 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
     }
 }
 
-/// The owner of a file system in memory is told to the kernel as the host sees it.
+/// The kernel takes the owner of a file system in memory as an id of the host.
 fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
     let first = match (users, key) {
         (Some(users), "uid") => users.uid,
@@ -1006,7 +1009,7 @@ fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, pro
     );
 }
 
-/// Which access times are kept is one choice: a new one takes the place of the one before.
+/// Access time modes exclude each other: a new one replaces the old one.
 fn cleared(attributes: u64) -> u64 {
     if attributes & ATIMES != 0 { ATIMES } else { 0 }
 }

@@ -1,9 +1,9 @@
-//! SELinux: the labels that containers have, by the types of the host's policy.
+//! SELinux: the labels of containers, with the types of the host's policy.
 //!
-//! The policy names the types of containers in `contexts/lxc_contexts`. All containers have the same types; they are kept apart
-//! by the level: each has a pair of categories of its own. A process writes its coming label by itself before its
-//! exec ([`coracle_monitor::ops::Label`]); file systems that are made for a container are mounted with its label, so that
-//! images need none of their own; what of the host is shown to it is given one: see [`relabel`].
+//! The policy names the types of containers in `contexts/lxc_contexts`. All containers have the same types; the level
+//! keeps them apart: each has a pair of categories of its own. A process writes its next label by itself before its
+//! exec ([`coracle_monitor::ops::Label`]). File systems that are made for a container are mounted with its label, so
+//! images need none of their own; files of the host that it sees are labelled: see [`relabel`].
 
 mod asked;
 mod context;
@@ -16,31 +16,31 @@ use crate::error::{Error, Result};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel answers questions about its policy.
+/// The kernel's interface to its policy.
 const KERNEL: &str = "/sys/fs/selinux";
 
-/// Where the host has its policies.
+/// The host's directory of policies.
 const POLICIES: &str = "/etc/selinux";
 
-/// So many categories policies have: `c0` to `c1023`.
+/// The number of categories in policies: `c0` to `c1023`.
 const CATEGORIES: u16 = 1024;
 
-/// How often a pair is drawn until one is free.
+/// How often a pair is drawn at random until one is free.
 const DRAWS: u32 = 1000;
 
 /// Whether the kernel has SELinux and a policy.
 pub(crate) fn is_on() -> bool {
-    // Before a policy is loaded, all is labelled `kernel`.
+    // Before a policy is loaded, everything is labelled `kernel`.
     Path::new(KERNEL).join("enforce").exists()
         && std::fs::read("/proc/self/attr/current").is_ok_and(|label| label.contains(&b':'))
 }
 
-/// The types that the host's policy has for containers.
+/// The types for containers in the host's policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     process: Context,
     file: Context,
-    /// Of what containers read and execute, and never write: images.
+    /// The label of files that containers read and execute, and never write: images.
     read_only: Context,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Labels {
 }
 
 impl Policy {
-    /// Reads it. Errors: the kernel has no SELinux, or the policy no types for containers.
+    /// Reads the policy. Errors: the kernel has no SELinux, or the policy no types for containers.
     pub(crate) fn read() -> Result<Policy> {
         if !is_on() {
             return Err(Error::unsupported("selinux: this host's kernel has no SELinux, or no policy is loaded"));
@@ -86,18 +86,18 @@ impl Policy {
             text.parse::<Context>().map_err(|error| error.context(format_args!("selinux: {key}")))
         };
         let file = context("file")?;
-        // Policies of before have no other type.
+        // Older policies have no separate type.
         let read_only = if value(text, "ro_file").is_some() { context("ro_file")? } else { file.clone() };
         Ok(Policy { process: context("process")?, file, read_only })
     }
 
-    /// The label of images. The root of a container shows its own label in their place, but what is mapped into memory is looked
-    /// at as it lies on the disk, too.
+    /// The label of images. The root of a container shows its own label instead, but for files that are mapped into
+    /// memory the kernel also checks the label on disk.
     pub(crate) fn of_images(&self) -> String {
         self.read_only.to_string()
     }
 
-    /// A level with a pair of categories that `is_free` says no other container has. Errors: none is found.
+    /// A level with a pair of categories that `is_free` reports as unused. Errors: none is found.
     pub(crate) fn free_level(&self, mut is_free: impl FnMut(&str) -> Result<bool>) -> Result<String> {
         let Some(sensitivity) = self.process.sensitivity() else { return Ok(String::new()) };
         for _ in 0..DRAWS {
@@ -111,8 +111,8 @@ impl Policy {
         Err(Error::unsupported("selinux: no pair of categories is free: there are too many containers"))
     }
 
-    /// The labels of a container that asked so, with `level` where it did not name one. They are not those of the kernel's
-    /// policy before [`Labels::checked`].
+    /// The labels for a container's request, with `level` if it names none. Only [`Labels::checked`] compares them with
+    /// the kernel's policy.
     pub(crate) fn labels(&self, asked: &Asked, level: &str) -> Labels {
         let Asked::Own { user, role, kind, level: own, file_kind } = asked else {
             return Labels { process: String::new(), mount: self.of_the_unlabelled() };
@@ -130,7 +130,8 @@ impl Policy {
         Labels { process: process.to_string(), mount: file.to_string() }
     }
 
-    /// The label of files of containers whose processes have none: with the last pair, which no other container gets.
+    /// The label of files of containers whose processes have none: with the last pair, which is never given to a
+    /// container.
     fn of_the_unlabelled(&self) -> String {
         let sensitivity = self.file.sensitivity().unwrap_or_default();
         self.file.with_level(&format!("{sensitivity}:c{},c{}", CATEGORIES - 2, CATEGORIES - 1)).to_string()
@@ -138,13 +139,13 @@ impl Policy {
 }
 
 impl Labels {
-    /// These labels as the kernel writes them. Errors: its policy has no such label.
+    /// These labels in the kernel's spelling. Errors: the policy has no such label.
     pub(crate) fn checked(&self) -> Result<Labels> {
         let one = |label: &str| if label.is_empty() { Ok(String::new()) } else { canonical(label) };
         Ok(Labels { process: one(&self.process)?, mount: one(&self.mount)? })
     }
 
-    /// The level, which tells containers apart; empty: its processes have no label, or the policy no levels.
+    /// The level, which distinguishes containers; empty: the processes have no label, or the policy no levels.
     pub(crate) fn level(&self) -> String {
         self.process.parse::<Context>().map(|context| context.level).unwrap_or_default()
     }
@@ -157,16 +158,16 @@ pub(crate) fn shared(mount: &str) -> Result<String> {
     Ok(context.with_level(&sensitivity).to_string())
 }
 
-/// A pair of categories of a random number, the lower one first; none: the number gives none.
+/// A pair of categories from a random number, the lower one first; none: try another number.
 fn pair(number: u64) -> Option<(u16, u16)> {
     let category = |bits: u64| (bits % u64::from(CATEGORIES)) as u16;
     let (one, other) = (category(number), category(number >> 32));
     let (low, high) = (one.min(other), one.max(other));
-    // The last pair is the one of those without a label.
+    // The last pair belongs to containers without a label.
     (low != high && low != CATEGORIES - 2).then_some((low, high))
 }
 
-/// A label as the kernel writes it. Errors: its policy has none like it.
+/// A label in the kernel's spelling. Errors: the policy has none like it.
 fn canonical(label: &str) -> Result<String> {
     let path = Path::new(KERNEL).join("context");
     let failed = |error: std::io::Error| match error.raw_os_error() {

@@ -1,4 +1,4 @@
-//! The check of asked limits against their ranges and against what this host can limit.
+//! Checks requested limits against their ranges and against the limits that this host supports.
 
 use super::HostFacts;
 use crate::error::{Error, Result};
@@ -6,29 +6,29 @@ use crate::model::Resources;
 use crate::walls::Wall;
 use std::collections::BTreeSet;
 
-/// The least memory that a container may be given, in bytes.
+/// The least memory limit of a container, in bytes.
 const LEAST_MEMORY: i64 = 6 << 20;
 /// The highest CPU or node number that a list may hold; keeps `0-999999999999` from filling memory.
 const HIGHEST_CPU: u32 = 8192;
 /// NanoCpus of one CPU.
 const NANO: i64 = 1_000_000_000;
-/// How warnings name a controller that is not there.
+/// The words in warnings about a missing controller.
 const MOUNTED: &str = "or the cgroup is not mounted";
 
-/// The limits that are asked for.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// All of a new container's: what is not said gets its default.
+    /// All limits of a new container: an absent one gets its default.
     ForNew,
-    /// Changes of a container that exists: what is not said stays.
+    /// Changes of an existing container: an absent limit stays.
     AsChange,
 }
 
-/// Checks limits with the rules, order and texts of dockerd 20.10. What this host cannot do is taken out of `limits` and
-/// named in the answered warnings.
+/// Checks limits with the rules, order and texts of dockerd 20.10. Limits that this host does not support are removed
+/// from `limits` and named in the returned warnings.
 ///
 /// # Errors
-/// A value out of range, or one that contradicts another.
+/// A value out of range, or two that contradict each other.
 pub(crate) fn check(limits: &mut Resources, facts: &HostFacts, asked: Asked) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     memory(limits, facts, asked, &mut warnings)?;
@@ -76,7 +76,7 @@ fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mu
     )
 }
 
-/// -1 stands for "not set".
+/// -1 means "not set".
 fn swappiness(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
     limits.memory_swappiness = limits.memory_swappiness.filter(|value| *value != -1);
     let Some(value) = limits.memory_swappiness else { return Ok(()) };
@@ -108,7 +108,7 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
 fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) {
     let disable = limits.oom_kill_disable == Some(true);
     if asked == Asked::ForNew {
-        // A host without this limit shows no value of it.
+        // On a host without this limit the value is not shown.
         limits.oom_kill_disable = facts.oom_kill_disable.then_some(disable);
     }
     if disable && !facts.oom_kill_disable {
@@ -123,7 +123,7 @@ fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warning
         limits.pids_limit = 0;
     }
     if limits.pids_limit < 0 {
-        // No bound, which a new container has anyway.
+        // No limit, which a new container has anyway.
         limits.pids_limit = if asked == Asked::ForNew || !facts.pids_limit { 0 } else { -1 };
     }
 }
@@ -196,7 +196,7 @@ fn available(field: &str, things: &str, asked: &str, there: &str) -> Result<()> 
     Err(Error::invalid(format!("Requested {things} are not available - requested {asked}, available: {there}")))
 }
 
-/// A list such as `0,3-4`, as the kernel writes and takes it.
+/// A list such as `0,3-4`, in the kernel's syntax.
 fn number_list(text: &str, highest: u32) -> std::result::Result<BTreeSet<u32>, String> {
     let invalid = || format!("invalid format: {text}");
     let number = |digits: &str| {

@@ -1,11 +1,11 @@
-//! The device rules of cgroup v2: an eBPF program that the kernel asks on every use of a device.
+//! The device rules of cgroup v2: an eBPF program that the kernel runs on every use of a device.
 
 use super::DeviceRules;
 use crate::launch::devices::{Access, DeviceKind, DeviceRule};
 
 /// The program for `rules`: eBPF instructions of 8 bytes in host order, to be loaded as `BPF_PROG_TYPE_CGROUP_DEVICE`
-/// and attached as `BPF_CGROUP_DEVICE`. It answers 1 where a rule covers everything that is asked for, else 0 (1 with
-/// `default_allow`). A tried use of several rules' permissions together must fit one rule, as on v1.
+/// and attached as `BPF_CGROUP_DEVICE`. It returns 1 if one rule covers everything that is requested, else 0 (1 with
+/// `default_allow`). One use that needs the permissions of several rules together must fit a single rule, as on v1.
 pub(crate) fn device_bpf(rules: &DeviceRules) -> Vec<u8> {
     let mut program = Program::default();
     // The context: access << 16 | type, then major, then minor, 32 bits each.
@@ -22,7 +22,7 @@ pub(crate) fn device_bpf(rules: &DeviceRules) -> Vec<u8> {
     program.bytes
 }
 
-/// Opcodes. Numbers compared are below 2^31, so that their sign extension to 64 bits changes nothing.
+/// Opcodes. Compared numbers are below 2^31, so their sign extension to 64 bits changes nothing.
 const LOAD_32: u8 = 0x61;
 const MOVE: u8 = 0xbf;
 const MOVE_VALUE: u8 = 0xb7;
@@ -57,9 +57,9 @@ impl Program {
         self.emit(EXIT, 0, 0, 0, 0);
     }
 
-    /// Allows what the rule covers, goes on behind itself otherwise.
+    /// Allows the uses that the rule covers; otherwise continues after it.
     fn rule(&mut self, rule: &DeviceRule) {
-        // Behind the checks stand the two instructions of the answer; each check jumps over what is left.
+        // After the checks come the two instructions of the result; each check jumps over the rest.
         let mut checks: Vec<(u8, u32)> = vec![(TYPE, kind_number(rule.kind))];
         checks.extend(rule.major.map(|major| (MAJOR, major)));
         checks.extend(rule.minor.map(|minor| (MINOR, minor)));
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::launch::devices::default_rules;
 
-    /// Runs a program on (type and access, major, minor). Panics where the kernel would refuse it.
+    /// Runs a program on (type and access, major, minor). Panics if the kernel would refuse it.
     fn run(program: &[u8], context: [u32; 3]) -> u64 {
         let mut registers = [None; 10];
         let mut at = 0;

@@ -1,9 +1,9 @@
-//! The limits that this host's kernel knows.
+//! The limits that this host's kernel supports.
 
 use super::{Hierarchies, Hierarchy, Version};
 use std::fs;
 
-/// The limits that work here; the booleans of `info` and the reasons for the warnings of create.
+/// The supported limits; the booleans of `info` and the reasons for the warnings of create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostFacts {
     /// `2` if all is v2, else `1`.
@@ -26,12 +26,12 @@ pub(crate) struct HostFacts {
     pub blkio_write_bps: bool,
     pub blkio_read_iops: bool,
     pub blkio_write_iops: bool,
-    /// Whether devices can be ruled at all.
+    /// Whether access to devices can be limited at all.
     pub devices: bool,
-    /// The CPUs and memory nodes that a container may use, as the kernel writes such lists: `0-3,8`.
+    /// The CPUs and memory nodes that a container may use, as the kernel lists them: `0-3,8`.
     pub cpus: String,
     pub mems: String,
-    /// How many CPUs this program may use, counted once: it takes two dozen system calls.
+    /// The number of CPUs that this program may use, counted once: that takes two dozen system calls.
     pub cpu_count: u32,
 }
 
@@ -40,7 +40,7 @@ fn cpu_count() -> u32 {
 }
 
 impl HostFacts {
-    /// Looks at the files that the host's groups have.
+    /// Reads the files of the host's groups.
     pub(crate) fn probe(host: &Hierarchies) -> HostFacts {
         let mut facts = HostFacts {
             cgroup_version: if host.pure_v2() { "2" } else { "1" },
@@ -91,8 +91,8 @@ impl HostFacts {
         if hierarchy.has("memory") {
             self.memory_limit = true;
             self.memory_reservation = true;
-            // Swap may be left out of a kernel, or out of the accounting at boot. The file of a fresh group under the
-            // root tells only once the root hands the controller down, so the process's own group is asked too.
+            // A kernel may be built without swap accounting, or boot without it. A new group below the root has the
+            // file only if the root delegates the controller, so the process's own group is checked too.
             self.swap_limit = hierarchy.offers("memory.swap.max") || own_group_has(hierarchy, "memory.swap.max");
         }
         if hierarchy.has("cpu") {
@@ -119,7 +119,7 @@ impl HostFacts {
 
 #[cfg(any(test, fuzzing))]
 impl HostFacts {
-    /// A host of two CPUs that can do everything.
+    /// A host of two CPUs with all limits.
     pub(crate) fn everything() -> HostFacts {
         HostFacts {
             cgroup_version: "1",
@@ -148,7 +148,7 @@ impl HostFacts {
     }
 }
 
-/// The host's memory in bytes; 0 where it cannot be told.
+/// The host's memory in bytes; 0 if unknown.
 pub(crate) fn host_memory() -> u64 {
     crate::kernel::probe::total_memory()
 }

@@ -1,4 +1,4 @@
-//! Files of one container's groups that are read again and again: kept open as long as the program has descriptors to spare.
+//! Files of a container's groups that are read repeatedly: kept open as long as the program has spare descriptors.
 
 use crate::kernel::file::read_piece;
 use std::fs::File;
@@ -6,24 +6,24 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many descriptors all [`Files`] of the program hold.
+/// The descriptors that all [`Files`] of the program hold.
 static HELD: AtomicU64 = AtomicU64::new(0);
-/// Of the descriptors that the program may have, this part at most is held: the rest is the program's own.
+/// At most this part of the program's limit of descriptors is held: the rest belongs to the program.
 const SHARE: u64 = 4;
-/// The most files that one reader keeps; with one more descriptor of its owner's.
+/// The most files that one reader keeps; its owner holds one more descriptor.
 const FILES: u64 = 15;
 
-/// Reads files by their names; opening costs more than reading, so they stay open where there is room.
+/// Reads files by their names. Opening costs more than reading, so they stay open if the limit permits.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// By their names, which tell them apart whichever group they are in; without a file: the kernel has none. `None`:
-    /// nothing is kept.
+    /// By their names, which are unique over all groups; without a file: the kernel has none. `None`: no files are
+    /// kept.
     open: Option<Vec<(&'static str, Option<File>)>>,
     buffer: Vec<u8>,
 }
 
 impl Files {
-    /// For a reader that comes again: its files stay open, if the program's limit of descriptors leaves room.
+    /// For a repeated reader: its files stay open, if the program's limit of descriptors permits.
     pub(crate) fn kept() -> Files {
         let most =
             nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
@@ -35,12 +35,12 @@ impl Files {
         Files::default()
     }
 
-    /// Whether there is room for files that stay open.
+    /// Whether files may stay open.
     pub(crate) fn keeps(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Closes what is open: the groups are others now.
+    /// Closes the open files, because the groups were replaced.
     pub(crate) fn forget(&mut self) {
         self.open.iter_mut().for_each(Vec::clear);
     }
@@ -54,13 +54,13 @@ impl Files {
         std::str::from_utf8(text).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
     }
 
-    /// From the file that is open, if one is.
+    /// Reads from the open file, if there is one.
     fn again(&mut self, name: &str) -> Option<io::Result<usize>> {
         let open = self.open.as_mut()?;
         let at = open.iter().position(|(known, _)| *known == name)?;
         let Some(file) = &open[at].1 else { return Some(Err(ErrorKind::NotFound.into())) };
         match read_piece(file, &mut self.buffer) {
-            // The group is gone; there may be a new one of the same name.
+            // The group is gone; a new one may have the same name.
             Err(_) => {
                 open.swap_remove(at);
                 None

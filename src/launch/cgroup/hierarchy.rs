@@ -1,4 +1,4 @@
-//! The cgroup hierarchies of this host, as its mount table tells them.
+//! The cgroup hierarchies of this host, from its mount table.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Controllers of cgroup v1 that a mount option may name; /proc/cgroups adds to them but is no longer complete.
+/// Controllers of cgroup v1 in mount options; /proc/cgroups adds to them but is no longer complete.
 const KNOWN: [&str; 14] = [
     "blkio",
     "cpu",
@@ -25,7 +25,7 @@ const KNOWN: [&str; 14] = [
     "pids",
 ];
 
-/// Which of the kernel's two interfaces a hierarchy speaks.
+/// The kernel's two interfaces of hierarchies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     V1,
@@ -36,9 +36,9 @@ pub(crate) enum Version {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
     pub version: Version,
-    /// Where the host has it mounted.
+    /// The host's mount point.
     pub mount: PathBuf,
-    /// The controllers in it, in the order in which the kernel names them; none for a named v1 hierarchy.
+    /// The controllers of the hierarchy, in the kernel's order; none for a named v1 hierarchy.
     pub controllers: Vec<String>,
     /// The name of a v1 hierarchy without controllers, such as `systemd`.
     pub name: Option<String>,
@@ -51,14 +51,14 @@ pub(crate) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Those of this host.
+    /// The hierarchies of this host.
     ///
     /// # Errors
     /// The mount table cannot be read, or no cgroup hierarchy is mounted.
     pub(crate) fn detect() -> Result<Hierarchies> {
         let mounts =
             fs::read("/proc/self/mountinfo").map_err(|error| Error::io("read /proc/self/mountinfo", &error))?;
-        // Absent on a kernel without v1; what it would add is then not there.
+        // The file is missing on a kernel without v1, as are the controllers that it would add.
         let controllers = fs::read_to_string("/proc/cgroups").unwrap_or_default();
         let found = Hierarchies::parse(&mounts, &controllers);
         if found.list.is_empty() {
@@ -67,7 +67,7 @@ impl Hierarchies {
         Ok(found)
     }
 
-    /// From the texts of /proc/self/mountinfo and /proc/cgroups. Of several mounts of one hierarchy the first counts.
+    /// From the texts of /proc/self/mountinfo and /proc/cgroups. The first mount of each hierarchy counts.
     fn parse(mountinfo: &[u8], cgroups: &str) -> Hierarchies {
         let mut known: BTreeSet<&str> = KNOWN.into();
         known.extend(cgroups.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split('\t').next()));
@@ -88,7 +88,7 @@ impl Hierarchies {
         Hierarchies { list }
     }
 
-    /// The hierarchy that has a controller.
+    /// The hierarchy of a controller.
     pub(crate) fn with(&self, controller: &str) -> Option<&Hierarchy> {
         self.list.iter().find(|hierarchy| hierarchy.has(controller))
     }
@@ -105,18 +105,18 @@ impl Hierarchies {
 }
 
 impl Hierarchy {
-    /// Whether a controller is in it.
+    /// Whether the hierarchy has a controller.
     pub(crate) fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|one| one == controller)
     }
 
     /// Whether groups of this hierarchy have a file. Many files are missing in the root group alone, so an existing
-    /// group below it is looked at too, and without one a group is made for the look.
+    /// group below it is checked too; if there is none, a group is made for the check.
     pub(crate) fn offers(&self, file: &str) -> bool {
         self.mount.join(file).exists() || self.sample().is_some_and(|sample| sample.path().join(file).exists())
     }
 
-    /// Some group below the root.
+    /// Any group below the root.
     fn sample(&self) -> Option<Sample> {
         let below = fs::read_dir(&self.mount).ok()?.flatten().find(|entry| entry.path().is_dir());
         if let Some(group) = below {
@@ -143,7 +143,7 @@ impl Hierarchy {
     }
 }
 
-/// A group to look at; one that was made for it is removed again.
+/// A group for a check; removed afterwards if it was made for it.
 enum Sample {
     Existing(PathBuf),
     Own(PathBuf),
@@ -160,7 +160,7 @@ impl Sample {
 impl Drop for Sample {
     fn drop(&mut self) {
         if let Sample::Own(path) = self {
-            // An empty group that stays behind harms nothing; the next probe takes it as its sample.
+            // An empty group that stays is harmless; the next probe uses it.
             let _ = fs::remove_dir(path);
         }
     }

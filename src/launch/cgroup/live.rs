@@ -1,4 +1,4 @@
-//! The groups of a container that exists: who is in them, stopping and killing all of it, changing limits, removal.
+//! The groups of an existing container: their processes, freezing and killing all of them, changing limits, removal.
 
 use super::held::Files;
 use super::hierarchy::words_of;
@@ -14,14 +14,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long freezing may take. A process in an uninterruptible wait (a dead network disk) can hold it up for ever.
+/// The longest time for freezing. A process in an uninterruptible wait (a dead network disk) can delay it for ever.
 const FREEZE_DEADLINE: Duration = Duration::from_secs(10);
-/// How long the kernel may take to let go of killed processes.
+/// The longest time in which the kernel releases killed processes.
 const EMPTY_DEADLINE: Duration = Duration::from_secs(10);
-/// How long `rmdir` of all groups may answer "busy": the last processes may be on their way out.
+/// How long `rmdir` of all groups may return "busy" while the last processes end.
 const REMOVE_DEADLINE: Duration = Duration::from_secs(1);
 
-/// One group's place and what it can do.
+/// One group's path, version and controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     version: Version,
@@ -41,10 +41,10 @@ pub(crate) struct Live {
     places: Vec<Place>,
 }
 
-/// As the monitor does it, for tests of the plans.
+/// Makes groups as the monitor does, for tests of the plans.
 #[cfg(test)]
 impl super::Plan {
-    /// The groups once they are made.
+    /// The groups once they exist.
     pub(crate) fn live(&self) -> Live {
         let place = |group: &super::Group| Place {
             version: group.version,
@@ -54,8 +54,8 @@ impl super::Plan {
         Live { places: self.groups.iter().map(place).collect() }
     }
 
-    /// Makes the groups with all their values and no process, as the monitor does it at a start, but for the device
-    /// program of v2. What was made before a failure is removed.
+    /// Makes the groups with all their values and no process, as the monitor does at a start, but without the device
+    /// program of v2. After a failure removes the groups that it made.
     pub(crate) fn make(&self) -> Result<Live> {
         let live = self.live();
         let made = self.groups.iter().try_for_each(|group| {
@@ -91,7 +91,7 @@ impl Live {
         Ok(Live { places: host.list.iter().map(place).collect() })
     }
 
-    /// The processes in the container, groups that it made of its own included, as ids of the caller's pid namespace.
+    /// The processes in the container, also in groups that the container made, as ids of the caller's pid namespace.
     /// None if the groups are gone.
     pub(crate) fn pids(&self) -> Result<Vec<i32>> {
         let mut pids = Vec::new();
@@ -104,8 +104,8 @@ impl Live {
         Ok(pids)
     }
 
-    /// Stops every process of the container; returns when all stand still. What is half frozen after 10 s is thawed
-    /// again and an error returned.
+    /// Freezes every process of the container; returns when all are frozen. If that takes more than 10 s, thaws them
+    /// again and returns an error.
     pub(crate) fn freeze(&self) -> Result<()> {
         let frozen = match self.freezer()? {
             (Version::V1, dir) => freeze_v1(dir)?,
@@ -123,7 +123,7 @@ impl Live {
         Ok(())
     }
 
-    /// Lets the processes run on. Not an error when they do already.
+    /// Thaws the processes. Not an error if they are running.
     pub(crate) fn thaw(&self) -> Result<()> {
         match self.freezer()? {
             (Version::V1, dir) => put(&dir.join("freezer.state"), "THAWED"),
@@ -131,11 +131,11 @@ impl Live {
         }
     }
 
-    /// Writes new limits, those of [`super::update_writes`]. A write that fails is tried once more behind the others,
-    /// since two values may bound each other (memory and memory with swap).
+    /// Writes new limits, those of [`super::update_writes`]. A failed write is repeated after the others, because two
+    /// values may limit each other (memory and memory with swap).
     ///
     /// # Errors
-    /// The first write that cannot be done; what was written by then is put back.
+    /// The first write that fails; earlier writes are undone.
     pub(crate) fn update(&self, writes: &[Write]) -> Result<()> {
         let mut before = Vec::new();
         let mut again = Vec::new();
@@ -151,15 +151,15 @@ impl Live {
             _ => None,
         });
         let Some(failed) = failed else { return Ok(()) };
-        // Twice, for the same reason; the first values went well together.
+        // Twice, for the same reason; the first values were compatible.
         for (file, value) in before.iter().chain(&before) {
             let _ = put(file, value.trim_end());
         }
         Err(failed)
     }
 
-    /// Kills every process of the container and waits until all are gone. Zombies that nobody has reaped stay in their
-    /// group, so the caller's monitor must reap meanwhile.
+    /// Kills every process of the container and waits until all are gone. Zombies stay in their group until they are
+    /// reaped, so the caller's monitor must reap meanwhile.
     pub(crate) fn kill_all(&self) -> Result<()> {
         let deadline = Instant::now() + EMPTY_DEADLINE;
         let mut pause = Duration::from_micros(200);
@@ -176,7 +176,7 @@ impl Live {
         }
     }
 
-    /// Removes the groups and those below them; groups that are gone already are fine.
+    /// Removes the groups and those below them; missing groups are not an error.
     ///
     /// # Errors
     /// Processes are still in one of them.
@@ -191,18 +191,18 @@ impl Live {
         result
     }
 
-    /// The container's use now.
+    /// The container's present usage.
     pub(crate) fn stats(&self, files: &mut Files) -> CgroupStats {
         let place = |controller: &str| self.with(controller).map(|place| (place.version, place.dir.as_path()));
         stats::read(files, &place, self.unified().map(|place| place.dir.as_path()))
     }
 
-    /// One round of killing: by the kernel at one stroke where it can (5.14), else one by one while all stand still, since
-    /// a frozen group cannot fork away from the list. A frozen process of v1 dies only once it is thawed.
+    /// One round of killing: by the kernel in one step if it can (5.14), else one by one while all are frozen, because
+    /// a frozen group cannot fork. A frozen process of v1 dies only when it is thawed.
     fn kill_once(&self) -> Result<()> {
         let stroke = self.unified().is_some_and(|place| put(&place.dir.join("cgroup.kill"), "1").is_ok());
         if !stroke {
-            // Killing works unfrozen too; it may only take more rounds.
+            // Killing also works without freezing; it may only take more rounds.
             let _ = self.freeze();
         }
         for pid in self.pids()? {
@@ -223,7 +223,7 @@ impl Live {
         self.places.iter().find(|place| place.version == Version::V2)
     }
 
-    /// The group that best tells who is in the container: one that exists.
+    /// The group that shows best which processes are in the container: one that exists.
     fn main(&self) -> Option<&Place> {
         let wanted = [self.with("freezer"), self.unified(), self.with("pids"), self.with("memory")];
         wanted.into_iter().flatten().chain(&self.places).find(|place| place.dir.exists())
@@ -235,7 +235,7 @@ impl Live {
         Ok((place.version, &place.dir))
     }
 
-    /// The group that has a control file; the controller is the part before the dot.
+    /// The group that has a control file; the controller's name comes before the dot.
     fn dir_with(&self, file: &str) -> Result<&Path> {
         let controller = file.split('.').next().unwrap_or_default();
         let place = self.with(controller);
@@ -243,8 +243,8 @@ impl Live {
     }
 }
 
-/// The v1 freezer can stop half way when processes fork meanwhile; writing again makes it look again, and letting go for
-/// a moment frees what waits for a process that is frozen already.
+/// The v1 freezer can stop half way if processes fork meanwhile. Writing again makes it check again, and thawing for a
+/// moment releases processes that wait for a frozen one.
 fn freeze_v1(dir: &Path) -> Result<bool> {
     let file = dir.join("freezer.state");
     put(&file, "FROZEN")?;
@@ -262,7 +262,7 @@ fn freeze_v1(dir: &Path) -> Result<bool> {
     }))
 }
 
-/// Asks again and again, ever slower, until the answer is yes or time is up.
+/// Repeats the check at growing intervals, until it succeeds or time is up.
 fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     let mut pause = Duration::from_micros(20);
@@ -281,12 +281,12 @@ fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
 fn pids_below(dir: &Path, pids: &mut Vec<i32>) -> Result<()> {
     let read = match fs::read_to_string(dir.join("cgroup.procs")) {
         Ok(text) => text,
-        // Gone meanwhile: nobody is in it. A threaded group (v2) lists its processes in the group above.
+        // The group is gone: no process is in it. A threaded group (v2) lists its processes in the group above.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EOPNOTSUPP)) => String::new(),
         Err(error) => return Err(Error::io(format!("read {}", dir.join("cgroup.procs").display()), &error)),
     };
-    // 0 stands for a process outside the reader's pid namespace: nothing can be done with it.
+    // 0 stands for a process outside the reader's pid namespace, which cannot be used.
     pids.extend(read.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
     for below in subdirs(dir) {
         pids_below(&below, pids)?;
@@ -295,7 +295,7 @@ fn pids_below(dir: &Path, pids: &mut Vec<i32>) -> Result<()> {
 }
 
 fn remove_tree(dir: &Path, deadline: Instant) -> io::Result<()> {
-    // Nearly always its monitor has removed it already.
+    // Nearly always the monitor has removed it already.
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {}
         _ => return Ok(()),
@@ -344,12 +344,13 @@ fn put(file: &Path, value: &str) -> Result<()> {
 /// Writes a limit of a group that has processes.
 fn set(file: &Path, value: &str) -> Result<()> {
     match file.file_name().and_then(|name| name.to_str()) {
-        // v1 refuses when it cannot take so much back.
+        // v1 refuses if it cannot reclaim so much.
         Some("memory.limit_in_bytes") => put(file, value).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => too_low(value, file, ["memory.usage_in_bytes", "memory.max_usage_in_bytes"]),
             _ => error,
         }),
-        // v2 kills for it. The bound above which it takes memory back without killing tells whether that is needed.
+        // v2 kills to reach the limit. The throttling limit, above which it reclaims without killing, shows whether
+        // that is needed.
         Some("memory.max") => {
             let usage = || number_in(&file.with_file_name("memory.current"));
             if let Ok(limit) = value.parse::<u64>()
@@ -375,12 +376,12 @@ fn too_low(limit: &str, file: &Path, [usage, peak]: [&str; 2]) -> Error {
     Error::internal(format!("unable to set memory limit to {limit} (current usage: {usage}, peak usage: {peak})"))
 }
 
-/// The number in a file; 0 where there is none, as for `max`.
+/// The number in a file; 0 if there is none, as for `max`.
 fn number_in(file: &Path) -> u64 {
     read_text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The number behind a word in a file of `word number` lines.
+/// The number after a word in a file of `word number` lines.
 fn field(file: &Path, word: &str) -> Option<u64> {
     let words = words_of(file);
     words.chunks_exact(2).find(|pair| pair[0] == word).and_then(|pair| pair[1].parse().ok())

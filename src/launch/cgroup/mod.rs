@@ -1,10 +1,10 @@
-//! Control groups: what a container's limits and devices become on this host's hierarchies.
+//! Control groups: the files and values for a container's limits and devices on this host's hierarchies.
 //!
 //! [`compile`] turns resources into a [`Plan`], plain values that the launch executes; it writes nothing. One container
 //! has one group in every hierarchy of the host, at the same path everywhere: `CgroupParent`, then its id.
 //!
-//! `CgroupParent` is absolute or not, both counted from the root of the hierarchies; what is missing of it is created
-//! and stays. A name that ends in `.slice` is a plain directory like any other: nested where it is said, never expanded
+//! `CgroupParent` is absolute or not, both counted from the root of the hierarchies; its missing directories are made
+//! and stay. A name that ends in `.slice` is a plain directory like any other: it is nested as written, never expanded
 //! by systemd's rules, and systemd is not asked. `..` is refused.
 
 mod check;
@@ -32,16 +32,16 @@ use crate::walls::Wall;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The meaning of a write's failure.
+/// The consequence of a failed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnError {
     /// The container cannot start.
     Fail,
-    /// The value was not asked for, or may be in force already.
+    /// Nothing: the value was not requested, or may be in force already.
     Ignore,
 }
 
-/// One value to write into one control file.
+/// One value for one control file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     /// A file name, relative to the group's directory (in [`Group::writes`]) or to the hierarchy's mount point (in
@@ -68,14 +68,14 @@ pub(crate) struct Group {
     pub version: Version,
     /// The hierarchy's mount point on the host.
     pub mount: PathBuf,
-    /// The controllers in it.
+    /// The controllers of the hierarchy.
     pub controllers: Vec<String>,
     /// The container's directory on the host, absolute.
     pub dir: PathBuf,
     /// The options with which `mount -t cgroup` shows this hierarchy, such as `memory` or `none,name=systemd`; empty for v2.
     pub mount_options: String,
-    /// The directory below /sys/fs/cgroup in the container. Empty: shown there itself (pure v2), or not shown at all
-    /// (the v2 hierarchy beside v1 ones, which the engine uses for itself).
+    /// The directory below /sys/fs/cgroup in the container. Empty: at /sys/fs/cgroup itself (pure v2), or not shown at
+    /// all (the v2 hierarchy beside v1 ones, which only the engine uses).
     pub mount_name: String,
     /// Names below /sys/fs/cgroup that are links to `mount_name`.
     pub links: Vec<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Group {
     pub parent_writes: Vec<Write>,
     /// Values for the group itself, files relative to `dir`, in this order.
     pub writes: Vec<Write>,
-    /// The device program to attach to `dir` (see [`device_bpf`]); empty if devices are ruled elsewhere.
+    /// The device program to attach to `dir` (see [`device_bpf`]); empty if another hierarchy limits devices.
     pub device_program: Vec<u8>,
 }
 
@@ -98,11 +98,11 @@ pub(crate) struct Plan {
 /// The groups of container `id` below `parent` with these limits and devices. Reads facts of the host (inherited
 /// cpusets, device numbers, which files a controller has), writes nothing.
 ///
-/// Values that the host's kernel does not know are an error here; [`check`] is what drops them with a warning.
+/// Values that the host's kernel does not support are an error here; [`check`] drops them with a warning.
 ///
 /// # Errors
-/// A bad `CgroupParent`; a limit whose controller the host lacks, or that v2 cannot hold; a missing device; a host that cannot
-/// rule devices.
+/// A bad `CgroupParent`; a limit whose controller the host lacks, or that v2 cannot express; a missing device;
+/// a host that cannot limit devices.
 pub(crate) fn compile(
     host: &Hierarchies,
     parent: &str,
@@ -131,7 +131,7 @@ pub(crate) fn compile(
     Ok(Plan { groups, v2 })
 }
 
-/// The new values of an update, as [`Live::update`] takes them: (file name, value) of the controllers' files.
+/// The new values of an update, for [`Live::update`]: (file name, value) of the controllers' files.
 ///
 /// # Errors
 /// As [`compile`].
@@ -164,7 +164,7 @@ fn group_path(parent: &str, id: &str) -> Result<PathBuf> {
     Ok(parts.chain([id]).collect())
 }
 
-/// A group with no value yet.
+/// A group without values.
 fn bare(hierarchy: &Hierarchy, path: &Path, pure_v2: bool) -> Group {
     let shown = hierarchy.version == Version::V1 && !pure_v2;
     let mount_name = match hierarchy.mount.file_name().filter(|_| shown) {
@@ -201,12 +201,12 @@ fn parents(path: &Path) -> Vec<&Path> {
 /// A block device by number, and its value.
 type PerDevice<T> = ((u32, u32), T);
 
-/// Resources as decided: what was not asked for is absent.
+/// The limits in their decided form: limits that were not requested are absent.
 struct Limits {
     memory: Option<i64>,
-    /// Memory and swap together; -1 is no bound.
+    /// Memory and swap together; -1 is unlimited.
     swap: Option<i64>,
-    /// Whether `swap` was said, not derived from `memory`.
+    /// Whether `swap` was given, not derived from `memory`.
     swap_asked: bool,
     reservation: Option<i64>,
     kernel_memory: Option<i64>,
@@ -214,7 +214,7 @@ struct Limits {
     oom_kill_disable: Option<bool>,
     cpu_shares: Option<u64>,
     cpu_period: Option<i64>,
-    /// Microseconds in each period; negative is no bound.
+    /// Microseconds in each period; negative is unlimited.
     cpu_quota: Option<i64>,
     cpus: Option<String>,
     mems: Option<String>,
@@ -224,28 +224,28 @@ struct Limits {
     write_bps: Vec<PerDevice<u64>>,
     read_iops: Vec<PerDevice<u64>>,
     write_iops: Vec<PerDevice<u64>>,
-    /// Negative is no bound.
+    /// Negative is unlimited.
     pids: Option<i64>,
 }
 
-/// The period, in microseconds, of a quota that was asked for in CPUs.
+/// The period, in microseconds, of a quota that was requested in CPUs.
 const NANO_PERIOD: i64 = 100_000;
 
 impl Limits {
     /// # Errors
-    /// A device that is not there; a number that no file can take.
+    /// A device that does not exist; a number that no file accepts.
     fn of(asked: &Resources) -> Result<Limits> {
         let given = |value: i64| (value != 0).then_some(value);
         let above_zero = |value: i64| (value > 0).then_some(value);
         let text = |value: &String| (!value.is_empty()).then(|| value.clone());
         let memory = given(asked.memory);
         let swap_asked = asked.memory_swap != 0;
-        // Without a word on swap a container gets as much of it as of memory.
+        // Without a swap limit a container gets as much swap as memory.
         let swap = given(asked.memory_swap.max(-1))
             .or(memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_mul(2)));
         let cpu_shares = match asked.cpu_shares {
             0 => None,
-            // The kernel would take the nearest that it has, without a word.
+            // The kernel would silently take the nearest valid value.
             ..2 => return Err(Error::internal("the minimum allowed cpu-shares is 2")),
             262_145.. => return Err(Error::internal("the maximum allowed cpu-shares is 262144")),
             shares => Some(shares as u64),

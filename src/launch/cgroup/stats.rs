@@ -1,4 +1,4 @@
-//! The use of resources by a container, read from its groups. A number that the host does not have is 0, a list empty.
+//! A container's resource usage, read from its groups. A number that the host lacks is 0, a list empty.
 
 use super::Version;
 use super::held::Files;
@@ -12,7 +12,7 @@ pub(crate) struct CgroupStats {
     pub cpu_total: u64,
     pub cpu_user: u64,
     pub cpu_kernel: u64,
-    /// Each CPU's part of the total; v2 does not tell.
+    /// The part of each CPU; v2 does not report it.
     pub cpu_each: Vec<u64>,
     pub cpu_periods: u64,
     pub cpu_throttled_periods: u64,
@@ -20,19 +20,19 @@ pub(crate) struct CgroupStats {
     pub memory_usage: u64,
     pub memory_max_usage: u64,
     pub memory_fail_count: u64,
-    /// `u64::MAX` or nearly: no bound.
+    /// `u64::MAX` or nearly: unlimited.
     pub memory_limit: u64,
-    /// memory.stat, in the words of the hierarchy's version.
+    /// memory.stat, with the keys of the hierarchy's version.
     pub memory: BTreeMap<String, u64>,
     /// `op` is `Read`, `Write`, `Discard`, and on v1 also `Sync`, `Async`, `Total`.
     pub io_bytes: Vec<BlkioEntry>,
     pub io_operations: Vec<BlkioEntry>,
     pub pids: u64,
-    /// 0 is no bound.
+    /// 0 is unlimited.
     pub pids_limit: u64,
 }
 
-/// Reads everything; `place` answers where a controller is.
+/// Reads all values; `place` returns the directory of a controller.
 pub(super) fn read<'a>(
     files: &mut Files,
     place: &dyn Fn(&str) -> Option<(Version, &'a Path)>,
@@ -41,7 +41,7 @@ pub(super) fn read<'a>(
     let mut stats = CgroupStats::default();
     match (place("cpuacct"), unified) {
         (Some((_, dir)), _) => cpu_v1(files, dir, &mut stats),
-        // v2 accounts CPU time in every group, controller or not.
+        // v2 accounts CPU time in every group, with or without the controller.
         (None, Some(dir)) => cpu_v2(files, dir, &mut stats),
         (None, None) => {}
     }
@@ -82,7 +82,7 @@ fn cpu_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
     let each = files.text(dir, "cpuacct.usage_percpu").unwrap_or_default();
     stats.cpu_each = each.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     stats.cpu_total = stats.cpu_each.iter().sum();
-    // A line of titles, then one a CPU: its number, user's and kernel's time.
+    // A line of titles, then one for each CPU: its number, user and kernel time.
     let all = files.text(dir, "cpuacct.usage_all").unwrap_or_default();
     for line in all.lines() {
         let mut numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
@@ -103,13 +103,13 @@ fn cpu_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
 }
 
 fn memory_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
-    /// The kernel's number for no limit is a page or so less than this.
+    /// The kernel's number for "no limit" is about a page less than the double of this.
     const HALF_OF_NO_LIMIT: u64 = i64::MAX as u64 / 2;
     stats.memory_usage = number(files, dir, "memory.usage_in_bytes");
     stats.memory_max_usage = number(files, dir, "memory.max_usage_in_bytes");
     stats.memory_fail_count = number(files, dir, "memory.failcnt");
     stats.memory = owned(files.text(dir, "memory.stat").unwrap_or_default());
-    // The least of its own limit and those above it: where there is none, it has none of its own.
+    // The least of its own limit and those above it; if none is set, the container has no limit.
     stats.memory_limit = match stats.memory.get("hierarchical_memory_limit") {
         Some(none) if *none > HALF_OF_NO_LIMIT => *none,
         _ => number(files, dir, "memory.limit_in_bytes"),
@@ -128,7 +128,7 @@ fn memory_v2(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
     stats.memory = owned(files.text(dir, "memory.stat").unwrap_or_default());
 }
 
-/// The scheduler that a device has decides which file counts: BFQ has its own.
+/// The scheduler of a device decides which file counts: BFQ has its own.
 fn io_v1(files: &mut Files, dir: &Path, stats: &mut CgroupStats) {
     const BYTES_AND_OPERATIONS: [(&str, &str); 3] = [
         ("blkio.bfq.io_service_bytes_recursive", "blkio.bfq.io_serviced_recursive"),

@@ -1,4 +1,4 @@
-//! Plans for fake hosts, and the real thing on this one.
+//! Plans for fake hosts, and real groups on this one.
 
 use super::*;
 use crate::launch::devices::default_rules;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 const ID: &str = "c0ffee";
 
-/// A directory that plays a host's mounted hierarchies.
+/// A directory that stands for a host's mounted hierarchies.
 struct Fake(PathBuf);
 
 impl Fake {
@@ -196,7 +196,7 @@ fn refusals() {
     assert!(compile(&host, "x.slice", ID, &none(), &open).unwrap().groups[0].dir.ends_with("x.slice/c0ffee"));
 }
 
-/// This host's groups below `/coracle-test-<pid>-<name>`; removed with whatever is in them.
+/// This host's groups below `/coracle-test-<pid>-<name>`; removed with everything in them.
 struct Real {
     parent: String,
     live: Live,
@@ -204,7 +204,7 @@ struct Real {
 }
 
 impl Real {
-    /// None where the tests may not make groups.
+    /// None if the tests cannot make groups.
     fn new(name: &str, asked: &Resources, rules: &DeviceRules) -> Option<Real> {
         if !nix::unistd::geteuid().is_root() {
             return None;
@@ -222,7 +222,7 @@ impl Real {
         fs::read_to_string(found).unwrap().trim().to_owned()
     }
 
-    /// A process that is in every group before it does anything.
+    /// A process that joins every group before it does anything.
     fn run(&self, script: &str) -> Child {
         let files = self.plan.groups.iter().map(|group| group.dir.join("cgroup.procs"));
         let join: String = files.map(|file| format!("echo $$ > '{}' && ", file.display())).collect();
@@ -312,7 +312,7 @@ fn real_processes() {
     real.live.thaw().unwrap();
     real.live.thaw().unwrap();
     real.live.freeze().unwrap();
-    // Reaping is the parent's: kill_all waits for it.
+    // The parent reaps: kill_all waits for it.
     let reaper = std::thread::spawn(move || child.wait().unwrap());
     real.live.kill_all().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&reaper.join().unwrap()), Some(9));
@@ -335,7 +335,7 @@ fn real_oom() {
     assert!(real.live.stats(&mut Files::default()).memory_max_usage > 4 << 20);
 }
 
-/// A container's groups among fake files.
+/// A container's groups made of fake files.
 fn fake_live(fake: &Fake, list: Vec<Hierarchy>) -> Live {
     fs::create_dir_all(fake.0.join("up")).unwrap();
     Live::locate(&Hierarchies { list }, "/up", ID).unwrap()

@@ -6,7 +6,7 @@ use crate::walls::Wall;
 use std::fs;
 use std::path::Path;
 
-/// Everything that a group of this hierarchy gets.
+/// All values for a group of this hierarchy.
 pub(super) fn fill(
     hierarchy: &Hierarchy,
     path: &Path,
@@ -24,7 +24,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// The limits alone, for a new group as for a change of a live one.
+/// The limits alone, for a new group or for a change of a live one.
 pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) {
     if hierarchy.has("cpuset") {
         writes.extend(limits.cpus.iter().map(|cpus| Write::must("cpuset.cpus", cpus)));
@@ -47,7 +47,7 @@ pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Wr
 }
 
 fn memory(limits: &Limits, writes: &mut Vec<Write>) {
-    // Deprecated: since 5.16 the kernel takes the value and does nothing with it.
+    // Deprecated: since 5.16 the kernel accepts the value and ignores it.
     writes.extend(limits.kernel_memory.map(|bytes| Write::may("memory.kmem.limit_in_bytes", bytes)));
     writes.extend(limits.memory.map(|bytes| Write::must("memory.limit_in_bytes", bytes)));
     if let Some(bytes) = limits.swap {
@@ -84,8 +84,8 @@ fn max_or(limit: i64) -> String {
     if limit < 0 { "max".into() } else { limit.to_string() }
 }
 
-/// Refuse all, then allow one by one. A new group has its parent's rules, so one that may do all needs a line only
-/// where the parent has been narrowed, and there the kernel may refuse it.
+/// Refuse all, then allow one by one. A new group inherits its parent's rules, so one without restrictions needs a line
+/// only if the parent is restricted, and then the kernel may refuse it.
 fn device_lines(devices: &DeviceRules, writes: &mut Vec<Write>) {
     if devices.default_allow {
         writes.push(Write::may("devices.allow", "a"));
@@ -95,8 +95,8 @@ fn device_lines(devices: &DeviceRules, writes: &mut Vec<Write>) {
     writes.extend(devices.allow.iter().map(|rule| Write::must("devices.allow", rule)));
 }
 
-/// A v1 cpuset group starts with no CPU and no memory node and takes no process until it has both, so what is not asked
-/// for comes from the nearest group above that has a value, and the empty ones between get it too.
+/// A v1 cpuset group starts without CPUs and memory nodes and accepts no process until it has both. Values that were
+/// not requested come from the nearest group above that has a value, and the empty groups between get them too.
 fn inherit_cpuset(hierarchy: &Hierarchy, path: &Path, limits: &Limits, group: &mut Group) -> Result<()> {
     for (file, asked) in [("cpuset.cpus", &limits.cpus), ("cpuset.mems", &limits.mems)] {
         let mut value = read(&hierarchy.mount.join(file))

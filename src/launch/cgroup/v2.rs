@@ -1,4 +1,4 @@
-//! The files of cgroup v2, and how the values of v1 that the API speaks become theirs.
+//! The files of cgroup v2, and the conversion of the API's values, which are those of v1.
 
 use super::hierarchy::words_of;
 use super::{Group, Hierarchy, Limits, Write, parents};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// The controllers that a container's group needs.
 const WANTED: [&str; 5] = ["cpuset", "cpu", "io", "memory", "pids"];
 
-/// Everything that a group of this hierarchy gets.
+/// All values for a group of this hierarchy.
 ///
 /// # Errors
 /// As [`limits`].
@@ -17,10 +17,10 @@ pub(super) fn fill(hierarchy: &Hierarchy, path: &Path, limits: &Limits, group: &
     self::limits(hierarchy, limits, &mut group.writes)
 }
 
-/// The limits alone, for a new group as for a change of a live one.
+/// The limits alone, for a new group or for a change of a live one.
 ///
 /// # Errors
-/// A limit that this hierarchy cannot hold.
+/// A limit that this hierarchy cannot express.
 pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) -> Result<()> {
     if hierarchy.has("cpuset") {
         writes.extend(limits.cpus.iter().map(|cpus| Write::must("cpuset.cpus", cpus)));
@@ -43,8 +43,8 @@ pub(super) fn limits(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Wr
     Ok(())
 }
 
-/// Turns the controllers on for the children of every group from the root down to the container's parent. One write a
-/// controller, so that one which the kernel refuses does not take the others with it; a limit that then lacks its file
+/// Turns the controllers on for the children of every group from the root down to the container's parent. Each
+/// controller gets its own write, so that a refused one does not affect the others; a limit that then lacks its file
 /// fails by itself.
 fn delegate(hierarchy: &Hierarchy, path: &Path, group: &mut Group) {
     for parent in [Path::new("")].into_iter().chain(parents(path)) {
@@ -67,7 +67,7 @@ fn memory(limits: &Limits, writes: &mut Vec<Write>) -> Result<()> {
                 false => Write::may("memory.swap.max", swap),
             });
         }
-        // How much of the sum is swap, nobody knows.
+        // The share of swap in the sum is unknown.
         (Some(total), None) if total > 0 => {
             return Err(Error::internal("unable to set swap limit without memory limit"));
         }
@@ -88,8 +88,8 @@ fn cpu_max(limits: &Limits) -> Option<String> {
     }
 }
 
-/// The weight (1 to 10000, default 100) that stands for shares (2 to 262144, default 1024). The curve that the OCI
-/// runtimes agreed on meets all three pairs; the straight line that they had before made 39 of the default.
+/// The weight (1 to 10000, default 100) for shares (2 to 262144, default 1024). The curve that the OCI runtimes agreed
+/// on maps all three pairs exactly; the earlier straight line mapped the default to 39.
 fn weight_of_shares(shares: u64) -> u64 {
     let log = (shares.clamp(2, 262_144) as f64).log2();
     let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
@@ -97,7 +97,7 @@ fn weight_of_shares(shares: u64) -> u64 {
     ((10f64.powf(exponent) - 1e-9).ceil() as u64).clamp(1, 10_000)
 }
 
-/// BFQ takes the API's weight as it is; the general file has a range of its own, 1 to 10000 for 10 to 1000.
+/// BFQ takes the API's weight unchanged; the general file has its own range, 1 to 10000 for 10 to 1000.
 fn io(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) {
     if limits.blkio_weight.is_some() || !limits.blkio_weights.is_empty() {
         let bfq = hierarchy.offers("io.bfq.weight");
@@ -113,7 +113,7 @@ fn io(hierarchy: &Hierarchy, limits: &Limits, writes: &mut Vec<Write>) {
     }
     for (key, rates) in ["rbps", "wbps", "riops", "wiops"].iter().zip(limits.throttles()) {
         for ((major, minor), rate) in rates {
-            // 0 takes a bound away, as it does in the v1 files.
+            // 0 removes a limit, as in the v1 files.
             let rate = if *rate == 0 { "max".into() } else { rate.to_string() };
             writes.push(Write::must("io.max", format!("{major}:{minor} {key}={rate}")));
         }

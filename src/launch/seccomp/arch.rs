@@ -1,4 +1,4 @@
-//! The architectures that a filter can know, and their numbers.
+//! The architectures that a filter can support, and their numbers.
 
 use super::table::SYSCALLS;
 
@@ -12,10 +12,10 @@ pub(super) enum Arch {
     Arm,
 }
 
-/// Set in the number of an x32 call; the kernel reports it as x86_64 otherwise.
+/// Set in the number of an x32 call; otherwise the kernel reports it as x86_64.
 pub(super) const X32_BIT: u32 = 0x4000_0000;
 
-/// Names of architectures that a profile may list though no filter for this library's machines can have them.
+/// Names of architectures that a profile may list although filters for this library's machines never need them.
 const FOREIGN: [&str; 18] = [
     "LOONGARCH64",
     "M68K",
@@ -38,7 +38,7 @@ const FOREIGN: [&str; 18] = [
 ];
 
 impl Arch {
-    /// The architecture of programs of this library's own kind.
+    /// The architecture of this library.
     pub(super) const NATIVE: Option<Arch> = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
         Some(Arch::X86_64)
     } else if cfg!(target_arch = "aarch64") {
@@ -61,7 +61,7 @@ impl Arch {
         (found.is_some() || FOREIGN.contains(&name)).then_some(found)
     }
 
-    /// The word that `includes` and `excludes` have for a native architecture.
+    /// The word for a native architecture in `includes` and `excludes`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Arch::X86_64 => "amd64",
@@ -72,13 +72,13 @@ impl Arch {
         }
     }
 
-    /// Whether its programs run on a kernel of the `native` architecture.
+    /// Whether a kernel of the `native` architecture runs its programs.
     pub(super) fn runs_on(self, native: Arch) -> bool {
         let family = |arch| matches!(arch, Arch::Aarch64 | Arch::Arm);
         family(self) == family(native)
     }
 
-    /// `AUDIT_ARCH_*`, what a filter is told.
+    /// `AUDIT_ARCH_*`, which a filter sees.
     pub(super) fn audit(self) -> u32 {
         match self {
             Arch::X86_64 | Arch::X32 => 0xc000_003e,
@@ -88,12 +88,12 @@ impl Arch {
         }
     }
 
-    /// Whether arguments have 64 bits that count.
+    /// Whether arguments have 64 bits.
     pub(super) fn wide(self) -> bool {
         matches!(self, Arch::X86_64 | Arch::Aarch64)
     }
 
-    /// The number of a call in a row of [`SYSCALLS`] as a filter sees it, the x32 bit included.
+    /// The number of a row of [`SYSCALLS`] as a filter sees it, including the x32 bit.
     pub(super) fn number(self, row: &[i32; 5]) -> Option<u32> {
         let column = match self {
             Arch::X86_64 => 0,
@@ -106,7 +106,7 @@ impl Arch {
         Some(if self == Arch::X32 { number | X32_BIT } else { number })
     }
 
-    /// The call and first argument through which i386 has reached `name` since before the call got a number of its own.
+    /// The call and first argument by which i386 programs reached `name` before it had a number of its own.
     pub(super) fn multiplexed(self, name: &str) -> Option<(u32, u64)> {
         const SOCKETCALL: u32 = 102;
         const IPC: u32 = 117;

@@ -1,4 +1,4 @@
-//! Classic BPF, written from its end: a jump goes forward only, so what is jumped to is there already.
+//! Classic BPF, written from its end: jumps only go forward, so the target of a jump exists already.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) fn high(index: u8) -> u32 {
     16 + 8 * u32::from(index) + if cfg!(target_endian = "big") { 0 } else { 4 }
 }
 
-/// How a jump compares the accumulator.
+/// The comparisons of the accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal,
@@ -25,7 +25,7 @@ pub(super) enum Test {
     AnyBit,
 }
 
-/// An instruction that others can jump to, counted from the end of the program.
+/// An instruction as the target of jumps, counted from the end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(usize);
 
@@ -33,7 +33,7 @@ const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
-/// The farthest that a comparison can jump.
+/// The farthest jump of a comparison.
 const REACH: usize = 255;
 
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ impl Builder {
         Place(self.reversed.len() - 1)
     }
 
-    /// Ends with an action; shared with others of the same.
+    /// Ends with an action; equal actions share one instruction.
     pub(super) fn answer(&mut self, action: u32) -> Place {
         match self.returns.get(&action) {
             Some(place) => *place,
@@ -90,7 +90,7 @@ impl Builder {
         if yes == no {
             return yes;
         }
-        // The instruction that brings the second target into reach moves the first one step away.
+        // The instruction that brings the second target into reach moves the first one by one.
         let mut targets = [yes, no];
         for target in &mut targets {
             if self.reversed.len() - 1 - target.0 > REACH - 1 {
@@ -114,7 +114,7 @@ impl Builder {
         }
     }
 
-    /// As `place`, for the newest instruction: a return is repeated, to others a long jump is made.
+    /// Like `place`, but near the newest instruction: a return is repeated, for others a long jump is made.
     fn nearer(&mut self, place: Place) -> Place {
         let Instruction { code, value, .. } = self.reversed[place.0];
         match code {
@@ -123,7 +123,7 @@ impl Builder {
         }
     }
 
-    /// How many instructions there are.
+    /// The number of instructions.
     pub(super) fn len(&self) -> usize {
         self.reversed.len()
     }

@@ -1,4 +1,4 @@
-//! From a policy to a filter: per architecture a search tree over ranges of numbers that have the same fate.
+//! Compiles a policy to a filter: for each architecture a search tree over ranges of numbers with equal fates.
 
 use super::arch::{self, Arch, X32_BIT};
 use super::bpf::{self, Builder, Place, Test};
@@ -6,10 +6,10 @@ use super::profile::{ALLOW, Action, Compare, Condition, KILL_THREAD, NO_SUCH_CAL
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 
-/// The most that the kernel takes.
+/// The kernel's limit.
 const MOST_INSTRUCTIONS: usize = 4096;
 
-/// The rules of a call in order (none without conditions, except the last), else the default.
+/// The rules of a call in order (only the last one may have no conditions), else the default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Fate {
     conditional: Vec<(Vec<Condition>, Action)>,
@@ -21,7 +21,7 @@ struct Fate {
 pub(super) fn compile(policy: &Policy<'_>) -> Result<Vec<u8>> {
     let mut compiler = Compiler { program: Builder::default(), leaves: HashMap::new() };
     let calls = named(policy);
-    // Written from the end: what is asked for first in the finished program comes last here.
+    // Written from the end: the first checks of the finished program come last here.
     let mut entry = compiler.program.answer(KILL_THREAD);
     for arch in policy.arches.iter().rev().filter(|arch| **arch != Arch::X32) {
         let mut numbers = compiler.tree(&ranges(policy, &calls, *arch), arch.wide());
@@ -44,14 +44,14 @@ pub(super) fn compile(policy: &Policy<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// One call that one rule names.
+/// One call named by one rule.
 struct Named<'a> {
     name: &'a str,
     row: &'static [i32; 5],
     rule: &'a Rule<'a>,
 }
 
-/// The rules of a policy for calls that any architecture has, in its order.
+/// The rules of a policy for calls that exist on any architecture, in its order.
 fn named<'a>(policy: &'a Policy<'a>) -> Vec<Named<'a>> {
     let of_rule = |rule: &'a Rule<'a>| {
         rule.names.iter().filter_map(move |name| Some(Named { name, row: arch::row(name)?, rule }))
@@ -67,7 +67,7 @@ fn ranges(policy: &Policy<'_>, calls: &[Named<'_>], arch: Arch) -> Vec<(u32, Fat
     let newer = || Fate { finally: Some(NO_SUCH_CALL), ..Fate::default() };
     let mut next = if arch == Arch::X32 { X32_BIT } else { 0 };
     let gap = |ranges: &mut Ranges, first: u32, end: Option<u32>| {
-        // Without a known call nothing tells what is new.
+        // Without known calls there is no way to recognise newer ones.
         let soft = newest.filter(|_| policy.refuse_newer_softly).map_or(u32::MAX, |newest| newest + 1);
         if first < soft && end.is_none_or(|end| first < end) {
             ranges.put(first, normal());
@@ -86,8 +86,8 @@ fn ranges(policy: &Policy<'_>, calls: &[Named<'_>], arch: Arch) -> Vec<(u32, Fat
     ranges.list
 }
 
-/// The fate of each number that has rules, in order, and the highest number that the profile knows. The numbers that arm
-/// has for itself far above all others do not count as that.
+/// The fate of each number that has rules, in order, and the highest number that the profile knows, not counting arm's
+/// private numbers far above all others.
 fn fates(policy: &Policy<'_>, calls: &[Named<'_>], arch: Arch) -> (Vec<(u32, Fate)>, Option<u32>) {
     const ARM_OWN: u32 = 0xf_0000;
     let mut found: Vec<(u32, Option<u64>, &Rule<'_>)> = Vec::with_capacity(calls.len());
@@ -115,7 +115,7 @@ fn fates(policy: &Policy<'_>, calls: &[Named<'_>], arch: Arch) -> (Vec<(u32, Fat
     (fates, newest)
 }
 
-/// Ranges of numbers, equal neighbours made one.
+/// Ranges of numbers; equal neighbours are merged.
 struct Ranges {
     list: Vec<(u32, Fate)>,
 }
@@ -140,8 +140,8 @@ impl Fate {
         }
     }
 
-    /// A rule on a call that i386 also reaches through this one, which points to the arguments in memory, where no filter
-    /// can look. A rule on arguments counts here for all of them if it refuses what the default allows, else not at all.
+    /// A rule on a call that i386 also reaches by this one, with its arguments in memory, where a filter cannot look. A
+    /// rule on arguments applies to all of these calls if it refuses what the default allows, else to none.
     fn add_through(&mut self, number: u64, rule: &Rule<'_>, default: Action) {
         if rule.conditions.is_empty() || default == ALLOW {
             let condition = Condition { index: 0, compare: Compare::Equal, value: number };
@@ -152,7 +152,7 @@ impl Fate {
 
 struct Compiler {
     program: Builder,
-    /// Where each fate with conditions has been written, apart for both widths of arguments.
+    /// The place of each fate with conditions, separately for both widths of arguments.
     leaves: HashMap<(Fate, bool), Place>,
 }
 
@@ -171,7 +171,8 @@ impl Compiler {
         }
     }
 
-    /// x32 calls where the profile has no such architecture. -1 is no x32 call: a tracer writes it to skip a call.
+    /// x32 calls, if the profile does not list that architecture. -1 is not an x32 call: a tracer writes it to skip a
+    /// call.
     fn no_x32(&mut self, policy: &Policy<'_>) -> Place {
         let (skipped, foreign) = (self.program.answer(policy.default), self.program.answer(policy.without_x32));
         self.program.branch(Test::Equal, u32::MAX, skipped, foreign)
@@ -206,7 +207,7 @@ impl Compiler {
         place
     }
 
-    /// Several rules with one condition each, all on one argument against values of 32 bits: each half is loaded once.
+    /// Several rules with one condition each, all on one argument with values of 32 bits: each half is loaded once.
     fn chain(&mut self, rules: &[(Vec<Condition>, Action)], wide: bool, otherwise: Place) -> Place {
         let conditions = || rules.iter().map(|(conditions, action)| (conditions[0], *action));
         let index = rules[0].0[0].index;
@@ -228,7 +229,7 @@ impl Compiler {
         self.program.load(bpf::high(index), small)
     }
 
-    /// One condition, arguments loaded anew.
+    /// One condition, with its argument loaded again.
     fn condition(&mut self, one: &Condition, wide: bool, yes: Place, no: Place) -> Place {
         let (high, low) = ((one.value >> 32) as u32, one.value as u32);
         if let Compare::MaskedEqual(mask) = one.compare {
@@ -257,7 +258,7 @@ impl Compiler {
         self.program.load(bpf::high(one.index), next)
     }
 
-    /// The accumulator against a word.
+    /// Compares the accumulator with a word.
     fn compare(&mut self, compare: Compare, value: u32, yes: Place, no: Place) -> Place {
         let (test, yes, no) = match compare {
             Compare::Equal => (Test::Equal, yes, no),
@@ -274,7 +275,7 @@ impl Compiler {
         self.program.branch(test, value, yes, no)
     }
 
-    /// A word of an argument under a mask; against zero one instruction tests all bits.
+    /// A masked word of an argument; against zero one instruction tests all bits.
     fn masked(&mut self, offset: u32, mask: u32, value: u32, yes: Place, no: Place) -> Place {
         let next = match value {
             0 => self.program.branch(Test::AnyBit, mask, no, yes),
@@ -284,7 +285,7 @@ impl Compiler {
     }
 }
 
-/// The argument of a single condition that a chain can hold.
+/// The argument of a single condition that fits a chain.
 fn simple(conditions: &[Condition]) -> Option<u8> {
     match conditions {
         [one] if one.value >> 32 == 0 && !matches!(one.compare, Compare::MaskedEqual(_)) => Some(one.index),

@@ -1,9 +1,9 @@
-//! A profile as it is written: JSON, one to one.
+//! A profile as JSON, field by field.
 
 use crate::error::{Error, Result};
 use serde::Deserialize;
 
-/// The whole document. What the field knows and this engine does not is kept, to be refused.
+/// The whole document. Known fields that this engine does not support are kept, so that they can be refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Said {
@@ -47,7 +47,7 @@ pub(super) struct SaidArgument {
     pub op: String,
 }
 
-/// When a rule counts at all.
+/// The conditions under which a rule applies.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SaidFilter {
@@ -57,12 +57,13 @@ pub(super) struct SaidFilter {
 }
 
 /// # Errors
-/// No JSON, or a field of the wrong type; the message names it.
+
+/// Invalid JSON, or a field of the wrong type; the message names it.
 pub(super) fn decode(json: &str) -> Result<Said> {
     serde_json::from_str(json).map_err(|error| blame(json, error))
 }
 
-/// The parser says where in the text it stopped, not in which field: tried one by one, the fields tell.
+/// The parser reports the position in the text, not the field: the fields are tried one by one.
 fn blame(json: &str, error: serde_json::Error) -> Error {
     let mut whole: serde_json::Value = match serde_json::from_str(json) {
         Ok(value) => value,
@@ -77,7 +78,7 @@ fn blame(json: &str, error: serde_json::Error) -> Error {
     Error::invalid(found.unwrap_or_else(|| error.to_string()))
 }
 
-/// The first field of an object that alone does not fit `T`.
+/// The first field of an object that does not fit `T` by itself.
 fn wrong_field<T: serde::de::DeserializeOwned>(object: &serde_json::Value, prefix: &str) -> Option<String> {
     let Some(fields) = object.as_object() else {
         return Some(format!("{}: not an object", prefix.trim_end_matches('.')));

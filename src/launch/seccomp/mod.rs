@@ -1,20 +1,20 @@
 //! Seccomp: system call profiles compiled to the kernel's classic BPF.
 //!
-//! A profile is the field's JSON (`defaultAction`, `archMap`, `syscalls` with conditions on arguments, capabilities,
-//! architecture and kernel); `default.json` is the one that a container has which asks for nothing. A rule means here
-//! what it means to libseccomp and runc:
+//! A profile is JSON in Docker's format (`defaultAction`, `archMap`, `syscalls` with conditions on arguments,
+//! capabilities, architecture and kernel); `default.json` is the profile of containers that name none. A rule has the
+//! same meaning as in libseccomp and runc:
 //!
-//! - Of one call's rules the first that fits counts, but one without arguments beats those with arguments. A rule with
-//!   the default action says nothing. The conditions of a rule must all hold, unless two are on one argument: then any.
-//! - Names that no architecture has are ignored, so that a profile may be newer than this table.
-//! - A call that is newer than every one that the profile names gives `ENOSYS`, not the default error, so that programs
-//!   fall back (only where the default refuses).
+//! - The first matching rule of a call applies, but one without arguments wins over those with arguments. A rule with
+//!   the default action has no effect. All conditions of a rule must hold; if two are on one argument, any of them.
+//! - Names that no architecture knows are ignored, so a profile may be newer than this table.
+//! - A call newer than all that the profile names gives `ENOSYS`, not the default error, so that programs fall back
+//!   (only if the default refuses).
 //! - Arguments are compared with all their 64 bits, on 32-bit architectures by their low halves; i386 calls that also go
 //!   through `socketcall` and `ipc` are matched there too.
 //!
-//! The kernel reads `int` arguments by their low halves, so a comparison of 64 bits is passed by a bit of the upper half.
-//! A caller's profile stays as it is written; the default one compares such arguments under masks (`SCMP_CMP_MASKED_EQ`)
-//! that leave the upper half out. x32 calls are to it as to a kernel that was built without them.
+//! The kernel reads `int` arguments by their low halves, so a bit of the upper half would defeat a comparison of 64
+//! bits. A caller's profile stays as it is; the default one compares such arguments under masks (`SCMP_CMP_MASKED_EQ`)
+//! without the upper half. It treats x32 calls like a kernel that was built without them.
 
 mod arch;
 mod bpf;
@@ -55,7 +55,7 @@ fn default_filter(caps: u64, machine: Machine) -> Result<Vec<u8>> {
     compile::compile(&Policy { without_x32: NO_SUCH_CALL, ..policy })
 }
 
-/// A rule that allows a call, where its first argument compares like `LT 38` with all its 64 bits.
+/// A rule that allows a call if its first argument, with all its 64 bits, compares like `LT 38`.
 fn allowed(name: &str, compare: Option<&str>) -> SaidRule {
     let argument = |(op, value): (&str, &str)| SaidArgument {
         value: value.parse().unwrap_or_default(),
@@ -70,11 +70,11 @@ fn allowed(name: &str, compare: Option<&str>) -> SaidRule {
     }
 }
 
-/// A caller's profile in the same form. None: it allows everything, and no filter is needed.
+/// The filter of a caller's profile. None: it allows everything, and no filter is needed.
 ///
 /// # Errors
-/// The JSON is wrong (the message names the field), or asks for what is not built; the filter does not fit the kernel's
-/// 4096 instructions.
+/// The JSON is wrong (the message names the field), or needs an unsupported feature; the filter exceeds the
+/// kernel's 4096 instructions.
 pub(crate) fn profile_filter(json: &str, caps: u64) -> Result<Option<Vec<u8>>> {
     let native = native()?;
     let wrong = |error: Error| error.context("invalid seccomp profile");
@@ -87,12 +87,13 @@ fn native() -> Result<Arch> {
     Arch::NATIVE.ok_or_else(|| Error::unsupported("seccomp profiles are not supported on this machine's architecture"))
 }
 
-/// The machine that an image was made for, so far as the default profile differs.
+/// The machine that an image was made for, as far as the default profile depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {
-    /// Programs make sockets by the call `socket`, whose arguments a filter sees.
+    /// Programs make sockets by the call `socket`, whose arguments a filter can see.
     Usual,
-    /// A 32-bit x86: its older programs know `socketcall` alone, whose arguments lie in memory, where no filter can look.
+    /// A 32-bit x86: its older programs only know `socketcall`, whose arguments lie in memory, where a filter cannot
+    /// look.
     I386,
 }
 
@@ -106,7 +107,7 @@ impl Machine {
 /// The facts that a default filter is compiled for.
 type Key = (u64, Machine);
 
-/// The default filters that an engine has compiled, by capabilities: a compilation takes about 0.3 ms, and nearly all
+/// The default filters that an engine has compiled, by capabilities: compiling takes about 0.3 ms, and nearly all
 /// containers have one of a few sets.
 #[derive(Debug, Default)]
 pub(crate) struct DefaultFilters {
@@ -114,16 +115,16 @@ pub(crate) struct DefaultFilters {
 }
 
 impl DefaultFilters {
-    /// As many sets as are kept; one more drops the oldest.
+    /// The most filters that are kept; one more drops the oldest.
     const KEPT: usize = 16;
 
-    /// As [`default_filter`], compiled at most once for what is in use.
+    /// Like [`default_filter`], but reuses the filters that are kept.
     pub(crate) fn get(&self, caps: u64, machine: Machine) -> Result<Arc<[u8]>> {
         let key = (caps, machine);
         if let Some((_, filter)) = self.compiled.lock().iter().find(|(one, _)| *one == key) {
             return Ok(filter.clone());
         }
-        // Not under the lock: two at once compile the same, which harms nothing.
+        // Not under the lock: two threads may compile the same filter, which is harmless.
         let filter: Arc<[u8]> = default_filter(caps, machine)?.into();
         let mut compiled = self.compiled.lock();
         compiled.retain(|(one, _)| *one != key);

@@ -1,4 +1,4 @@
-//! A profile as it counts: for this kernel, architecture and set of capabilities.
+//! A profile resolved for this kernel, architecture and set of capabilities.
 
 use super::arch::Arch;
 use super::decode::{Said, SaidArgument, SaidFilter, SaidRule};
@@ -11,7 +11,7 @@ pub(super) type Action = u32;
 
 pub(super) const ALLOW: Action = 0x7fff_0000;
 pub(super) const KILL_THREAD: Action = 0;
-/// `ENOSYS`, told by name because a program takes it for an older kernel.
+/// `ENOSYS`, by its name, because programs take it for an older kernel.
 pub(super) const NO_SUCH_CALL: Action = ERRNO | libc::ENOSYS as u32;
 const KILL_PROCESS: Action = 0x8000_0000;
 const TRAP: Action = 0x0003_0000;
@@ -19,7 +19,7 @@ const ERRNO: Action = 0x0005_0000;
 const TRACE: Action = 0x7ff0_0000;
 const LOG: Action = 0x7ffc_0000;
 
-/// How an argument is compared.
+/// The comparisons of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Compare {
     NotEqual,
@@ -53,21 +53,21 @@ pub(super) struct Rule<'a> {
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
     pub default: Action,
-    /// Whether a call newer than all that are named gives `ENOSYS`.
+    /// Whether a call newer than all named ones gives `ENOSYS`.
     pub refuse_newer_softly: bool,
     /// The native one first, each once.
     pub arches: Vec<Arch>,
     pub rules: Vec<Rule<'a>>,
-    /// Of an x32 call where the profile does not have that architecture.
+    /// The action for x32 calls if the profile does not list that architecture.
     pub without_x32: Action,
-    /// The names of rules that say no more than the default; they count as known calls.
+    /// The names of rules with the default action; they count as known calls.
     pub known: Vec<&'a String>,
 }
 
 /// None: everything is allowed.
 ///
 /// # Errors
-/// A field holds what it must not; the message names it.
+/// A field has an invalid value; the message names it.
 pub(super) fn resolve<'a>(said: &'a Said, native: Arch, caps: u64) -> Result<Option<Policy<'a>>> {
     let rules = said.syscalls.as_deref().unwrap_or_default();
     refuse_unbuilt(said)?;
@@ -90,10 +90,10 @@ fn field(name: impl std::fmt::Display, why: impl std::fmt::Display) -> Error {
     Error::invalid(format!("{name}: {why}"))
 }
 
-/// Parts of the field's format that this engine cannot do yet.
+/// Parts of Docker's format that this engine does not support yet.
 fn refuse_unbuilt(said: &Said) -> Result<()> {
     for flag in said.flags.iter().flatten() {
-        // A container's first process has one thread when its filter is installed, so that TSYNC changes nothing.
+        // A container's first process has one thread when its filter is installed, so TSYNC changes nothing.
         if flag != "SECCOMP_FILTER_FLAG_TSYNC" {
             return Err(Error::unsupported(format!("flags: {flag} is not supported yet")));
         }
@@ -169,7 +169,7 @@ fn add<'a>(policy: &mut Policy<'a>, said: &'a SaidRule, native: Arch, caps: u64)
     Ok(())
 }
 
-/// Whether something in the filter is there although it must not be (`wanted` false), or is not though it must.
+/// Whether the filter has something that it must not have (`wanted` false), or lacks something that it must have.
 fn disagrees(filter: &SaidFilter, wanted: bool, native: Arch, caps: u64) -> std::result::Result<bool, String> {
     let has = |name: &str| capability::number(name).is_some_and(|number| caps >> number & 1 == 1);
     let arches = filter.arches.as_deref().unwrap_or_default();
@@ -196,7 +196,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 }
 
 fn action(name: &str, errno: Option<u32>) -> std::result::Result<Action, String> {
-    // The kernel takes error numbers up to 4095 only.
+    // The kernel only takes error numbers up to 4095.
     let data = || match errno.unwrap_or(libc::EPERM as u32) {
         number @ 0..=4095 => Ok(number),
         number => Err(format!("the error number {number} is out of range")),
@@ -225,7 +225,7 @@ fn condition(said: &SaidArgument) -> std::result::Result<Condition, String> {
         "SCMP_CMP_EQ" => (Compare::Equal, said.value),
         "SCMP_CMP_GE" => (Compare::GreaterOrEqual, said.value),
         "SCMP_CMP_GT" => (Compare::Greater, said.value),
-        // The mask is the first value. Bits outside it can never be set in what is compared, so they do not count.
+        // The mask is the first value. Bits outside it are never set in the masked argument, so they are ignored.
         "SCMP_CMP_MASKED_EQ" => (Compare::MaskedEqual(said.value), said.value_two & said.value),
         "" => return Err("op: missing".into()),
         other => return Err(format!("op: unknown comparison {other:?}")),

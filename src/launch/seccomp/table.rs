@@ -1,4 +1,4 @@
-//! System call numbers by name, up to Linux 7.1, as the kernel's own tables and headers have them.
+//! System call numbers by name, up to Linux 7.1, from the kernel's own tables and headers.
 
 /// Sorted by name; the columns are those of [`super::arch::Arch`]: x86_64, i386, x32 (without its bit), aarch64, arm. -1:
 /// the architecture has no such call.

@@ -1,5 +1,5 @@
-//! The compiled filter against the profile's text: an interpreter of BPF on one side, a plain reading of the JSON on the
-//! other.
+//! The compiled filter against the profile's text: an interpreter of BPF on one side, a direct reading of the JSON on
+//! the other.
 
 use super::arch::{Arch, X32_BIT};
 use super::table::SYSCALLS;
@@ -14,7 +14,7 @@ const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0;
 const EVERY: [Arch; 5] = [Arch::X86_64, Arch::X86, Arch::X32, Arch::Aarch64, Arch::Arm];
 
-/// A call as a filter sees it.
+/// A call in the form of a filter's input.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     audit: u32,
@@ -34,7 +34,7 @@ impl Call {
     }
 }
 
-/// Runs a filter; panics where the kernel would refuse to load it.
+/// Runs a filter; panics if the kernel would refuse to load it.
 fn run(filter: &[u8], call: &Call) -> u32 {
     let mut accumulator = 0;
     let mut at = 0;
@@ -70,8 +70,8 @@ fn numbers(profile: &Value) -> Numbers {
     EVERY.into_iter().map(|arch| (arch, rules.iter().map(|rule| of_rule(arch, rule)).collect())).collect()
 }
 
-/// The verdict of a profile on a call, read from its JSON without any of the compiler's code but the table of numbers.
-/// Only what the random profiles use.
+/// The verdict of a profile on a call, read from its JSON without the compiler's code except the table of numbers.
+/// Supports only the features of the random profiles.
 fn meaning(profile: &Value, numbers: &Numbers, call: &Call) -> u32 {
     let listed: Vec<&str> =
         profile["architectures"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
@@ -153,7 +153,7 @@ fn action_of(name: &Value, errno: Option<&Value>) -> u32 {
     }
 }
 
-/// xorshift; the tests must not differ from run to run.
+/// xorshift; every run of the tests must be equal.
 struct Random(u64);
 
 impl Random {
@@ -269,7 +269,7 @@ fn default_profile_means_what_it_says() {
         for number in (0..700).chain(0xf0000..0xf0010).chain([u32::MAX]) {
             for first in [0, 8, 38, 39, 40, 41, 0x20008, 0xffff_ffff, 0x7e02_0000, 0x1_0000_0000, 0x11] {
                 let call = Call { audit: arch.audit(), number: number | mark, arguments: [first, 0, 0, 0, 0, 0] };
-                // The kernel of the text has no x32, instead of killing who calls it.
+                // The kernel in the profile's text has no x32, so such calls are not fatal.
                 let wanted = match meaning(&plain, &numbers, &call) {
                     KILL if arch == Arch::X32 => ENOSYS,
                     other => other,
@@ -318,7 +318,7 @@ fn default_profile_in_words() {
 /// takes a long and uses its lower half.)
 const NARROW: [(&str, u64); 4] = [("clone", 0), ("personality", 0), ("socket", 0), ("socketpair", 0)];
 
-/// The kernel does not see the upper half of a 32-bit argument: what stands there changes no verdict.
+/// The kernel ignores the upper half of a 32-bit argument: it changes no verdict.
 #[test]
 fn the_upper_half_of_a_narrow_argument_counts_nowhere() {
     let profile: Value = serde_json::from_str(DEFAULT).unwrap();
@@ -353,7 +353,7 @@ fn the_upper_half_of_a_narrow_argument_counts_nowhere() {
     }
 }
 
-/// AF_ALG and AF_VSOCK, and what the kernel has no name for, are refused; every other family is not.
+/// AF_ALG, AF_VSOCK, and numbers without a name are refused; every other family is not.
 #[test]
 fn families_of_sockets() {
     let filter = default_filter(capability::DEFAULT, Machine::Usual).unwrap();
@@ -367,7 +367,7 @@ fn families_of_sockets() {
     assert_eq!(verdict(&filter, "socket", &[u64::from(u32::MAX)]), ALLOW, "the kernel knows no negative one");
 }
 
-/// The filter cannot see the call behind `socketcall`, which stands in memory. Images for i386 need it all the same.
+/// The filter cannot see the arguments of `socketcall`, which lie in memory. Images for i386 need it all the same.
 #[test]
 fn socketcall_is_for_images_of_i386() {
     let usual = default_filter(capability::DEFAULT, Machine::Usual).unwrap();
@@ -384,7 +384,7 @@ fn socketcall_is_for_images_of_i386() {
     assert_eq!(verdict(&old, "socket", &[38]), EPERM, "the calls whose arguments can be seen stay as they are");
 }
 
-/// To the default profile there is no x32; a caller's profile without it kills, as libseccomp does.
+/// The default profile treats x32 as absent; a caller's profile without it kills, like libseccomp.
 #[test]
 fn there_is_no_x32() {
     let native = Arch::NATIVE.unwrap();
@@ -403,7 +403,7 @@ fn there_is_no_x32() {
     assert_eq!(run(&filter, &skipped), EPERM, "a tracer skips a call by -1");
 }
 
-/// The verdicts equal seccompiler's where seccompiler can say them: one architecture, one action.
+/// The verdicts equal seccompiler's for all that it can express: one architecture, one action.
 #[test]
 fn agrees_with_seccompiler() {
     use seccompiler::{

@@ -3,18 +3,18 @@
 use super::context::{Context, is_level, is_name};
 use crate::error::{Error, Result};
 
-/// The label that a container asked for.
+/// The label that a container requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Its processes have no label of their own.
+    /// The processes have no label of their own.
     Disabled,
-    /// They have one; what is not named is the policy's or, of the level, the engine's choice.
+    /// The processes have a label; absent parts come from the policy, the level from the engine.
     Own {
         user: Option<String>,
         role: Option<String>,
         kind: Option<String>,
         level: Option<String>,
-        /// The type of its files.
+        /// The type of the container's files.
         file_kind: Option<String>,
     },
 }
@@ -23,7 +23,8 @@ impl Asked {
     /// Nothing in particular.
     pub(crate) const NOTHING: Asked = Asked::Own { user: None, role: None, kind: None, level: None, file_kind: None };
 
-    /// Reads the values of all `label=` options; of two that say the same, the later counts. Errors: a word that there is not.
+    /// Reads the values of all `label=` options; of two for the same part, the later one counts. Errors: an unknown
+    /// word.
     pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<Asked> {
         let mut asked = Asked::NOTHING;
         let mut disabled = false;
@@ -55,8 +56,8 @@ impl Asked {
         Ok(if disabled { Asked::Disabled } else { asked })
     }
 
-    /// The label of a container whose processes are to be this one's peers. One that has no label gives none away: this one
-    /// gets its own, as with dockerd. Errors: that is no label.
+    /// The label of a container that joins the processes of another one. If the other one has no label, this one gets
+    /// its own, as in dockerd. Errors: the text is not a label.
     pub(crate) fn as_another(process: &str) -> Result<Asked> {
         if process.is_empty() {
             return Ok(Asked::NOTHING);

@@ -1,4 +1,4 @@
-//! A label of SELinux, in its parts: `user:role:type[:level]`.
+//! An SELinux label, in its parts: `user:role:type[:level]`.
 
 use crate::error::{Error, Result};
 use std::fmt;
@@ -11,12 +11,12 @@ pub(crate) struct Context {
     pub role: String,
     /// The type.
     pub kind: String,
-    /// Sensitivity and categories, or a range of such; empty: the policy has no levels.
+    /// Sensitivity and categories, or a range; empty: the policy has no levels.
     pub level: String,
 }
 
 impl Context {
-    /// This label with another level; where the policy has no levels, unchanged.
+    /// This label with another level; unchanged if the policy has no levels.
     pub(super) fn with_level(&self, level: &str) -> Context {
         let level = if self.level.is_empty() { String::new() } else { level.to_owned() };
         Context { level, ..self.clone() }

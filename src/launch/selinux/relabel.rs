@@ -1,6 +1,6 @@
-//! Labels for what of the host a container is shown: binds and volumes with `z` or `Z`, and the engine's own files.
+//! Labels the files of the host that a container sees: binds and volumes with `z` or `Z`, and the engine's own files.
 //!
-//! Everything is reached by descriptors and over no link, and a mount below is another's: it is left as it is.
+//! Files are reached by descriptors, never through links, and mounts below a source are left alone.
 
 use crate::error::{Error, Result};
 use crate::kernel::path::openat2;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The attribute that holds a label.
 pub(crate) const KEY: &str = "security.selinux";
 
-/// Directories that a host needs with the labels of its policy: they themselves, not what is below them.
+/// Directories that the host needs with the labels of its policy: they themselves, not their content.
 const SYSTEM: &[&str] = &[
     "/",
     "/bin",
@@ -63,11 +63,11 @@ const SYSTEM: &[&str] = &[
     "/var/tmp",
 ];
 
-/// File systems of the kernel's own: nothing in them is anybody's.
+/// File systems of the kernel, whose files nobody may relabel.
 const KERNELS: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// Opens the source of a bind that is to be relabelled. `kept`: directories of the engine: they are not relabelled, nor is
-/// anything in them or above them. Errors: there is a link on the way, or it belongs to the system or to the engine.
+/// Opens the source of a bind for relabelling. `kept`: directories of the engine: they, their content and their parents
+/// are not relabelled. Errors: the path goes through a link, or belongs to the system or to the engine.
 pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     let root = tree::open_dir(Path::new("/"))?;
     let links = if Wall::RelabelTargets.stands() { libc::RESOLVE_NO_SYMLINKS } else { 0 };
@@ -85,9 +85,9 @@ pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     if stat.mode & libc::S_IFMT == libc::S_IFLNK {
         return Err(linked());
     }
-    // The kernel's word for where it lies: the path that was asked for may have `..` in it.
+    // The path in the kernel's words: the requested one may have `..` in it.
     let place = PathBuf::from(OsString::from_vec(tree::path_of(source.as_fd())?));
-    // Another mount of it is the same directory.
+    // Another mount of a directory is the same directory.
     let is_same = |other: &Path| std::fs::metadata(other).is_ok_and(|it| (it.dev(), it.ino()) == (stat.dev, stat.ino));
     let is_kernels =
         KERNELS.iter().map(Path::new).any(|dir| place.starts_with(dir) || lies_in_file_system(dir, stat.dev));
@@ -103,15 +103,15 @@ pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     Ok(source)
 }
 
-/// Whether a device number is that of the file system that is mounted at `dir`, wherever else it is mounted. A directory that is
-/// no mount of its own says nothing.
+/// Whether a device number is that of the file system mounted at `dir`, wherever else it is mounted. False for a
+/// directory that is not a mount point.
 fn lies_in_file_system(dir: &Path, device: u64) -> bool {
     let device_of = |path: &Path| std::fs::metadata(path).map(|it| it.dev()).ok();
     device_of(dir) == Some(device) && device_of(Path::new("/")) != Some(device)
 }
 
-/// Gives a file, or a directory with all that is in it, a label. `whole`: what is in a directory that has it already is looked
-/// at, too. A file system that keeps no labels is left as it is.
+/// Labels a file, or a directory with its content. `whole`: also enters directories that have the label already. A file
+/// system without labels is left alone.
 pub(crate) fn tree(source: BorrowedFd<'_>, label: &str, whole: bool) -> Result<()> {
     if !whole && has(source, label)? {
         return Ok(());
@@ -119,7 +119,7 @@ pub(crate) fn tree(source: BorrowedFd<'_>, label: &str, whole: bool) -> Result<(
     if tree::stat_fd(source)?.is_dir() {
         below(source, label)?;
     }
-    // Last, so that a directory that has the label tells of all that is in it.
+    // Last, so that the label of a directory means that its content is labelled.
     one(source, label)
 }
 
@@ -132,7 +132,7 @@ fn below(source: BorrowedFd<'_>, label: &str) -> Result<()> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
         let resolve = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
         match openat2(walk.dir()?, walk.name(), flags, 0, resolve) {
-            // It went, or something is mounted there.
+            // The file was removed, or is a mount point now.
             Err(error) if tree::is_elsewhere(&error) || error.raw_os_error() == Some(libc::EXDEV) => continue,
             opened => one(opened?.as_fd(), label)?,
         }
@@ -148,7 +148,7 @@ fn below(source: BorrowedFd<'_>, label: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives one file a label, unless it has it.
+/// Labels one file, unless it has the label.
 fn one(file: BorrowedFd<'_>, label: &str) -> Result<()> {
     if has(file, label)? {
         return Ok(());
@@ -159,13 +159,13 @@ fn one(file: BorrowedFd<'_>, label: &str) -> Result<()> {
     }
 }
 
-/// Whether a file has a label. The kernel's have a NUL at their end.
+/// Whether a file has a label. Labels from the kernel end with a NUL.
 pub(crate) fn has(file: BorrowedFd<'_>, label: &str) -> Result<bool> {
     let value = tree::get_xattr_of(file, KEY)?;
     Ok(value.is_some_and(|value| value.strip_suffix(b"\0").unwrap_or(&value) == label.as_bytes()))
 }
 
-/// A file of the engine's own, which a container can write, but not replace.
+/// Opens a file of the engine's own, which a container can write, but not replace.
 pub(crate) fn open_own(path: &Path) -> Result<OwnedFd> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::internal(format!("{} is no file", path.display())));

@@ -116,7 +116,7 @@ fn levels_are_free_ones_in_order() {
     assert_eq!(shared, "system_u:object_r:container_file_t:s0");
 }
 
-/// The kernel keeps this attribute whether SELinux is on or not.
+/// The kernel keeps this attribute with or without SELinux.
 #[test]
 fn a_tree_gets_its_label_and_nothing_that_links_lead_to() {
     let label = "system_u:object_r:container_file_t:s0:c1,c2";
@@ -137,7 +137,7 @@ fn a_tree_gets_its_label_and_nothing_that_links_lead_to() {
     }
     assert!(!has(&other) && !has(&other.join("secret")), "what links lead to is another's");
 
-    // A directory that has it is looked into only by who asks for it.
+    // A directory with the label is only entered on request.
     std::fs::write(source.join("a/new"), "").unwrap();
     relabel::tree(opened.as_fd(), label, false).unwrap();
     assert!(!has(&source.join("a/new")));
