@@ -1,5 +1,5 @@
-//! Tells the library what it was built with, for `version`. Needs no git: a packager sets `CORACLE_COMMIT` and
-//! `SOURCE_DATE_EPOCH` where they matter.
+//! Passes the build's facts to the library, for `version`. Needs no git: a packager sets `CORACLE_COMMIT` and
+//! `SOURCE_DATE_EPOCH` if they matter.
 
 use std::process::Command;
 use std::time::SystemTime;
@@ -14,7 +14,7 @@ fn main() {
     println!("cargo::rustc-env=CORACLE_BUILT={}", built());
 }
 
-/// What it was made from: the commit that the packager names, else the release that the sources are.
+/// The origin of the sources: the commit that the packager names, else the release.
 fn commit() -> String {
     let said = std::env::var("CORACLE_COMMIT").unwrap_or_default();
     if said.is_empty() { format!("v{}", env!("CARGO_PKG_VERSION")) } else { said }

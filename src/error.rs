@@ -1,7 +1,8 @@
 //! The one error type of the library.
 //!
 //! An [`Error`] has a [`ErrorKind`] that maps one to one to an HTTP status and to a code of the C ABI, a one-line
-//! message of at most 4 KiB (the text that the HTTP body carries too), the area that failed and, where the kernel said no, its errno.
+//! message of at most 4 KiB (also the text of the HTTP body), the area that failed and, if a system call failed, its
+//! errno.
 
 use std::fmt;
 
@@ -78,7 +79,7 @@ impl ErrorKind {
 
 /// The longest message, in bytes. Messages repeat words of requests and images, which may be of any length.
 const LONGEST: usize = 4096;
-/// Bytes at a long message's end that stay: the reason stands there.
+/// Bytes that stay at the end of a long message, which has the reason.
 const REASON: usize = 512;
 
 /// A message of at most [`LONGEST`] bytes: a longer one loses its middle.
@@ -151,34 +152,34 @@ impl Error {
         let message = bounded(format!("{what}: {text}"));
         Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None }
     }
-    /// [`ErrorKind::Io`] from the standard library's error; `what` was tried.
+    /// [`ErrorKind::Io`] from the standard library's error; `what` names the attempt.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
         match error.raw_os_error() {
             Some(errno) => Error::os(what, errno),
             None => Error::new(ErrorKind::Io, format!("{what}: {error}")),
         }
     }
-    /// Answers this error with another kind, for a caller that knows what the failure means.
+    /// Returns this error with another kind, for a caller that knows the meaning of the failure.
     pub fn with_kind(mut self, kind: ErrorKind) -> Error {
         self.kind = kind;
         self
     }
-    /// Answers this error with the area (`image`, `store`, `launch`, ...) that the error came from.
+    /// Returns this error with the area (`image`, `store`, `launch`, ...) that the error came from.
     pub fn in_area(mut self, area: &'static str) -> Error {
         self.area = area;
         self
     }
-    /// Answers this error with the exit code of the process that failed.
+    /// Returns this error with the exit code of the process that failed.
     pub(crate) fn with_exit_code(mut self, code: i32) -> Error {
         self.exit_code = Some(code);
         self
     }
-    /// Answers this error with `context: ` before its message.
+    /// Returns this error with `context: ` before its message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {
         self.message = bounded(format!("{context}: {}", self.message));
         self
     }
-    /// Answers this error with the kernel's own words behind its message.
+    /// Returns this error with the kernel's own words after its message.
     pub(crate) fn explained(mut self, words: &str) -> Error {
         self.message = bounded(format!("{} ({words})", self.message));
         self
@@ -195,11 +196,11 @@ impl Error {
     pub fn area(&self) -> &'static str {
         self.area
     }
-    /// The kernel's error number, where the kernel said no.
+    /// The kernel's error number, if a system call failed.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno
     }
-    /// The exit code of the process whose failure this is: a RUN step of a build.
+    /// The exit code of the failed process: a RUN step of a build.
     pub fn exit_code(&self) -> Option<i32> {
         self.exit_code
     }

@@ -1,6 +1,6 @@
-//! Doors for fuzzers: each takes any bytes, and must neither panic nor hang nor break what it asserts.
+//! Entry points for fuzzers: each takes arbitrary bytes, and must neither panic nor hang nor break its assertions.
 //!
-//! `fuzz/` runs them with libFuzzer; the test below gives each its corpus and changed copies of it.
+//! `fuzz/` runs them with libFuzzer; the test below gives each its corpus and mutations of it.
 
 use crate::buildfile::fuzz as buildfile;
 use crate::container::fuzz as container;
@@ -15,7 +15,7 @@ mod mutate;
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, by name.
+/// All entry points, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("reference", image::reference),
     ("instructions", image::instructions),
@@ -39,7 +39,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("git", crate::git::fuzz),
 ];
 
-/// Runs one by name; of an unknown name nothing comes.
+/// Runs an entry point by its name; an unknown name does nothing.
 pub fn run(name: &str, data: &[u8]) {
     if let Some((_, target)) = TARGETS.iter().find(|(one, _)| *one == name) {
         target(data);
@@ -54,7 +54,7 @@ fn profile(data: &[u8]) {
     }
 }
 
-/// The first line is the keys, the rest what is typed.
+/// The first line has the keys, the rest is the typed text.
 fn detach(data: &[u8]) {
     let (keys, typed) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
     let Ok(mut keys) = DetachKeys::parse(&String::from_utf8_lossy(keys)) else { return };

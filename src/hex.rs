@@ -1,4 +1,4 @@
-//! Ids: 64 lower-case hex digits, of containers, images and networks; people give their beginnings.
+//! Ids: 64 lower-case hex digits, of containers, images and networks; users may give the beginning of one.
 
 use crate::error::{Error, Result};
 

@@ -4,7 +4,7 @@
 //! images, with no daemon and no helper program. Any number of programs may have one root open at the same time, and
 //! containers outlive the program that started them.
 //!
-//! Every call blocks; those that may block for long take an [`Op`] to cancel or bound them. Streams are plain
+//! Every call blocks; calls that may block for long take an [`Op`] to cancel them or set a deadline. Streams are plain
 //! descriptors. `ARCHITECTURE.md` is the map of the source.
 
 pub mod error;

@@ -1,4 +1,4 @@
-//! Cancelling, deadlines: the one argument of every call that may block.
+//! Cancelling and deadlines: the one argument of every call that may block.
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -59,13 +59,13 @@ impl Op {
         crate::kernel::fd::eventfd_signal(self.0.event.as_fd());
     }
 
-    /// Bounds the operation: after `timeout` from now the blocked call returns [`ErrorKind::Timeout`]; `None`: no bound.
+    /// Sets a deadline: after `timeout` from now the blocked call returns [`ErrorKind::Timeout`]; `None`: no deadline.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         *self.0.deadline.lock() = timeout.map(|t| Instant::now() + t);
     }
 
     /// Calls `beat` about every `every` while a call with this operation blocks or works, only on the thread that set
-    /// it: so a binding notices Ctrl-C. `None` ends that.
+    /// it: a binding can notice Ctrl-C this way. `None` ends the calls.
     pub fn set_heartbeat(&self, heartbeat: Option<(Duration, Beat)>) {
         let heartbeat = heartbeat.map(|(every, beat)| Heartbeat {
             every,
@@ -76,7 +76,7 @@ impl Op {
         *self.0.heartbeat.lock() = heartbeat;
     }
 
-    /// Waits until `fd` is readable or at its end; answers false when `limit` (absent: none) has passed. An `op` that is
+    /// Waits until `fd` is readable or at its end; returns false if `limit` (absent: none) has passed. An `op` that is
     /// cancelled or past its deadline is an error.
     pub fn wait_readable(op: Option<&Op>, fd: BorrowedFd<'_>, limit: Option<Duration>) -> Result<bool> {
         wait_fd(fd, Ready::Read, limit, op)
@@ -101,7 +101,8 @@ impl Op {
         }
     }
 
-    /// Gives the heartbeat its turn where it is due. No lock is held over it: it may use this operation itself.
+    /// Calls the heartbeat if it is due. No lock is held meanwhile, because the heartbeat may use this operation
+    /// itself.
     fn beat(&self) -> Result<()> {
         let mut slot = self.0.heartbeat.lock();
         let due = |h: &mut Heartbeat| h.thread == std::thread::current().id() && Instant::now() >= h.next;
@@ -113,7 +114,7 @@ impl Op {
         result
     }
 
-    /// How long a wait may last before the deadline or the heartbeat wants attention.
+    /// How long a wait may last before the deadline or the heartbeat is due.
     fn remaining(&self) -> Option<Duration> {
         let now = Instant::now();
         let deadline = self.0.deadline.lock().map(|d| d.saturating_duration_since(now));
@@ -134,7 +135,7 @@ pub(crate) enum Ready {
     Write,
 }
 
-/// Waits until `fd` is ready, `limit` has passed (answers false) or `op` ends (an error).
+/// Waits until `fd` is ready, `limit` has passed (returns false) or `op` ends (an error).
 pub(crate) fn wait_fd(fd: BorrowedFd<'_>, ready: Ready, limit: Option<Duration>, op: Option<&Op>) -> Result<bool> {
     let until = limit.map(|l| Instant::now() + l);
     loop {
@@ -175,9 +176,9 @@ pub(crate) fn wait_fd(fd: BorrowedFd<'_>, ready: Ready, limit: Option<Duration>,
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// The call did it.
+    /// The call made the change.
     Yes,
-    /// It was so before the call.
+    /// The state was as requested before the call.
     No,
 }
 

@@ -1,4 +1,4 @@
-//! How an engine root is opened.
+//! The options of an engine root.
 
 use crate::error::{Error, Result};
 use crate::kernel::probe::on_tmpfs;
@@ -8,7 +8,7 @@ use crate::store::Durability;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// How an engine root is opened.
+/// The options of an engine root.
 ///
 /// ```
 /// use coracle::Options;
@@ -24,18 +24,18 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Directory of the durable state; made if missing (mode 0700).
     pub root: PathBuf,
-    /// Make a missing root; default true. With false, the open of a directory that is no engine root fails with
+    /// Make a missing root; default true. With false, the open of a directory that is not an engine root fails with
     /// [`crate::ErrorKind::NotFound`], and makes nothing.
     pub create: bool,
     /// The run directory, on a tmpfs; absent: one under `/run/coracle` named after the root.
     pub run_dir: Option<PathBuf>,
-    /// The operations that a power cut may take back; default: none that was acknowledged.
+    /// The operations that a power cut may undo; default: none that was acknowledged.
     pub durability: Durability,
     /// `LogConfig` type of containers that name none; default `json-file`.
     pub log_driver: String,
-    /// Options of that default driver.
+    /// Options of the default log driver.
     pub log_options: StringMap,
-    /// cgroup under which containers that name none are put; default `/coracle`.
+    /// The control group above those of containers that name none; default `/coracle`.
     pub cgroup_parent: String,
     /// Labels of the engine (`key=value`), shown by info.
     pub labels: Vec<String>,
@@ -119,7 +119,7 @@ impl Options {
     }
 }
 
-/// Which ids of the host a container's user namespace has.
+/// The ids of the host that a container's user namespace maps.
 ///
 /// ```
 /// use coracle::{Options, UsernsRemap};
@@ -136,25 +136,26 @@ pub struct UsernsRemap {
     pub uid: u32,
     /// The host's gid of the container's root.
     pub gid: u32,
-    /// How many ids there are from there on, of both kinds.
+    /// The number of ids from there on, of both kinds.
     pub count: u32,
 }
 
-/// The least number of ids with which images can be run: those of ordinary distributions reach 65534.
+/// The least number of ids for images: those of ordinary distributions use ids up to 65534.
 const LEAST_IDS: u32 = 65_535;
 
 /// Since this release an overlay's layers may be idmapped mounts.
 const MAPS_LAYERS: (u32, u32) = (5, 19);
 
-/// Since this release the owners of a tmpfs can be mapped; those of the disks' usual file systems could be before.
+/// Since this release the owners of a tmpfs can be mapped; those of the usual disk file systems could be mapped before.
 const MAPS_TMPFS: (u32, u32) = (6, 3);
 
 impl UsernsRemap {
-    /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges stand in `/etc/subuid` and
+    /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges are in `/etc/subuid` and
     /// `/etc/subgid`; `default` is the user `dockremap`.
     ///
-    /// # Errors The form is wrong, there is no such range, or the range has less than 65535 ids or begins with the
-    /// host's root.
+    /// # Errors
+    /// The text is malformed, the range does not exist, has less than 65535 ids, or begins with the host's
+    /// root.
     pub fn parse(text: &str) -> Result<UsernsRemap> {
         let wrong = |why: &str| Error::invalid(format!("userns-remap: {text:?}: {why}"));
         let (user, group) = text.split_once(':').unwrap_or((text, text));
@@ -175,7 +176,7 @@ impl UsernsRemap {
         Ok(remap)
     }
 
-    /// Whether images can be run with these ids, safely; else why not.
+    /// Whether images can run safely with these ids; else the reason why not.
     fn fits(&self) -> std::result::Result<(), &'static str> {
         if self.count < LEAST_IDS {
             return Err("at least 65535 ids are needed");
@@ -223,7 +224,7 @@ fn range(file: &str, name: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// Takes the walls that a test switches off from the environment. Errors: one has no such name.
+/// Reads from the environment the walls that a test switches off. Errors: a wall with that name does not exist.
 #[cfg(feature = "attacks")]
 pub(crate) fn switch_walls_off() -> Result<()> {
     let list = std::env::var("CORACLE_WALLS_OFF").unwrap_or_default();

@@ -15,7 +15,7 @@ pub(crate) fn now_ns() -> i64 {
     }
 }
 
-/// `2006-01-02T15:04:05.999999999Z`: the fraction without trailing zeros, left out when it is zero.
+/// `2006-01-02T15:04:05.999999999Z`: the fraction without trailing zeros, left out if it is zero.
 pub(crate) fn rfc3339_nano(time_ns: i64) -> String {
     let fixed = rfc3339_fixed(time_ns);
     let fixed = std::str::from_utf8(&fixed[..29]).unwrap_or_default();
@@ -29,12 +29,12 @@ pub(crate) fn rfc3339_fixed(time_ns: i64) -> [u8; 30] {
     text
 }
 
-/// Nanoseconds since 1970 of an RFC 3339 time; `None` when it is none or lies outside the years 1678 to 2261.
+/// Nanoseconds since 1970 of an RFC 3339 time; `None`: the text is malformed or outside the years 1678 to 2261.
 pub(crate) fn parse_rfc3339(text: &[u8]) -> Option<i64> {
     Reader::default().parse(text)
 }
 
-/// Reads times of which many share their second: a log's.
+/// Reads times of which many have the same second: a log's.
 #[derive(Default)]
 pub(crate) struct Reader {
     head: [u8; 19],
@@ -74,7 +74,7 @@ fn seconds_of(text: &[u8]) -> Option<i64> {
     Some(days * DAY + hour * 3600 + minute * 60 + second)
 }
 
-/// Reads the end of a time behind its seconds: `.123Z`, `Z`, `.5+02:00`. Answers the seconds to add to come to UTC, and
+/// Reads the end of a time after its seconds: `.123Z`, `Z`, `.5+02:00`. Returns the seconds to add for UTC, and
 /// nanoseconds.
 fn offset_and_fraction(text: &[u8]) -> Option<(i64, i64)> {
     let (nanos, zone) = fraction(text)?;
@@ -89,7 +89,7 @@ fn offset_and_fraction(text: &[u8]) -> Option<(i64, i64)> {
     }
 }
 
-/// The nanoseconds of `.123` and what comes after it.
+/// The nanoseconds of `.123` and the text after it.
 fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let Some(digits) = text.strip_prefix(b".") else { return Some((0, text)) };
     let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();

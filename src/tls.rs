@@ -1,10 +1,11 @@
-//! TLS of clients: authorities, certificates of our own, the provider. For registries and for plugins.
+//! TLS clients for registries and plugins: authorities, client certificates, the provider.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
-/// How a server is spoken to: whom to trust, who we are. The provider is passed along, never installed for the process.
+/// The TLS configuration for a server: the trusted authorities, our certificate. The provider is passed along, never
+/// installed for the process.
 pub(crate) fn config(roots: &[Certificate<'static>], client: Option<ClientCert>, verified: bool) -> TlsConfig {
     TlsConfig::builder()
         .provider(TlsProvider::Rustls)
@@ -15,7 +16,7 @@ pub(crate) fn config(roots: &[Certificate<'static>], client: Option<ClientCert>,
         .build()
 }
 
-/// Where distributions keep the authorities, all in one file, else one a file.
+/// Distributions' files of authorities: all in one file, else one in each.
 const FILES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -25,14 +26,14 @@ const FILES: [&str; 5] = [
 ];
 const DIRECTORIES: [&str; 2] = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
-/// Where the authorities are.
+/// The paths of the authorities.
 struct Places {
     file: Option<PathBuf>,
     directories: Vec<PathBuf>,
 }
 
 impl Places {
-    /// As `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
+    /// The paths in `SSL_CERT_FILE` and `SSL_CERT_DIR`.
     fn of_environment() -> Places {
         let directories = std::env::var_os("SSL_CERT_DIR");
         Places {
@@ -65,13 +66,13 @@ pub(crate) fn read_environment() {
     plain_agent();
 }
 
-/// An agent with connections of its own, without a proxy. ureq looks for proxies in the environment when it makes a
-/// configuration, also where none of them is wanted: so all agents are made of one.
+/// An agent with connections of its own, without a proxy. ureq reads proxies from the environment whenever it makes a
+/// configuration, even if none is wanted: so all agents share one.
 pub(crate) fn plain_agent() -> ureq::Agent {
     plain().new_agent()
 }
 
-/// The parts that such agents are made of.
+/// The configuration of such agents.
 pub(crate) fn plain() -> &'static ureq::config::Config {
     static PLAIN: OnceLock<ureq::config::Config> = OnceLock::new();
     PLAIN.get_or_init(|| ureq::Agent::config_builder().proxy(None).build())
@@ -89,7 +90,7 @@ pub(crate) fn system_roots() -> &'static [Certificate<'static>] {
     })
 }
 
-/// The certificates of a PEM text; what is none, or cannot be read, is passed over.
+/// The certificates of a PEM text; malformed ones are skipped.
 pub(crate) fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'static>> + '_ {
     parse_pem(pem).filter_map(|item| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
@@ -97,7 +98,7 @@ pub(crate) fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'stat
     })
 }
 
-/// This side's certificate and key, from PEM texts. `None`: one of them holds nothing of it.
+/// This side's certificate and key, from PEM texts. `None`: one of the texts has none.
 pub(crate) fn client(chain: &[u8], key: &[u8]) -> Option<ClientCert> {
     let chain: Vec<Certificate<'static>> = certificates(chain).collect();
     let key = PrivateKey::from_pem(key).ok()?;

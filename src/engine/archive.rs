@@ -47,7 +47,7 @@ impl Engine {
     pub fn container_changes(&self, id: &str) -> Result<Vec<FileChange>> {
         self.0.containers.files.changes(id)
     }
-    /// Makes an image of a container, without its volumes; answers the image's id.
+    /// Makes an image of a container, without its volumes; returns the image's id.
     ///
     /// Errors: an invalid name, an instruction that is not allowed in `changes`.
     pub fn container_commit(&self, id: &str, how: &CommitContainer, op: Option<&Op>) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Options are looked at before anything is opened.
+//! Checks the options before anything is opened.
 
 use crate::container::spec;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::model::{HostConfig, LogConfig};
 use crate::options::Options;
 
 impl Options {
-    /// Looks at the defaults that containers take over, and opens nothing: an open takes them as they are, and each create is refused then.
+    /// Checks the defaults of containers, and opens nothing. An open accepts wrong ones, and then refuses each create.
     ///
     /// Errors: the first setting that is wrong, with its name: `log_driver`, `log_options`, `cgroup_parent`, `labels`.
     pub fn check(&self) -> Result<()> {

@@ -57,7 +57,7 @@ impl Engine {
             }
         };
         let (changed, found) = all.starter.start(id, session, size, op)?;
-        // Before anybody can remove it: who has the session learns how it ended.
+        // Before another program can remove the container: the holder of the session must learn its exit code.
         let end = ours.as_ref().and_then(|_| Ending::of(all, &found));
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
@@ -74,7 +74,7 @@ impl Engine {
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         self.0.containers.stopper.stop(id, grace_ms, op)
     }
-    /// Stops it if it runs, and starts it.
+    /// Stops the container if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         let all = &self.0.containers;
         let found = all.stopper.restart(id, grace_ms, op)?;
@@ -95,7 +95,7 @@ impl Engine {
     pub fn container_unpause(&self, id: &str) -> Result<()> {
         self.0.containers.freezer.unpause(id)
     }
-    /// A pidfd of its first process, for the caller's own event loop.
+    /// A pidfd of the container's first process, for the caller's own event loop.
     pub fn container_pidfd(&self, id: &str) -> Result<OwnedFd> {
         self.0.containers.waits.pidfd(id)
     }
@@ -105,7 +105,7 @@ impl Engine {
     }
     /// Removes the containers that do not run; with `filters` (as in a list) only the matching ones. Volumes stay.
     ///
-    /// Errors: an unknown filter. What was removed before another error stays removed.
+    /// Errors: an unknown filter. Containers that were removed before another error stay removed.
     pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
         self.0.containers.remover.prune(filters, op)
     }
@@ -113,17 +113,17 @@ impl Engine {
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
         self.0.containers.remover.rename(id, name)
     }
-    /// Its processes as `ps` shows them on the host; `ps_args` default `-ef`.
+    /// The container's processes as `ps` shows them on the host; `ps_args` default `-ef`.
     pub fn container_top(&self, id: &str, ps_args: &str) -> Result<Top> {
         self.0.containers.views.top(id, ps_args)
     }
-    /// Changes its limits, at once where it runs, and its restart policy.
+    /// Changes the container's limits, at once if it runs, and its restart policy.
     ///
     /// Errors: a value is out of range, or the kernel refuses it (less memory than is in use); nothing is changed then.
     pub fn container_update(&self, id: &str, body: &UpdateContainer) -> Result<Updated> {
         self.0.containers.updater.update(id, body)
     }
-    /// Samples what it uses: CPU, memory, block devices, network, processes.
+    /// Samples the container's resource usage: CPU, memory, block devices, network, processes.
     pub fn container_stats(&self, id: &str, query: StatsQuery) -> Result<StatsStream> {
         self.0.containers.sampler.stats(id, query)
     }
@@ -132,7 +132,7 @@ impl Engine {
         op.map_or(Ok(()), Op::check)?;
         self.0.containers.views.logs(id, query)
     }
-    /// Attaches to its standard streams.
+    /// Attaches to the container's standard streams.
     pub fn container_attach(&self, id: &str, io: Io, how: AttachOptions, op: Option<&Op>) -> Result<Session> {
         let all = &self.0.containers;
         let found = all.finder.find(id)?;
@@ -151,14 +151,14 @@ impl Engine {
         let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end };
         Ok(Session::new(ours, tty, process, waiting))
     }
-    /// Sets its terminal's size.
+    /// Sets the size of the container's terminal.
     pub fn container_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
         self.0.containers.attach.resize(id, rows, cols)
     }
 }
 
-/// Hands the streams of a waiting attach to whoever starts the container, from a thread that ends with that or with the
-/// session: the answered descriptor is the session's end of the line.
+/// Hands the streams of a waiting attach to the program that starts the container. A thread does this until then, or
+/// until the session is dropped: the returned descriptor is the session's end of the connection.
 fn wait_for_start(parked: Parked) -> Result<OwnedFd> {
     let (ours, theirs) = crate::kernel::socket::stream_pair()?;
     crate::kernel::thread::spawn_detached("coracle-attach", move || parked.serve(&theirs))?;

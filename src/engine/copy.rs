@@ -1,8 +1,8 @@
 //! A copy of the whole root, while containers run and programs use it.
 //!
-//! The database is copied as it is at one moment; from that moment on no image goes, so all layers are there to be copied.
-//! A container or a volume that is removed before its files are copied is not in the copy, as if the copy had been begun
-//! later. Files that somebody writes are as they come, one by one: as after a power cut, or whole and of one moment where
+//! The database is copied in its state at one moment; from that moment on no image is removed, so all layers can be
+//! copied. A container or a volume that is removed before its files are copied is missing in the copy, as if the copy
+//! had begun later. Files that programs write meanwhile are copied one by one: as after a power cut, or consistent if
 //! the container is frozen ([`CopyRoot::pause`]).
 
 mod target;
@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use target::Target;
 
-/// `State.Error` of a container of a copy that ran when it was copied.
+/// `State.Error` in the copy for a container that ran while it was copied.
 const ENDED: &str = "the container ran when its engine root was copied: this is the copy";
 
 /// The content of the copied database.
@@ -49,19 +49,19 @@ impl Content {
     }
 }
 
-/// A copy on its way.
+/// A copy in progress.
 struct Copying<'a> {
     engine: &'a Engine,
     how: CopyRoot,
     files: TreeCopy<'a>,
     progress: OnProgress<'a>,
     report: RootCopy,
-    /// Where each container's record stands, and what it says.
+    /// The slot and the record of each container.
     states: Vec<(u32, coracle_monitor::wire::State)>,
     gone: Gone,
 }
 
-/// Objects that were removed while the copy was made.
+/// Objects that were removed during the copy.
 #[derive(Default)]
 struct Gone {
     containers: Vec<String>,
@@ -100,7 +100,7 @@ impl Copying<'_> {
         let inner = &self.engine.0;
         let images = inner.images.copying()?;
         let mut db = inner.containers.register.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
-        // The containers of builds go with their builds, which are not in the copy.
+        // The containers of builds are deleted, because their builds are not in the copy.
         db.change(|tx| container_rows::of_builds(tx)?.iter().try_for_each(|(id, _)| container::forget_row(tx, id)))?;
         db.forget_work()?;
         let content = Content::of(&mut db)?;
@@ -172,7 +172,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Takes out of the copy what was removed meanwhile, and says of what ran that it has ended.
+    /// Deletes from the copy the objects that were removed meanwhile, and marks running containers as ended.
     fn settle(&mut self, db: &mut DbCopy, content: &Content) -> Result<()> {
         self.gone = self.engine.0.containers.register.db().read(|tx| {
             let mut gone = Gone::default();

@@ -1,5 +1,5 @@
-//! The two directories of an engine: `root` stays, `run` ends with the boot. Nobody but their owner may look into them:
-//! files that containers wrote, also such as are setuid, lie below.
+//! The two directories of an engine: `root` stays, `run` ends with the boot. Only their owner may enter them, because
+//! they contain files that containers wrote, including setuid ones.
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,12 +15,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The files that mark a directory as an engine root: each version makes one of them first.
+/// The files that mark a directory as an engine root: each version makes one of them before all others.
 const MARKS: [&str; 2] = [identity::NAME, Db::NAME];
 /// The only directory that an empty file system may hold.
 const NOTHING: &str = "lost+found";
 
-/// The root directory by its one true name, made (mode 0700) if missing. Errors: it holds something, and no engine's.
+/// The root directory by its canonical path, made (mode 0700) if missing. Errors: the directory has files, and is not
+/// an engine's.
 pub(super) fn root(options: &Options) -> Result<PathBuf> {
     let none = || Error::not_found(format!("there is no engine root at {}", options.root.display())).in_area("root");
     if !options.create && !options.root.exists() {
@@ -50,8 +51,8 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
     }
 }
 
-/// The root's identity and its run directory: that of the options, or the one that other programs use now, or a new one below
-/// `/run/coracle`.
+/// Claims the root's identity and its run directory: that of the options, or the one that other programs use now, or a
+/// new one below `/run/coracle`.
 pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
     let claim = identity::claim(&Ask {
         root,
@@ -60,7 +61,7 @@ pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
         first_id: &Networks::default_id(db)?,
         boot: boot_id()?,
     })?;
-    // Others may pass through one that was there before, to a socket that the host program keeps in it.
+    // Others may pass through an existing one, to a socket that the host program keeps in it.
     narrow(&claim.run, 0o711)?;
     Ok(claim)
 }
@@ -69,14 +70,14 @@ fn name_of(root: &Path) -> String {
     crate::hex::encode(&Sha256::digest(root.as_os_str().as_bytes())[..8])
 }
 
-/// Takes from others what they may do, beyond `widest`, with a directory that was made by somebody else (a package,
-/// systemd's `StateDirectory=`).
+/// Removes permissions beyond `widest` from a directory that another program made (a package, systemd's
+/// `StateDirectory=`).
 pub(super) fn narrow(path: &Path, widest: u32) -> Result<()> {
     if !Wall::RootModes.stands() {
         return Ok(());
     }
     let failed = |e: &std::io::Error| Error::io(format_args!("look at directory {}", path.display()), e);
-    // By descriptor: nobody exchanges it between the look and the change.
+    // By descriptor: the directory cannot be exchanged between the check and the change.
     let how = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let dir = OpenOptions::new().read(true).custom_flags(how).open(path).map_err(|e| failed(&e))?;
     let found = dir.metadata().map_err(|e| failed(&e))?;
@@ -91,7 +92,7 @@ pub(super) fn narrow(path: &Path, widest: u32) -> Result<()> {
     if mode & !widest == 0 {
         return Ok(());
     }
-    // Sticky: everybody's, such as /tmp.
+    // Sticky: a directory for everybody, such as /tmp.
     if mode & 0o1000 != 0 {
         return Err(refused(&format!("it is for others to use (mode {mode:o})")));
     }

@@ -1,8 +1,8 @@
-//! Coming from dockerd: images, volumes and stopped containers are taken out of its directory, or by its socket.
+//! Imports images, volumes and stopped containers from dockerd, out of its directory or by its socket.
 //!
-//! An object is taken whole or is not there: an image by one transaction, a volume by one rename, a container gets its name last. An
-//! object that is here already, by its id or its name, is left as it is, so that a second run takes nothing twice. Each object that cannot be
-//! taken is told with the reason, and does not keep the others.
+//! An object is imported whole or not at all: an image by one transaction, a volume by one rename, and a container gets
+//! its name last. An object that exists here already, by its id or its name, is left alone, so a second run imports
+//! nothing twice. Each object that cannot be imported is reported with the reason, and the others are imported.
 
 mod api;
 mod bolt;
@@ -22,13 +22,13 @@ use directory::Directory;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A door for fuzzers, to the file of volumes.
+/// The entry point for fuzzers of the file of volumes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz_bolt(data: &[u8]) {
     bolt::fuzz(data);
 }
 
-/// Where dockerd keeps what it has, unless it is told otherwise.
+/// dockerd's directory, unless it is configured otherwise.
 const DEFAULT: &str = "/var/lib/docker";
 
 impl Engine {
@@ -105,7 +105,7 @@ impl Engine {
     }
 }
 
-/// The objects to be taken.
+/// The objects to import.
 struct Wanted {
     images: BTreeSet<String>,
     volumes: BTreeSet<String>,
@@ -113,7 +113,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// All, or what the names mean with what containers among them need. Errors: a name means nothing.
+    /// All objects, or those that the names refer to, with everything that containers among them need. Errors: a name
+    /// refers to nothing.
     fn of(directory: &Directory, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
         let (ids, volumes) = (directory.images.ids()?, directory.volumes());
         let mut met = vec![false; names.len()];
@@ -158,12 +159,12 @@ fn is_image(directory: &Directory, id: &str, name: &str) -> bool {
         || of_name.is_ok_and(|of_name| directory.images.names(id).contains(&of_name))
 }
 
-/// Whether `beginning` is one of an id, as long as people are shown ids.
+/// Whether `beginning` is the beginning of an id, at least as long as the ids that people see.
 fn is_prefix(id: &str, beginning: &str) -> bool {
     beginning.len() >= 12 && id.starts_with(beginning)
 }
 
-/// The report, and who is told as it grows.
+/// The report, and the callback that receives each entry.
 struct Told<'a> {
     report: DockerImport,
     progress: OnProgress<'a>,
@@ -188,7 +189,7 @@ impl Told<'_> {
         (self.progress)(Progress { id: format!("{kind} {name}"), status, ..Progress::default() })
     }
 
-    /// An object that could not be taken. Errors: those that the next object would meet, too.
+    /// Reports an object that could not be imported. Errors: those that every further object would meet, too.
     fn failed(&mut self, kind: &str, name: &str, error: Error) -> Result<()> {
         self.check()?;
         let ends = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback);

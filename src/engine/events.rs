@@ -1,4 +1,4 @@
-//! Events of everything that any program does on this root.
+//! Events of all programs on this root.
 
 use super::Engine;
 use crate::error::Result;
@@ -16,7 +16,7 @@ impl Engine {
     /// Errors: [`crate::ErrorKind::Invalid`] when `since_ns` is after `until_ns`.
     pub fn events(&self, query: &EventQuery) -> Result<EventStream> {
         let look = || -> Look {
-            // The engine knows nothing of its followers, so that none keeps itself alive by this.
+            // The engine holds no reference to its streams, so a stream does not keep itself alive by this one.
             let engine = self.clone();
             Box::new(move || engine.0.containers.recovery.reap_crashed())
         };

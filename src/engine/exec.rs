@@ -8,16 +8,16 @@ use crate::model::*;
 use crate::op::Op;
 
 impl Engine {
-    /// Prepares a process; answers the exec instance's id.
+    /// Creates an exec instance; returns its id.
     ///
     /// Errors: no such container, no command, the container does not run or is paused.
     pub fn exec_create(&self, container: &str, config: &ExecConfig) -> Result<String> {
         self.0.containers.execs.exec_create(container, config)
     }
 
-    /// Starts it; with `io` attached to the streams that its configuration names, else detached.
+    /// Starts the exec instance; with `io` attached to the streams that its configuration names, else detached.
     ///
-    /// Errors: it ran already, the container does not run, the program cannot be executed.
+    /// Errors: the instance was started before, the container does not run, the program cannot be executed.
     pub fn exec_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Option<Session>> {
         let all = &self.0.containers;
         let config = all.exec_records.exec_config(id)?;
@@ -44,7 +44,7 @@ impl Engine {
         self.0.containers.execs.exec_inspect(id)
     }
 
-    /// Sets its terminal's size.
+    /// Sets the size of the process's terminal.
     pub fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
         self.0.containers.execs.exec_resize(id, rows, cols)
     }

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 impl Engine {
-    /// Runs `work`; its events go to the journal when it is over, also after an error, for what was done by then.
+    /// Runs `work`; its events go to the journal when it is over, also those before an error.
     fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
         let mut events = Vec::new();
         let result = work(&mut |event| events.push(written(&event)));
@@ -32,15 +32,15 @@ impl Engine {
     pub fn image_inspect(&self, name: &str) -> Result<ImageDetail> {
         self.0.images.inspect(name)
     }
-    /// Its steps, newest first.
+    /// The image's steps, newest first.
     pub fn image_history(&self, name: &str) -> Result<Vec<HistoryItem>> {
         self.0.images.history(name)
     }
-    /// Gives it another name: `reference` is `repository[:tag]`.
+    /// Gives the image another name: `reference` is `repository[:tag]`.
     pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
         self.telling(|emit| self.0.images.tag(name, reference, emit))
     }
-    /// Untags it and, where nothing else holds it, deletes it.
+    /// Removes a name of the image and, if nothing else uses the image, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
         self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
@@ -71,7 +71,7 @@ impl Engine {
     pub fn image_save_oci(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
         self.telling(|emit| self.0.images.save_oci(names, archive, emit, op))
     }
-    /// Makes an image of a root file system tar (plain or compressed); answers its id.
+    /// Makes an image of a root file system tar (plain or compressed); returns its id.
     pub fn image_import(
         &self,
         rootfs: &mut dyn Read,
@@ -84,7 +84,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Builds an image of a build file, as docker's classic builder does; answers its id.
+    /// Builds an image of a build file, as docker's classic builder does; returns its id.
     ///
     /// Nothing is visible before the build's end; then everything is on disk. The next build can use the completed
     /// steps of a failed one. Steps run in containers of this engine. A cancelled build leaves no container.
@@ -107,7 +107,7 @@ impl Engine {
 
 #[cfg(feature = "registry")]
 impl Engine {
-    /// Pulls an image (or every tag of a repository, if neither name nor request has a tag) from its registry; answers
+    /// Pulls an image (or every tag of a repository, if neither name nor request has a tag) from its registry; returns
     /// the stored references.
     ///
     /// Nothing is visible before the whole image is checked and on disk. Errors: not found or no access
@@ -117,7 +117,7 @@ impl Engine {
         let options = &self.0.options.registry;
         self.telling(|emit| self.0.images.pull(options, pull, progress, emit, op))
     }
-    /// Makes an image of a root file system tar (plain or compressed) from a server; answers its id.
+    /// Makes an image of a root file system tar (plain or compressed) from a server; returns its id.
     ///
     /// The server is used like the sources of builds: settings of registries do not apply. Errors: no answer, or a
     /// refusal ([`crate::ErrorKind::Internal`]).

@@ -59,18 +59,18 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) options: Options,
-    /// The engine's labels: those of the options, until others are read.
+    /// The engine's labels: those of the options, until a reload sets others.
     pub(crate) labels: RwLock<Vec<String>>,
-    /// Where every change of the root is told.
+    /// The journal of all events of the root.
     pub(crate) journal: Arc<Journal>,
     pub(crate) images: Arc<Images>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
-    /// Dropped with the last handle: the containers are not followed any more.
+    /// Dropped with the last handle, which ends the following of containers.
     reaper: reaper::Reaper,
-    /// The damage that the look at the store found when the root was opened.
+    /// The damage that was found in the store when the root was opened.
     damage: Vec<String>,
-    /// Descriptors that keep our files off the numbers 0 to 2.
+    /// Descriptors that keep the library's files off the numbers 0 to 2.
     _standard_places: Vec<OwnedFd>,
 }
 
@@ -94,7 +94,7 @@ impl Engine {
         let release = crate::kernel::probe::release();
         options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
         apparmor::check(options.apparmor.as_deref())?;
-        // Before anything is made; read again by those who use it.
+        // Checked before anything is made; its users read it again.
         options.selinux.then(selinux::Policy::read).transpose()?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Removes the files of the root and the engine's files in the run directory, if no other program uses the root and
-    /// the root is empty: no image, container, volume, user's network, or partial download. Answers whether it removed
+    /// the root is empty: no image, container, volume, user's network, or partial download. Returns whether it removed
     /// them. For a program that made the root for work that failed: the directory itself stays; drop this engine then.
     pub fn discard_if_empty(self) -> Result<bool> {
         self.0.containers.discard_root()
@@ -139,7 +139,7 @@ impl Engine {
     }
 }
 
-/// How many leftovers are told one by one where a line is written for each.
+/// The most leftovers that are listed one by one in texts with a line for each.
 const LEFTOVERS_TOLD: usize = 8;
 
 impl Engine {
@@ -156,7 +156,7 @@ impl Engine {
         self.0.containers.views.forget_what_was_read();
     }
 
-    /// Removes files that ended programs and earlier removals left in the root, as each open does; answers the files
+    /// Removes files that ended programs and earlier removals left in the root, as each open does; returns the files
     /// that remain.
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
         self.0.images.sweep(&self.0.options)?;
@@ -191,9 +191,9 @@ impl Engine {
 /// ```
 #[derive(Debug)]
 pub struct Started {
-    /// `No`: it was running already.
+    /// `No`: the container was running already.
     pub changed: Changed,
-    /// The attached session, where the call asked for one.
+    /// The attached session, if the call asked for one.
     pub session: Option<Session>,
 }
 
@@ -213,7 +213,7 @@ pub struct Started {
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttachOptions {
-    /// The streams of the process that the session has, and whether the session begins with the log.
+    /// The streams of the process that the session gets, and whether the session begins with the log.
     pub streams: AttachStreams,
     /// Answer before the container runs: the session gets its output from the first byte on once it starts.
     pub wait_for_start: bool,

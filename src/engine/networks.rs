@@ -6,7 +6,7 @@ use crate::model::*;
 use crate::op::Op;
 
 impl Engine {
-    /// Lists networks by name. Errors: a filter is unknown or says what it cannot.
+    /// Lists networks by name. Errors: an unknown filter, or an impossible value.
     pub fn network_list(&self, query: &ListNetworks) -> Result<Vec<NetworkDetail>> {
         self.0.containers.networks.list(query)
     }

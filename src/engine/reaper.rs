@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often a container that has ended is looked at while somebody else works on it, and for how long. After that it is
-/// removed by the next look at it.
+/// How often, and for how long, a container that has ended is tried again while another call holds its lock. After
+/// that, the next look at it removes it.
 const AGAIN: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,7 +20,7 @@ pub(crate) struct Reaper(Arc<Shared>);
 
 struct Shared {
     list: Mutex<List>,
-    /// Readable when the list changed.
+    /// Readable when the list has changed.
     turn: OwnedFd,
 }
 
@@ -34,9 +34,9 @@ struct List {
 
 struct Followed {
     id: String,
-    /// Where the end is told; absent: it has ended.
+    /// The connection on which the end will be reported; absent: the container has ended.
     control: Option<Control>,
-    /// When it is given up, once it has ended.
+    /// The time at which the thread gives it up, once it has ended.
     until: Option<Instant>,
 }
 
@@ -52,7 +52,8 @@ impl Reaper {
         Ok(Reaper(Arc::new(Shared { list: Mutex::default(), turn: eventfd()? })))
     }
 
-    /// Follows a container that runs, or has just ended. Where that cannot be, it is removed by the next look at it.
+    /// Follows a container that runs, or has just ended. If that is impossible, the next look at the container removes
+    /// it.
     pub(super) fn follow(&self, all: &Arc<Containers>, found: &Snapshot) {
         let Ok(control) = all.waits.follow_end(found) else { return };
         let mut list = self.0.list.lock();
@@ -60,7 +61,7 @@ impl Reaper {
         if list.works {
             return eventfd_signal(self.0.turn.as_fd());
         }
-        // The engine is not kept open by what it follows.
+        // A weak reference: followed containers must not keep the engine open.
         let (shared, all) = (Arc::clone(&self.0), Arc::downgrade(all));
         match thread::spawn_worker("coracle-reaper", move || work(&shared, &all)) {
             Ok(()) => list.works = true,
@@ -88,12 +89,12 @@ fn work(shared: &Shared, all: &Weak<Containers>) {
     }
 }
 
-/// Waits until one of them ends, or the list changes.
+/// Waits until one of the containers ends, or the list changes.
 fn look(shared: &Shared, followed: &mut [Followed]) -> Result<()> {
     let mut set = vec![(shared.turn.as_raw_fd(), libc::POLLIN)];
     let running: Vec<usize> = (0..followed.len()).filter(|&at| followed[at].control.is_some()).collect();
     set.extend(running.iter().filter_map(|&at| Some((followed[at].control.as_ref()?.as_raw_fd(), libc::POLLIN))));
-    // Those that have ended: at once, if one was not looked at yet.
+    // The containers that have ended: at once, if one was not tried yet.
     let pauses = followed.iter().filter(|one| one.control.is_none());
     let pause = pauses.map(|one| if one.until.is_none() { Duration::ZERO } else { AGAIN }).min();
     let ready = poll(&set, pause.map_or(-1, |pause| pause.as_millis() as i32))?;
@@ -102,13 +103,13 @@ fn look(shared: &Shared, followed: &mut [Followed]) -> Result<()> {
         let _ = nix::unistd::read(&shared.turn, &mut count);
     }
     for (at, _) in running.iter().zip(ready.iter().skip(1)).filter(|(_, ready)| **ready != 0) {
-        // Its monitor told the end, or is gone.
+        // The monitor reported the end, or is gone.
         followed[*at].control = None;
     }
     Ok(())
 }
 
-/// Removes a container that has ended; answers whether that is to be tried again.
+/// Removes a container that has ended; returns whether to try again.
 fn stays(all: &Containers, one: &mut Followed) -> bool {
     let until = *one.until.get_or_insert_with(|| Instant::now() + PATIENCE);
     matches!(all.finder.reap_ended(&one.id), Ok(Fate::Busy)) && Instant::now() < until

@@ -32,7 +32,7 @@ const KILLED: i32 = 137;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRead {
-    /// So many bytes of that channel.
+    /// This many bytes of that channel.
     Data(Channel, usize),
     /// Every output stream has ended.
     End,
@@ -60,13 +60,13 @@ pub enum SessionRead {
 #[derive(Debug)]
 pub struct Session {
     stdin: Option<OwnedFd>,
-    /// It has one, or had one that was taken.
+    /// The session has stdin, or had one that was taken.
     has_stdin: bool,
     stdout: Output,
     stderr: Output,
     tty: bool,
     process: Process,
-    /// Dropped with the session: a waiting attach is given up.
+    /// Dropped with the session, which cancels a waiting attach.
     _waiting: Option<OwnedFd>,
 }
 
@@ -76,7 +76,7 @@ struct Output {
     ended: AtomicBool,
 }
 
-/// Whose streams they are.
+/// The owner of the streams.
 pub(super) enum Process {
     Container { all: Arc<Containers>, id: String, end: Option<Ending> },
     Exec { all: Arc<Containers>, id: String, running: RunningExec },
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Reads output of either stream, whichever has some; waits until there is some.
+    /// Reads output of any stream that has some; waits until there is some.
     pub fn read(&self, buffer: &mut [u8], op: Option<&Op>) -> Result<SessionRead> {
         if buffer.is_empty() {
             return Err(Error::invalid("the buffer is empty"));
@@ -154,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Writes to the process's stdin; answers how many bytes went.
+    /// Writes to the process's stdin; returns the number of bytes that were written.
     pub fn write(&self, data: &[u8], op: Option<&Op>) -> Result<usize> {
         let stdin = self.stdin.as_ref().ok_or_else(|| Error::new(ErrorKind::Misuse, "the session has no stdin"))?;
         loop {
@@ -177,7 +177,7 @@ impl Session {
         self.stdin.as_ref().map_or(Ok(()), |stdin| socket::shut_write(stdin.as_fd()))
     }
 
-    /// Sets the terminal's size.
+    /// Sets the size of the process's terminal.
     pub fn resize(&self, rows: u16, cols: u16) -> Result<()> {
         match &self.process {
             Process::Container { all, id, .. } => all.attach.resize(id, rows, cols),
@@ -193,17 +193,18 @@ impl Session {
         }
     }
 
-    /// Waits for the process's end; answers its exit code (128 + signal for a killed one).
+    /// Waits for the process's end; returns its exit code (128 + signal for a killed one).
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         match &self.process {
             Process::Container { all, end: Some(end), .. } => end.wait(all, op),
             Process::Container { all, id, end: None } => all.waits.wait(id, op),
             Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
-                // Asked before, or the container ended with the process in it: its state says the code.
+                // A wait before this one took the answer, or the container ended with the process in it: the state file
+                // has the code.
                 Err(error) if error.kind() == ErrorKind::Unavailable => match all.execs.exec_inspect(id) {
                     Ok(detail) => Ok(detail.exit_code.unwrap_or(KILLED)),
-                    // It went with its container, which was to go when it ended.
+                    // The process ended with its container, which was then removed.
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(KILLED),
                     Err(error) => Err(error),
                 },
@@ -213,12 +214,12 @@ impl Session {
     }
 }
 
-/// The caller's side of the ends, for a session.
+/// The caller's ends of the streams, for a session.
 pub(super) fn local(ends: &mut Ends) -> (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>) {
     (ends.stdin.take(), ends.stdout.take(), ends.stderr.take())
 }
 
-/// Waits until one of the streams has something; answers which.
+/// Waits until one of the streams has output; returns all that have some.
 fn ready(open: &[(Channel, &Output)], op: Option<&Op>) -> Result<Vec<usize>> {
     loop {
         op.map_or(Ok(()), Op::check)?;
@@ -228,7 +229,7 @@ fn ready(open: &[(Channel, &Output)], op: Option<&Op>) -> Result<Vec<usize>> {
         if let Some(op) = op {
             set.push((op.cancel_fd().as_raw_fd(), libc::POLLIN));
         }
-        // An op may have a deadline or a heartbeat: it is asked again now and then.
+        // An op may have a deadline or a heartbeat, so it is checked from time to time.
         let limit = op.map_or(-1, |_| Duration::from_millis(100).as_millis() as i32);
         let got = fd::poll(&set, limit)?;
         let found: Vec<usize> = (0..streams).filter(|&index| got[index] != 0).collect();

@@ -10,17 +10,17 @@ use crate::model::{AddressRange, Event, Info, ListImages, RegistryOptions, Strin
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
-/// Newest API version that the shapes of [`crate::model`] belong to.
+/// The newest API version; the shapes of [`crate::model`] belong to it.
 const API: &str = "1.24";
-/// Oldest version that the specification describes.
+/// The oldest version in the specification.
 const OLDEST_API: &str = "1.18";
 
-/// How many there are of what an engine keeps.
+/// The numbers of objects in an engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub running: usize,
     pub paused: usize,
-    /// Everything else: created, exited, and (as in engine 1.12) restarting.
+    /// All others: created, exited, and (as in engine 1.12) restarting.
     pub stopped: usize,
     pub images: usize,
 }
@@ -43,7 +43,7 @@ pub fn version() -> Version {
 }
 
 impl Engine {
-    /// Version of the library and of the API, as [`version`] answers it.
+    /// Version of the library and of the API, like [`version`].
     pub fn version(&self) -> Result<Version> {
         Ok(version())
     }
@@ -99,7 +99,7 @@ impl Engine {
     fn info_with(&self, counts: Counts) -> Result<Info> {
         let options = &self.0.options;
         let root = dirs::root(options)?;
-        // A host without any cgroup is told by its warnings.
+        // On a host without cgroups the warnings say so.
         let limits = Hierarchies::detect().map(|host| HostFacts::probe(&host)).unwrap_or_default();
         let names = facts::Names::read();
         let system = facts::OsRelease::read();
@@ -179,7 +179,7 @@ fn abilities(limits: &HostFacts) -> Value {
     })
 }
 
-/// How registries are reached, as dockerd tells it.
+/// The settings for registries, in dockerd's form.
 fn registries(options: &RegistryOptions) -> Value {
     let mirrors = |registry: &str| -> Vec<String> {
         let own = options.mirrors.iter().filter(|mirror| mirror.registry == registry);
@@ -209,7 +209,7 @@ fn registries(options: &RegistryOptions) -> Value {
     })
 }
 
-/// The address of a proxy as `info` shows it: name and password are hidden as dockerd hides them.
+/// The address of a proxy in `info`: name and password are hidden, in dockerd's way.
 fn without_login(proxy: Option<&str>) -> String {
     let proxy = proxy.unwrap_or_default();
     let start = proxy.find("://").map_or(0, |at| at + 3);

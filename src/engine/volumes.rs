@@ -9,7 +9,7 @@ impl Engine {
     pub fn volume_list(&self, query: &ListVolumes) -> Result<VolumeList> {
         self.0.volumes.list(query)
     }
-    /// Creates a volume; if one of that name exists, answers it as it is.
+    /// Creates a volume; if one with that name exists, returns it unchanged.
     ///
     /// Errors: an invalid name, an option that the driver does not know, an unknown driver.
     pub fn volume_create(&self, body: &CreateVolume) -> Result<Volume> {

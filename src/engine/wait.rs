@@ -29,16 +29,16 @@ pub struct ContainerWait {
     all: Arc<Containers>,
     found: Snapshot,
     until: Until,
-    /// The exit code that the wait answers: the one of the end before it, until an end was told.
+    /// The exit code that the wait returns: that of the previous end, until another end is reported.
     code: i32,
 }
 
 enum Until {
-    /// It is over: the result, and a descriptor that is readable from the beginning.
+    /// The wait is over: the result, and a descriptor that is readable from the beginning.
     Over(ContainerWaited, OwnedFd),
-    /// The monitor tells it here.
+    /// The monitor will report the end on this connection.
     Stop(Control),
-    /// The events of the container from here on; whether its removal is waited for.
+    /// The events of the container from here on; whether the wait is for its removal.
     Told(Box<EventStream>, bool),
 }
 
@@ -56,12 +56,12 @@ fn waited(code: i32) -> ContainerWaited {
 }
 
 impl Engine {
-    /// Waits until a container does not run; answers its exit code.
+    /// Waits until a container does not run; returns its exit code.
     pub fn container_wait(&self, id: &str, op: Option<&Op>) -> Result<i32> {
         self.0.containers.waits.wait(id, op)
     }
 
-    /// Waits for what `condition` names; see [`Engine::container_wait_begin`].
+    /// Waits for the event that `condition` names; see [`Engine::container_wait_begin`].
     pub fn container_wait_for(&self, id: &str, condition: WaitCondition, op: Option<&Op>) -> Result<ContainerWaited> {
         self.container_wait_begin(id, condition)?.wait(op)
     }
@@ -82,7 +82,7 @@ impl Engine {
         let filters = [("container", vec![found.row.id.clone()]), ("event", vec!["die".into(), "destroy".into()])];
         let filters = filters.map(|(key, values)| (key.to_owned(), values)).into();
         let told = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
-        // The earlier state counts as long as no event came, so it is read after the stream has its place.
+        // The earlier state counts as long as no event has come, so it is read after the stream is open.
         let found = all.finder.find(&found.row.id)?;
         let code = found.now.state.exit_code;
         Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed), code })
@@ -90,7 +90,7 @@ impl Engine {
 }
 
 impl ContainerWait {
-    /// Waits; answers the exit code of the end that ended the wait, or of the last end before the removal; 0 if the
+    /// Waits; returns the exit code of the end that ended the wait, or of the last end before the removal; 0 if the
     /// container never ran.
     ///
     /// Errors: `op` ended.
@@ -102,8 +102,8 @@ impl ContainerWait {
         }
     }
 
-    /// For a program that waits for much at once, with poll or its kin: a descriptor that is readable (level-triggered) when
-    /// [`ContainerWait::try_wait`] has something to look at. It stays readable when the wait is over.
+    /// A descriptor for programs that wait for several things at once, with poll or a similar call: it is readable
+    /// (level-triggered) when [`ContainerWait::try_wait`] may have a result. It stays readable when the wait is over.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.until {
             Until::Over(_, ready) => ready.as_fd(),
@@ -121,7 +121,7 @@ impl ContainerWait {
         Ok(result)
     }
 
-    /// Looks for the end, at most for `timeout`; `None`: it has not come yet.
+    /// Waits at most `timeout` for the end; `None`: it has not come yet.
     fn step(&mut self, timeout: Option<Duration>, op: Option<&Op>) -> Result<Option<ContainerWaited>> {
         match &mut self.until {
             Until::Over(result, _) => Ok(Some(result.clone())),
@@ -138,7 +138,7 @@ impl ContainerWait {
         }
     }
 
-    /// Hears an event of the container: it may be the end of the wait.
+    /// Handles an event of the container, which may be the end of the wait.
     fn hear(&mut self, next: Result<Option<(u64, Event)>>, removed: bool) -> Result<Option<ContainerWaited>> {
         let id = &self.found.row.id;
         match next {
@@ -158,7 +158,7 @@ impl ContainerWait {
                 Ok(None)
             }
             Ok(None) => Ok(None),
-            // Some were given up before they were read here: its end may be among them.
+            // Events were dropped before they were read here, perhaps the container's end.
             Err(error) if error.kind() == ErrorKind::Unavailable => match self.all.finder.find(id) {
                 Err(gone) if gone.kind() == ErrorKind::NotFound => {
                     let code = self.all.waits.code_of_gone(self.found.row.slot, id);
@@ -174,16 +174,17 @@ impl ContainerWait {
     }
 }
 
-/// The end of a container that goes then, for who has a session of it: the code is known when nothing is left of it.
+/// The end of a container with `AutoRemove` for the holder of its session: keeps the exit code until nothing is left of
+/// the container.
 pub(super) struct Ending {
     found: Snapshot,
-    /// Where the end is told; absent: the session was there before the start.
+    /// The connection on which the end will be reported; absent: the session was there before the start.
     stop: Option<Stop>,
     code: OnceLock<i32>,
 }
 
 impl Ending {
-    /// Absent: the container stays, and can be asked.
+    /// Absent: the container stays, and its state can be read.
     pub(super) fn of(all: &Containers, found: &Snapshot) -> Option<Ending> {
         if !found.spec.host_config.auto_remove {
             return None;
@@ -195,7 +196,7 @@ impl Ending {
         Some(Ending { found, stop, code: OnceLock::new() })
     }
 
-    /// Waits for it, and for the removal as far as that is this engine's.
+    /// Waits for the end, and for the removal if this engine does it.
     pub(super) fn wait(&self, all: &Containers, op: Option<&Op>) -> Result<i32> {
         if let Some(code) = self.code.get() {
             return Ok(*code);
@@ -210,7 +211,7 @@ impl Ending {
             },
         };
         let _ = self.code.set(code);
-        // Else by the next look.
+        // The next look removes the container otherwise.
         let _ = all.finder.reap_ended_soon(id);
         Ok(code)
     }

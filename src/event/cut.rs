@@ -1,13 +1,13 @@
-//! Events that are larger than the journal takes: labels of images and containers are attributes of their events, and
-//! have no bound of their own.
+//! Shortens events that are too large for the journal: labels of images and containers become attributes of their
+//! events, and have no limit of their own.
 
 use crate::model::{Event, StringMap};
 
-/// Bytes that the attributes of an event may take together, as JSON.
+/// The greatest size of an event's attributes together, as JSON.
 const MAX_ATTRIBUTES: usize = 512 << 10;
-/// Bytes of any other text of an event, such as the name of what it is about.
+/// The greatest size of any other text of an event, such as the name of its object.
 const MAX_TEXT: usize = 4096;
-/// The attribute that says how many are missing.
+/// The attribute with the number of attributes that were dropped.
 const LEFT_OUT: &str = "attributesLeftOut";
 
 /// The event without its largest attributes.
@@ -22,7 +22,7 @@ pub(super) fn cut(event: &Event) -> Event {
     cut
 }
 
-/// The attributes without the largest, so that the others take at most `most` bytes as JSON.
+/// The attributes without the largest ones, so that the rest takes at most `most` bytes as JSON.
 pub(crate) fn cut_attributes(all: &StringMap, most: usize) -> StringMap {
     let mut sizes: Vec<(usize, &String, &String)> =
         all.iter().map(|(key, value)| (shown(key) + shown(value) + 2, key, value)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn cut_attributes(all: &StringMap, most: usize) -> StringMap {
         return all.clone();
     }
     sizes.sort_unstable();
-    // The attribute that counts the missing ones takes some bytes, too.
+    // The attribute with the number takes some bytes, too.
     let mut left = most.saturating_sub(64);
     let fitting = |(size, ..): &&(usize, &String, &String)| match left.checked_sub(*size) {
         Some(rest) => {
@@ -46,7 +46,7 @@ pub(crate) fn cut_attributes(all: &StringMap, most: usize) -> StringMap {
     kept
 }
 
-/// Bytes of a text as JSON, at the most.
+/// The greatest size of a text as JSON.
 fn shown(text: &str) -> usize {
     let byte = |byte: u8| match byte {
         b'"' | b'\\' => 2,

@@ -1,8 +1,8 @@
-//! Which events a listener asked for.
+//! Selects the events that a listener requested.
 
 use crate::model::{Event, Filters};
 
-/// Whether `event` passes every filter. Keys that mean nothing here are ignored.
+/// Whether `event` passes every filter. Unknown keys are ignored.
 pub(super) fn matches(filters: &Filters, event: &Event) -> bool {
     filters.iter().all(|(key, values)| values.is_empty() || passes(key, values, event))
 }
@@ -13,7 +13,7 @@ fn passes(key: &str, values: &[String], event: &Event) -> bool {
     match key {
         "type" => values.contains(&event.kind),
         "event" => action(values, &event.action),
-        // No test of the event's type: a container filter passes what else has such a name.
+        // The event's type is not compared: a container filter also passes other events with that name.
         "container" | "volume" | "network" | "daemon" | "plugin" => {
             values.iter().any(|value| event.actor.id.starts_with(value.as_str()) || name.starts_with(value.as_str()))
         }
@@ -31,7 +31,7 @@ fn passes(key: &str, values: &[String], event: &Event) -> bool {
     }
 }
 
-/// Exact, unless one of the values is the bare word of actions that go on with a colon: then all are prefixes.
+/// Exact, unless one of the values is the first word of actions with a colon: then all values are prefixes.
 fn action(values: &[String], action: &str) -> bool {
     if values.iter().any(|value| matches!(value.as_str(), "exec_create" | "exec_start" | "health_status")) {
         return values.iter().any(|value| action.starts_with(value.as_str()));
@@ -39,7 +39,7 @@ fn action(values: &[String], action: &str) -> bool {
     values.iter().any(|value| value == action)
 }
 
-/// An image's name in its short form without tag and digest.
+/// An image's short name without tag and digest.
 fn without_tag(image: &str) -> &str {
     if image.starts_with("sha256:") {
         return image;

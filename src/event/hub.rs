@@ -1,4 +1,4 @@
-//! The followers of one engine share the watch of the journal, and the look for monitors that were killed.
+//! The followers of one engine share the journal's watch, and the search for killed monitors.
 
 use super::journal::Journal;
 use crate::error::Result;
@@ -10,20 +10,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of the shared watch: the file that monitors hold open; the journal is the other.
+/// The bit of the shared watch for the file that monitors hold open; the journal is the other one.
 const ALIVE: u32 = 2;
 
-/// When a death is looked for after the file was closed: its lock goes a moment later.
+/// The delays after which a closed file leads to a search: the lock of an ending process is released a moment later.
 pub(super) const LOOKS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(20)];
 
-/// Appends the event of every monitor that was killed: those tell nobody, so whoever follows events looks.
+/// Appends the event of every killed monitor: a killed monitor writes none, so followers of events search.
 pub(crate) type Look = Box<dyn Fn() + Send + Sync>;
 
 /// The followers of one engine.
 pub(crate) struct Hub {
     watch: Arc<SharedWatch>,
     look: Look,
-    /// Looks that are still to come for the last change.
+    /// The searches that remain for the last change.
     left: Mutex<usize>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Takes note of what changed, and looks for the dead where one may have died.
+    /// Reads the changes, and searches for killed monitors if one may have died.
     pub(super) fn drain(&self) -> Result<()> {
         let seen = self.member.drain();
         let left = {

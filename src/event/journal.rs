@@ -1,4 +1,4 @@
-//! The journal's file: made once, appended to by anybody, kept small.
+//! The journal's file: made once, appended to by many processes, kept small.
 
 use super::hub::Hub;
 use super::record::{self, Found};
@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// First bytes of the file.
+/// The first bytes of the file.
 const MAGIC: &[u8; 8] = b"CORAEVT1";
 /// The only layout so far.
 const VERSION: u32 = 1;
-/// Where the records begin.
+/// The offset of the first record.
 pub(super) const HEADER: u64 = JOURNAL_HEAD;
-/// Where the header says which record is the oldest kept.
+/// The offset of the header's field with the start of the oldest kept record.
 const START_AT: u64 = 16;
-/// How often an append that was cut short is tried.
+/// How often an append that was cut short is retried.
 const TRIES: usize = 3;
-/// How often the place of the first record is read until it stays the same.
+/// How often the start is read until two reads agree.
 const LOOKS: usize = 1000;
 
-/// An event as the journal has it, which takes less memory than the event.
+/// An event in the journal's form, which takes less memory than the event.
 pub(crate) fn written(event: &Event) -> Result<Vec<u8>> {
     let json = |event: &Event| {
         serde_json::to_vec(event).map_err(|e| Error::internal(format!("write an event: {e}")).in_area("event"))
@@ -41,25 +41,25 @@ pub(crate) fn written(event: &Event) -> Result<Vec<u8>> {
     }
 }
 
-/// The event journal of one run directory. Any number of these, in any number of processes, share its file.
+/// The event journal of one run directory. Any number of these values, in any number of processes, share its file.
 pub(crate) struct Journal {
     path: PathBuf,
     limit: u64,
-    /// Opened for appending: its writes go to the end whatever happens beside them. The lock makes the position after
-    /// a write its own end.
+    /// Opened for appending: its writes go to the end, whatever others write. The lock makes the position after a write
+    /// the write's own end.
     tail: Mutex<File>,
-    /// For everything with an offset (the kernel ignores offsets of appending descriptors).
+    /// For operations with an offset (the kernel ignores offsets of appending descriptors).
     whole: File,
-    /// The header's start as last seen. It only grows, so an old value costs no more than a needless look.
+    /// The start as last read from the header. It only grows, so an old value only costs a superfluous read.
     start: AtomicU64,
-    /// How many streams of this journal are open.
+    /// The number of open streams of this journal.
     pub(super) listeners: AtomicUsize,
-    /// The hub that streams share, while there are any.
+    /// The hub of the streams, while there are any.
     pub(super) hub: Mutex<Weak<Hub>>,
 }
 
 impl Journal {
-    /// Opens `run_dir/events`, making it if this is the first opener.
+    /// Opens `run_dir/events`; makes it if it is missing.
     pub(crate) fn open(run_dir: &Path) -> Result<Journal> {
         Journal::open_with(run_dir, JOURNAL_LIMIT)
     }
@@ -90,7 +90,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// A description of its own for appending, for a monitor.
+    /// A separate open file for appending, for a monitor.
     pub(crate) fn appender(&self) -> Result<File> {
         let mut options = OpenOptions::new();
         options.append(true).custom_flags(libc::O_NOFOLLOW);
@@ -99,15 +99,15 @@ impl Journal {
             .map_err(|e| Error::io(format_args!("open {}", self.path.display()), &e).in_area("event"))
     }
 
-    /// Appends an event; answers its sequence number, the file offset of its end. One that is too large is cut: what it
-    /// tells of is done.
+    /// Appends an event; returns its sequence number, the file offset of its end. An event that is too large is
+    /// shortened, because it has already happened.
     ///
     /// Errors: no memory left on the run directory's file system.
     pub(crate) fn append(&self, event: &Event) -> Result<u64> {
         self.append_written(&written(event)?)
     }
 
-    /// Appends an event that was written before, by [`written`].
+    /// Appends an event in the form of [`written`].
     pub(crate) fn append_written(&self, event: &[u8]) -> Result<u64> {
         let record = record::frame(event)?;
         let end = self.write(&record).map_err(|e| e.in_area("event"))?;
@@ -120,7 +120,7 @@ impl Journal {
         for _ in 0..TRIES {
             let mut tail = self.tail.lock();
             match tail.write(record) {
-                // The part that was written is a torn record, which readers skip.
+                // A partial record is torn; readers skip it.
                 Ok(written) if written < record.len() => {}
                 Ok(_) => return tail.stream_position().map_err(|e| failed(&e)),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -136,22 +136,21 @@ impl Journal {
         Err(Error::new(ErrorKind::Io, format!("write {}: cut short", self.path.display())))
     }
 
-    /// How many streams of this journal are open (of this engine; other programs have their own).
+    /// The number of open streams of this journal (in this engine; other programs have their own).
     pub(crate) fn listeners(&self) -> usize {
         self.listeners.load(Ordering::Relaxed)
     }
 
-    /// Offset after the last byte.
+    /// The offset after the last byte.
     pub(super) fn end(&self) -> Result<u64> {
         let length = self.whole.metadata().map_err(|e| self.unreadable(&e))?.len();
         Ok(length.max(HEADER))
     }
 
-    /// Offset of the oldest record kept.
+    /// The offset of the oldest kept record.
     pub(super) fn start(&self) -> Result<u64> {
         let mut known = self.start.load(Ordering::Acquire);
-        // Nothing promises that eight bytes are read while they are being written in one piece: a new value counts
-        // when it is seen twice.
+        // A read of eight bytes that are being written may be torn: a new value counts when it was read twice.
         for _ in 0..LOOKS {
             let mut bytes = [0u8; 8];
             self.whole.read_exact_at(&mut bytes, START_AT).map_err(|e| self.unreadable(&e))?;
@@ -167,7 +166,7 @@ impl Journal {
         Err(Error::new(ErrorKind::Unavailable, text).in_area("event"))
     }
 
-    /// Reads what is there at `offset` into the end of `window`, at most `count` bytes; answers how many came.
+    /// Reads at `offset` to the end of `window`, at most `count` bytes; returns how many.
     pub(super) fn read(&self, offset: u64, count: usize, window: &mut Vec<u8>) -> Result<usize> {
         let old = window.len();
         window.resize(old + count, 0);
@@ -181,13 +180,13 @@ impl Journal {
         got.map_err(|e| self.unreadable(&e))
     }
 
-    /// A path that names the open file whatever becomes of its name.
+    /// A path to the open file, whatever happens to its name.
     pub(super) fn watch_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.whole.as_raw_fd()))
     }
 
-    /// Drops the older half when more than the limit is kept up to `end`. Failing to do so harms nobody now, and the
-    /// next append tries again.
+    /// Drops the older half if more than the limit is kept up to `end`. A failure is harmless; the next append tries
+    /// again.
     pub(super) fn trim_at(&self, end: u64) {
         if end.saturating_sub(self.start.load(Ordering::Acquire)) > self.limit
             && self.start().is_ok_and(|start| end.saturating_sub(start) > self.limit)
@@ -196,9 +195,9 @@ impl Journal {
         }
     }
 
-    /// Where nobody trimmed for long, monitors give back the oldest part by themselves, at four times the limit
-    /// (`monitor/program/record.rs`), and leave the start where it is. Who reads sees to it before, so that one that has
-    /// not read that part is told.
+    /// If no engine has trimmed for long, monitors free the oldest part by themselves, at four times the limit
+    /// (`monitor/program/record.rs`), without moving the start. A reader trims earlier, so that readers that still need
+    /// that part notice the loss.
     pub(super) fn trim_far(&self) -> Result<()> {
         let end = self.end()?;
         if end.saturating_sub(self.start.load(Ordering::Acquire)) > 3 * self.limit {
@@ -207,11 +206,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Drops the oldest records so that about `keep` bytes before `end` stay. Answers whether space was given back.
+    /// Drops the oldest records so that about `keep` bytes before `end` stay. Returns whether space was freed.
     ///
-    /// `start` moves first: a reader that looks at it after it read knows whether what it read was still there.
+    /// `start` moves first: a reader that checks it after a read knows whether the bytes were still valid.
     fn trim_to(&self, end: u64, keep: u64) -> Result<bool> {
-        // The file's lock keeps other journals out, this one the other threads of this journal.
+        // The file lock excludes other journals, this one the other threads of this journal.
         let Some(_thread) = self.tail.try_lock() else { return Ok(false) };
         if !file::try_lock(&self.whole, HEADER as i64)? {
             return Ok(false);
@@ -229,12 +228,12 @@ impl Journal {
         let Some(start) = self.record_from(target)? else { return Ok(false) };
         self.whole.write_all_at(&start.to_le_bytes(), START_AT).map_err(|e| self.unreadable(&e))?;
         self.start.fetch_max(start, Ordering::AcqRel);
-        // From the first record on, not from the old start: a predecessor may have been killed before it did this.
+        // From the first record on, not from the old start: an earlier trim may have been killed before this step.
         file::punch_hole(&self.whole, HEADER, start - start % 4096 - HEADER)?;
         Ok(true)
     }
 
-    /// Where the first whole record at or after `offset` begins.
+    /// The offset of the first whole record at or after `offset`.
     fn record_from(&self, mut offset: u64) -> Result<Option<u64>> {
         let mut window = Vec::new();
         loop {

@@ -1,10 +1,10 @@
-//! Events by kind: which of them have a status, an id and a from, and what their attributes hold.
+//! Makes the events of each kind: status, id, from, and attributes.
 
 use crate::model::{Actor, Event, StringMap};
 
 impl Event {
-    /// A container's event: its labels, its image's name as created, its name without the slash, and what belongs to
-    /// the action (`exitCode`, `signal`). What the engine says wins over a label of the same name.
+    /// A container's event: its labels, its image's name at the creation, its name without the slash, and the
+    /// attributes of the action (`exitCode`, `signal`). The engine's attributes win over labels of the same name.
     pub(crate) fn container(
         action: &str,
         id: &str,
@@ -21,7 +21,7 @@ impl Event {
         Event { status: action.into(), id: id.into(), from: image.into(), ..event }
     }
 
-    /// An image's event. `id` and `name` are dockerd's for the action: often both the image's id.
+    /// An image's event. `id` and `name` are dockerd's for the action: often both are the image's id.
     pub(crate) fn image(action: &str, id: &str, name: &str, labels: &StringMap) -> Event {
         let event = Event::now("image", action, id, with(labels, &[("name", name)]));
         Event { status: action.into(), id: id.into(), ..event }
@@ -43,7 +43,7 @@ impl Event {
         Event::now("network", action, id, attributes)
     }
 
-    /// The engine's own: its settings were read again.
+    /// The engine's own event after a reload of its settings.
     pub(crate) fn daemon(action: &str, id: &str, host: &str, settings: &StringMap) -> Event {
         Event::now("daemon", action, id, with(settings, &[("name", host)]))
     }

@@ -1,4 +1,4 @@
-//! The event journal: an append-only file that engines and monitors write and anyone can follow.
+//! The event journal: an append-only file that engines and monitors write and any program can follow.
 
 mod cut;
 mod filter;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
 
 /// A position in the journal: the events after it, past and future.
@@ -44,7 +44,7 @@ const CHUNK: usize = 64 << 10;
 pub struct EventStream {
     journal: Arc<Journal>,
     filters: Filters,
-    /// Bound of what is replayed; what comes after `replayed` is wanted whatever its time.
+    /// The earliest time of replayed events; events after `replayed` are wanted whatever their time.
     since_ns: i64,
     replayed: u64,
     until_ns: Option<i64>,
@@ -55,16 +55,16 @@ pub struct EventStream {
     gap: Option<Error>,
     ended: bool,
     watch: Watch,
-    /// The hub that the engine's streams share; without it, this stream watches by itself.
+    /// The hub that the engine's streams share; without it, this stream has its own watch.
     follower: Option<hub::Follower>,
     deaths: Option<Deaths>,
 }
 
-/// Where no hub can be had: a look with every beat of a watch of its own.
+/// Without a hub: a search at every beat of the stream's own watch.
 struct Deaths {
     watch: Watch,
     look: Look,
-    /// Looks that are still to come for the last change.
+    /// The searches that remain for the last change.
     left: usize,
 }
 
@@ -84,8 +84,8 @@ impl Deaths {
 }
 
 impl EventStream {
-    /// Positions a stream as [`EventStream::open`] does. Its look, which appends the event, is called whenever a process
-    /// that had the file `alive` open for writing may have ended.
+    /// Opens a stream like [`EventStream::open`]. Its look, which appends the event, is called whenever a process that
+    /// had the file `alive` open for writing may have ended.
     pub(crate) fn follow(
         journal: Arc<Journal>,
         query: &EventQuery,
@@ -103,7 +103,7 @@ impl EventStream {
         Ok(stream)
     }
 
-    /// Positions a stream as the query says: after a sequence number, at the oldest event (filtered by `since_ns`),
+    /// Opens a stream at the query's position: after a sequence number, at the oldest event (filtered by `since_ns`),
     /// or at the end.
     ///
     /// Errors: `since_ns` after `until_ns`.
@@ -119,7 +119,7 @@ impl EventStream {
             return Err(Error::invalid(format!("`since` time ({since}) cannot be after `until` time ({until})")));
         }
         let mut watch = Watch::new()?;
-        // Watched before the end is looked up: what comes later is seen.
+        // The watch begins before the end is read: later events are seen.
         let follower = hub.map(|hub| hub.join(&watch)).transpose()?;
         if follower.is_none() {
             watch.path(&journal.watch_path(), AddWatchFlags::IN_MODIFY)?;
@@ -160,8 +160,9 @@ impl EventStream {
     /// The next event with its sequence number; waits at most `timeout` (absent: for ever) and answers `None` when it
     /// passed or when the query's end is reached (see [`EventStream::ended`]).
     ///
-    /// Errors: [`ErrorKind::Unavailable`] once for each loss, when events after the stream's place (where it was opened, the
-    /// query's `after`, the last one read) are no longer kept; the stream then goes on with the oldest kept. `op` ended.
+    /// Errors: [`ErrorKind::Unavailable`] once for each loss, when events after the stream's place (where it was
+    /// opened, the query's `after`, the last one read) are no longer kept; the stream then continues with the oldest
+    /// kept. `op` ended.
     pub fn next(&mut self, timeout: Option<Duration>, op: Option<&crate::Op>) -> Result<Option<(u64, Event)>> {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         loop {
@@ -171,7 +172,7 @@ impl EventStream {
             if self.ended {
                 return Ok(None);
             }
-            // Before the look, so that all that was there at the end is seen.
+            // Read first, so that every event before the end is seen.
             let over = self.until_ns.is_some_and(|until| now_ns() > until);
             if let Some(found) = self.pull()? {
                 self.watch.set_pending(true);
@@ -194,12 +195,12 @@ impl EventStream {
         self.ended
     }
 
-    /// The position in the journal: a query with this `after` goes on right here.
+    /// The position in the journal: a query with this `after` continues here.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Goes to the place after a sequence number that an earlier stream gave out.
+    /// Goes to the position after a sequence number of an earlier stream.
     fn resume(&mut self, after: u64, end: u64) -> Result<()> {
         let start = self.journal.start()?;
         self.position = after;
@@ -207,14 +208,14 @@ impl EventStream {
         if (start..end).contains(&after) {
             self.journal.read(after, 4, &mut next)?;
         }
-        // A number of another boot's journal: most likely it is no place where a record begins.
+        // A number from another boot's journal: most likely no record begins there.
         if !(start..=end).contains(&after) || !record::MAGIC.to_le_bytes().starts_with(&next) {
             self.lose(start);
         }
         Ok(())
     }
 
-    /// The next event that is in the file and wanted, without waiting.
+    /// The next wanted event in the file, without waiting.
     fn pull(&mut self) -> Result<Option<(u64, Event)>> {
         loop {
             if let Some(gap) = self.gap.take() {
@@ -222,7 +223,7 @@ impl EventStream {
             }
             match record::find(&self.window[self.at..]) {
                 Found::Record { payload, end } => {
-                    // A record that is whole and no event was written by a newer library: not ours to show.
+                    // A complete record without an event was written by a newer library: skipped.
                     let event = serde_json::from_slice::<Event>(payload).ok();
                     self.skip(end);
                     if let Some(event) = event.filter(|event| self.wants(event)) {
@@ -250,7 +251,7 @@ impl EventStream {
         self.position += count as u64;
     }
 
-    /// Reads more of the file; answers whether there is something new to look at.
+    /// Reads more of the file; returns whether there is anything new.
     fn fill(&mut self) -> Result<bool> {
         self.watch.drain();
         self.follower.as_ref().map_or(Ok(()), hub::Follower::drain)?;
@@ -260,9 +261,9 @@ impl EventStream {
         self.journal.trim_far()?;
         let offset = self.position + self.window.len() as u64;
         let got = self.journal.read(offset, CHUNK, &mut self.window)?;
-        // Monitors only append: whoever follows them keeps the file small.
+        // Monitors only append: their followers keep the file small.
         self.journal.trim_at(offset + got as u64);
-        // Looked up after the read: had the place been given up meanwhile, it would show here.
+        // Read afterwards: if the bytes were dropped meanwhile, the start shows it.
         let start = self.journal.start()?;
         let lost = start > self.position;
         if lost {
@@ -271,8 +272,8 @@ impl EventStream {
         Ok(lost || got > 0)
     }
 
-    /// Goes to `start`, because the events before it are no longer kept. The next read reports the loss, also where nothing
-    /// was read yet: the lost events came after the stream was opened.
+    /// Goes to `start`, because the events before it are no longer kept. The next read reports the loss, also if no
+    /// event was read yet: the lost events came after the stream was opened.
     fn lose(&mut self, start: u64) {
         let text =
             format!("events were lost: the oldest one kept begins at {start}, the reader stood at {}", self.position);
@@ -289,13 +290,14 @@ impl Drop for EventStream {
     }
 }
 
-/// A time as queries give it: seconds, with a fraction where there is one.
+/// A time in queries: seconds, with a fraction if there is one.
 fn seconds(time_ns: i64) -> String {
     let (whole, part) = (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000));
     if part == 0 { whole.to_string() } else { format!("{whole}.{part:09}") }
 }
 
-/// The journal's records in any bytes: what is found lies in them, and nothing is looked at for ever. See `crate::fuzz`.
+/// Reads arbitrary bytes as the journal's records: found records must lie inside, and the search must end. See
+/// `crate::fuzz`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(data: &[u8]) {
     let mut rest = data;

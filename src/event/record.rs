@@ -1,9 +1,9 @@
-//! How one event stands in the journal, and how it is found again.
+//! The form of an event in the journal, and the search for records.
 //!
-//! A record is sixteen bytes of head (magic, payload length, FNV-1a of the payload, zero; little-endian) and the
-//! event as one JSON object. A writer that is killed leaves the front part of a record; what follows is found by
-//! looking for the next head with a matching checksum. A payload can hold no such head: the length in it would consist
-//! of JSON text, bytes of at least 0x20, which is far above [`MAX_PAYLOAD`].
+//! A record is sixteen bytes of head (magic, payload length, FNV-1a of the payload, zero; little-endian) and the event
+//! as one JSON object. A killed writer leaves the front part of a record; later records are found by a search for the
+//! next head with a matching checksum. A payload cannot contain such a head: the length in it would consist of JSON
+//! text, bytes of at least 0x20, which is far above [`MAX_PAYLOAD`].
 
 use crate::error::{Error, Result};
 
@@ -11,7 +11,7 @@ pub(crate) use coracle_monitor::wire::EVENT_MAGIC as MAGIC;
 
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
-/// Bytes that an event may have as JSON.
+/// The greatest size of an event as JSON.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 
 /// The record of a payload, head and all.
@@ -27,17 +27,17 @@ pub(crate) fn frame(payload: &[u8]) -> Result<Vec<u8>> {
     Ok(record)
 }
 
-/// The result of [`find`] in a stretch of the journal.
+/// The result of [`find`] in a part of the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
-    /// The first whole record; `end` counts from the stretch's start, damaged bytes before the record included.
+    /// The first whole record; `end` counts from the part's start, including damaged bytes before the record.
     Record { payload: &'a [u8], end: usize },
-    /// None is whole yet. The first `skip` bytes are damaged for good; the rest may become a record.
+    /// No record is whole yet. The first `skip` bytes are damaged; the rest may become a record.
     Wait { skip: usize },
 }
 
-/// Finds the first record in a stretch. A record that the stretch cuts off is waited for, unless a whole one comes
-/// after its start: then its writer was killed.
+/// Finds the first record in a part of the journal. A record that the part cuts off is awaited, unless a whole one
+/// begins after its start: then its writer was killed.
 pub(crate) fn find(stretch: &[u8]) -> Found<'_> {
     let mut cut = None;
     let mut at = 0;
@@ -72,7 +72,7 @@ fn record_at(bytes: &[u8]) -> At<'_> {
     }
 }
 
-/// Where the next magic begins at or after `from`; also a part of one at the stretch's end.
+/// The offset of the next magic at or after `from`, also of a part of one at the end.
 fn next_magic(stretch: &[u8], from: usize) -> Option<usize> {
     let magic = MAGIC.to_le_bytes();
     (from..stretch.len()).find(|&at| {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -44,7 +44,7 @@ fn all() -> EventQuery {
     EventQuery { since_ns: Some(0), ..EventQuery::default() }
 }
 
-/// The events that are there now.
+/// The events that exist now.
 fn take(stream: &mut EventStream) -> Vec<String> {
     std::iter::from_fn(|| stream.next(Some(Duration::ZERO), None).unwrap()).map(|(_, e)| e.action).collect()
 }
@@ -166,7 +166,7 @@ fn times_bound_what_is_replayed_and_end_the_stream() {
     assert!(both.ended() && readable(&both));
     assert_eq!(take(&mut follow(&journal, query(None, Some(20)))), ["10", "20"]);
 
-    // Events after the opening are new, even when the clock went back.
+    // Events after the opening are new, even if the clock went back.
     let mut open = follow(&journal, query(Some(35), None));
     journal.append(&at("5", 5)).unwrap();
     assert_eq!(take(&mut open), ["40", "5"]);
@@ -225,7 +225,7 @@ fn a_small_journal_stays_small_and_says_what_it_dropped() {
     assert!(follow(&journal, stale).next(None, None).is_err());
 }
 
-/// Each stream was opened before the journal gave up its oldest events, and reads for the first time afterwards.
+/// Each stream was opened before the journal dropped its oldest events, and reads for the first time afterwards.
 #[test]
 fn a_stream_that_has_read_nothing_yet_reports_lost_events_too() {
     const LIMIT: u64 = 64 << 10;
@@ -251,14 +251,14 @@ fn a_stream_that_has_read_nothing_yet_reports_lost_events_too() {
         let error = stream.next(Some(Duration::ZERO), None).map(|event| event.map(|(_, event)| event.action));
         let error = error.expect_err(&format!("{query:?}"));
         assert!(error.kind() == ErrorKind::Unavailable && error.message().starts_with("events were lost"), "{error}");
-        // Once: the stream goes on with all that is kept.
+        // Once: the stream continues with all that is kept.
         assert_eq!(take(stream), take(&mut follow(&journal, all())), "{query:?}");
     }
-    // A stream that is opened now begins with the oldest event kept, and has lost none.
+    // A stream that is opened now begins with the oldest kept event, and has lost none.
     assert_eq!(take(&mut follow(&journal, all())).last().map(String::as_str), Some("1999"));
 }
 
-/// Runs `work` in a mount namespace of its own, with a tmpfs of so many bytes on `dir`; not at all without the right.
+/// Runs `work` in a private mount namespace with a tmpfs of this size on `dir`; does nothing without the privilege.
 fn on_small_tmpfs(dir: &Path, size: u32, work: impl FnOnce() + Send) {
     use nix::mount::{MsFlags, mount};
     std::thread::scope(|scope| {
@@ -286,7 +286,7 @@ fn a_full_run_directory_drops_old_events_rather_than_new_ones() {
             assert_eq!(take(&mut stream), [n.to_string()]);
         }
         assert!(journal.start().unwrap() > journal::HEADER);
-        // Filled by somebody else, it says so.
+        // If another program fills it, the error says so.
         let big = vec![0; 1 << 20];
         let _ = std::fs::write(dir.0.join("filler"), &big);
         let failed = (0..2000).find_map(|_| journal.append(&event("more")).err());
@@ -338,14 +338,14 @@ fn a_stranger_file_is_refused() {
     assert_eq!(Journal::open(&dir.0).err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
-/// Names the directory in which [`child_process_appends`] writes; it does nothing without.
+/// Names the directory in which [`child_process_appends`] writes; without it the test does nothing.
 const CHILD: &str = "CORACLE_EVENT_TEST_DIR";
 
 #[test]
 fn child_process_appends() {
     if let Some(dir) = std::env::var_os(CHILD) {
         let journal = Journal::open(Path::new(&dir)).unwrap();
-        // Killed long before; the bound is for a parent that fails.
+        // The parent kills this process much earlier; the limit is for a parent that fails.
         let began = Instant::now();
         for n in (0..).take_while(|_| began.elapsed() < Duration::from_secs(10)) {
             let action = format!("{}:{n}:{}", std::process::id(), "x".repeat(n % 9000));
@@ -370,7 +370,7 @@ fn processes_share_the_journal_and_may_be_killed_at_any_time() {
                     .unwrap()
             })
             .collect();
-        // Both write; on a busy machine a program takes its time to begin.
+        // Both write; on a busy machine a program starts slowly.
         let (mut began, until) = (journal.end().unwrap(), Instant::now() + Duration::from_secs(60));
         began += 20_000;
         while journal.end().unwrap() < began && Instant::now() < until {
@@ -426,7 +426,7 @@ fn followers_of_one_engine_share_one_watch() {
     let mut all: Vec<EventStream> = (0..200)
         .map(|_| EventStream::follow(journal.clone(), &EventQuery::default(), &alive, &look).unwrap())
         .collect();
-    // Tests beside this one have some of their own.
+    // Other tests beside this one have some of their own.
     assert!(instances() < before + 100, "{} instances", instances() - before);
     assert!(all.iter_mut().all(|stream| take(stream).is_empty()));
     assert!(!all.iter().any(readable));
@@ -435,12 +435,12 @@ fn followers_of_one_engine_share_one_watch() {
         assert!(all.iter().all(readable));
         assert!(all.iter_mut().all(|stream| take(stream) == [format!("round {round}")]));
         assert!(!all.iter().any(readable));
-        // Those that come and go change nothing for the others.
+        // Streams that come and go change nothing for the others.
         all.remove(0);
         all.push(EventStream::follow(journal.clone(), &EventQuery::default(), &alive, &look).unwrap());
         assert!(all.iter_mut().all(|stream| take(stream).is_empty()));
     }
-    // A file that was open for writing is closed: one look at once, and two later, for all of them.
+    // A file that was open for writing is closed: one search at once, and two later, for all streams.
     drop(std::fs::OpenOptions::new().append(true).open(&alive).unwrap());
     let until = Instant::now() + Duration::from_secs(60);
     while looks.load(Ordering::Relaxed) < 3 && Instant::now() < until {

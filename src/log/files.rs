@@ -1,8 +1,8 @@
-//! The files of one log: `<path>` being written, `<path>.1` before it, `<path>.2` before that; a compressed one has `.gz`
-//! behind its number.
+//! The files of one log: `<path>` is written, `<path>.1` came before it, `<path>.2` before that; a compressed one has
+//! `.gz` after its number.
 //!
-//! A file of a bounded log carries a mark that tells its place among all files that ever were: it is found again under
-//! whatever name, compressed or not, and what was written between two files is known when it is there no more.
+//! A file of a bounded log has a mark with its place among all files of the log so far: the reader finds it again under
+//! any name, compressed or not, and knows how many lines deleted files had.
 
 use super::packed::Packed;
 use crate::error::{Error, Result};
@@ -14,37 +14,37 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How often a look at names that a monitor is renaming is tried.
+/// How often a reader retries when a monitor renames the files meanwhile.
 const TRIES: usize = 1000;
-/// Block of the search backwards.
+/// Block size of the backward search.
 const BLOCK: u64 = 64 << 10;
 
-/// One of the files, open: it keeps its content whatever becomes of its name.
+/// One of the files, open: its content stays readable whatever happens to its name.
 pub(super) struct LogFile {
     file: File,
     id: (u64, u64),
     pub(super) mark: Option<LogMark>,
-    /// Where reading goes on.
+    /// The offset at which reading continues.
     pub(super) offset: u64,
     packed: Option<Packed>,
     path: PathBuf,
 }
 
-/// The fate of the bytes before the place of reading.
+/// The fate of the bytes before the reading position.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Past {
     Same,
-    /// The line that had begun was cut off again.
+    /// The line at the end was begun and cut off again.
     Cut,
     /// The file was emptied.
     Gone,
 }
 
 impl LogFile {
-    /// Opens a file of the log; `None`: there is none of that name.
+    /// Opens a file of the log; `None`: no file has that name.
     fn open(path: PathBuf) -> Result<Option<LogFile>> {
-        // Not through a link, and without waiting for the other end of a fifo: the directory is the engine's own, but
-        // nothing is lost by being careful.
+        // Not through a link, and without waiting for the other end of a fifo: the directory is the engine's own, so
+        // this is only caution.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             Ok(file) => file,
@@ -60,7 +60,7 @@ impl LogFile {
         Ok(Some(LogFile { file, id: (facts.dev(), facts.ino()), mark, offset: 0, packed: None, path }))
     }
 
-    /// The file of that number; 0 is the one being written.
+    /// The file with that number; 0 is the one being written.
     fn numbered(path: &Path, number: usize) -> Result<Option<LogFile>> {
         let plain = LogFile::open(name(path, number, ""))?;
         if plain.is_some() || number == 0 {
@@ -72,17 +72,17 @@ impl LogFile {
         Ok(Some(file))
     }
 
-    /// Where reading ends when what comes later is not wanted.
+    /// The end of reading if later lines are not wanted.
     pub(super) fn limit(&self) -> Result<u64> {
         if self.packed.is_some() { Ok(u64::MAX) } else { self.size() }
     }
 
-    /// Its size now.
+    /// The present size of the file.
     fn size(&self) -> Result<u64> {
         self.file.metadata().map(|facts| facts.len()).map_err(|e| failed(&self.path, &e))
     }
 
-    /// Appends what comes next to `window`, at most `count` bytes; answers how many came.
+    /// Appends the next bytes to `window`, at most `count`; returns how many.
     pub(super) fn read(&mut self, count: usize, window: &mut Vec<u8>) -> Result<usize> {
         let got = match &mut self.packed {
             Some(packed) => packed.read(count, window),
@@ -92,7 +92,7 @@ impl LogFile {
         Ok(got)
     }
 
-    /// Whether its content ended before its end.
+    /// Whether the content ended too early.
     pub(super) fn is_damaged(&self) -> bool {
         self.packed.as_ref().is_some_and(|packed| packed.damaged)
     }
@@ -110,7 +110,7 @@ impl LogFile {
         got.map_err(|e| failed(&self.path, &e))
     }
 
-    /// The bytes before the place of reading, at most so many. A file that ends before it was emptied: it is read from
+    /// The bytes before the reading position, at most this many. A file that is shorter was emptied: it is read from
     /// its start.
     pub(super) fn recall(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut memory = Vec::new();
@@ -126,8 +126,8 @@ impl LogFile {
         Ok(memory)
     }
 
-    /// The fate of `memory` and `begun`, which stood in this order before `end`: rotation with one file emptied it
-    /// (that of older monitors), and who cannot write a record on a full disk cuts off what there is of it.
+    /// The fate of `memory` and `begun`, which stood in this order before `end`. A rotation with a single file emptied
+    /// the file (older monitors), and a monitor that cannot write a whole record on a full disk cuts off its part.
     pub(super) fn past(&self, end: u64, memory: &[u8], begun: &[u8]) -> Result<Past> {
         if self.packed.is_some() {
             return Ok(Past::Same);
@@ -142,7 +142,7 @@ impl LogFile {
         })
     }
 
-    /// How many lines it has.
+    /// The number of lines.
     pub(super) fn lines(&self) -> Result<u64> {
         if self.packed.is_some() {
             let content = self.file.try_clone().map_err(|e| failed(&self.path, &e))?;
@@ -159,8 +159,8 @@ impl LogFile {
         }
     }
 
-    /// Positions it so that `wanted` whole lines follow, or as many as there are; answers how many are still wanted.
-    /// `lines`: how many it has, where that is known.
+    /// Positions the file so that `wanted` whole lines follow, or as many as it has; returns how many are still
+    /// missing. `lines`: the number of its lines, if known.
     fn seek_back(&mut self, wanted: u64, lines: Option<u64>) -> Result<u64> {
         if let Some(all) = lines.filter(|&all| all <= wanted) {
             return Ok(wanted - all);
@@ -184,7 +184,7 @@ impl LogFile {
             block.clear();
             self.read_at(from, (end - from) as usize, &mut block)?;
             for at in memchr::memrchr_iter(b'\n', &block) {
-                // The newline before the first line wanted.
+                // The newline before the first wanted line.
                 if newlines == wanted {
                     self.offset = from + at as u64 + 1;
                     return Ok(0);
@@ -198,7 +198,7 @@ impl LogFile {
     }
 }
 
-/// All files of the log, oldest first. Empty: none was made yet.
+/// All files of the log, oldest first. Empty: none exists yet.
 pub(super) fn open_all(path: &Path) -> Result<Vec<LogFile>> {
     for _ in 0..TRIES {
         let mut files: Vec<LogFile> = Vec::new();
@@ -212,12 +212,12 @@ pub(super) fn open_all(path: &Path) -> Result<Vec<LogFile>> {
         }
         std::thread::yield_now();
     }
-    // A monitor was killed while it renamed: what is there, with the hole.
+    // A monitor was killed during a rename: the existing files, without the missing one.
     let numbers = (0..=highest(path)).rev();
     numbers.filter_map(|number| LogFile::numbered(path, number).transpose()).collect()
 }
 
-/// Whether nothing was renamed while they were opened, newest first: so that one was seen twice, or one not at all.
+/// Whether no file was renamed while they were opened, newest first: otherwise one may be listed twice, or missing.
 fn is_a_run(files: &[LogFile]) -> bool {
     let mut ids: Vec<_> = files.iter().map(|file| file.id).collect();
     ids.sort_unstable();
@@ -243,8 +243,8 @@ pub(super) fn keep_last_lines(files: &mut Vec<LogFile>, mut wanted: u64) -> Resu
     Ok(())
 }
 
-/// The files that follow `current`, oldest first: the next one, or all that are left where the next one is not there any
-/// more. Empty: `current` is still the one being written.
+/// The files after `current`, oldest first: the next one, or all that exist if the next one was deleted. Empty:
+/// `current` is still being written.
 pub(super) fn after(path: &Path, current: &LogFile) -> Result<Vec<LogFile>> {
     let Some(mark) = current.mark else { return Ok(successor(path, current)?.into_iter().collect()) };
     if let Some(newest) = LogFile::numbered(path, 0)? {
@@ -266,7 +266,7 @@ pub(super) fn after(path: &Path, current: &LogFile) -> Result<Vec<LogFile>> {
     Ok(files)
 }
 
-/// How many lines were written between two files that are not there any more.
+/// The number of lines in deleted files between two files.
 pub(super) fn between(current: &LogFile, next: &LogFile) -> Result<u64> {
     match (current.mark, next.mark) {
         (Some(own), Some(next)) if next.generation > own.generation + 1 => {
@@ -276,8 +276,8 @@ pub(super) fn between(current: &LogFile, next: &LogFile) -> Result<u64> {
     }
 }
 
-/// The file that took over from one without a mark, as older monitors make them; `None`: it is still the one being
-/// written. When it was dropped altogether, the oldest one left is the next.
+/// The successor of a file without a mark (older monitors); `None`: the file is still being written. If the file was
+/// deleted meanwhile, the oldest remaining one follows.
 fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile>> {
     if id_of(path)? == Some(current.id) {
         return Ok(None);
@@ -302,7 +302,7 @@ fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile>> {
             None => highest(path) == top,
         };
         match found {
-            // The old name is given up before the new file is made: there is none yet.
+            // The old name is removed before the new file is made: there is no new one yet.
             None if next == 0 => return Ok(None),
             Some(file) if settled && file.id != current.id => return Ok(Some(file)),
             _ => std::thread::yield_now(),
@@ -320,7 +320,7 @@ fn name(path: &Path, number: usize, form: &str) -> PathBuf {
     name.into()
 }
 
-/// The highest number in use, over a hole of one.
+/// The highest number in use; a single missing number is skipped.
 fn highest(path: &Path) -> usize {
     let there = |number| ["", ".gz"].iter().any(|form| name(path, number, form).symlink_metadata().is_ok());
     let mut number = 0;

@@ -1,7 +1,7 @@
 //! One line of a json-file log.
 //!
-//! The monitor writes one fixed shape (`log`, `stream`, `attrs` where there are some, `time`), which is read without
-//! a general parser; whatever else is JSON with the same members goes through serde_json.
+//! The monitor writes one fixed form (`log`, `stream`, `attrs` if there are any, `time`), which is read without a
+//! general parser; any other JSON with these members goes through serde_json.
 
 use super::{Channel, LogView};
 use crate::model::StringMap;
@@ -10,23 +10,23 @@ use memchr::memmem;
 use serde::Deserialize;
 use std::ops::Range;
 
-/// How every record begins. No record holds this a second time before its attributes, as quotes within strings are
+/// The beginning of every record. It occurs only once before a record's attributes, because quotes in strings are
 /// escaped.
 const OPENING: &[u8] = br#"{"log":""#;
 
-/// Reads lines; keeps what consecutive ones share.
+/// Reads lines; keeps the facts that consecutive lines share.
 #[derive(Default)]
 pub(super) struct Parser {
-    /// The line's text where it is not in the line as it is.
+    /// The line's text, if it has escapes and so differs from the bytes of the line.
     text: Vec<u8>,
-    /// Attributes as last read, and the JSON that they were read from.
+    /// The last attributes, and the JSON that they were read from.
     attrs: StringMap,
     attrs_json: Vec<u8>,
     none: StringMap,
     time: Reader,
 }
 
-/// A line taken apart: see [`Parser::view`].
+/// The parts of a line: see [`Parser::view`].
 pub(super) struct Parts {
     channel: Channel,
     time_ns: i64,
@@ -34,19 +34,19 @@ pub(super) struct Parts {
     attrs: bool,
 }
 
-/// Where the text is.
+/// The place of the text.
 enum Text {
     InLine(Range<usize>),
     InParser,
 }
 
 impl Parser {
-    /// Takes a line (without its newline) apart; `None`: it is damaged.
+    /// Splits a line (without its newline) into its parts; `None`: it is damaged.
     pub(super) fn parse(&mut self, line: &[u8]) -> Option<Parts> {
         self.fixed(line).or_else(|| self.any(line))
     }
 
-    /// The record of the line that was just taken apart.
+    /// The record of the line that was split last.
     pub(super) fn view<'a>(&'a self, line: &'a [u8], parts: Parts) -> LogView<'a> {
         LogView {
             channel: parts.channel,
@@ -78,7 +78,7 @@ impl Parser {
         Some(Parts { channel, time_ns: self.time.parse(time)?, text, attrs })
     }
 
-    /// Reads a JSON string after its opening quote; answers it and what follows the closing one.
+    /// Reads a JSON string after its opening quote; returns it and the rest after the closing one.
     fn string<'a>(&mut self, rest: &'a [u8]) -> Option<(Text, &'a [u8])> {
         let mut at = memchr::memchr2(b'"', b'\\', rest)?;
         if rest[at] == b'"' {
@@ -86,7 +86,7 @@ impl Parser {
         }
         self.text.clear();
         self.text.extend_from_slice(&rest[..at]);
-        // Nearly all: a line whose newline is the only escape.
+        // Nearly all lines: the newline is the only escape.
         if rest[at..].starts_with(br#"\n""#) {
             self.text.push(b'\n');
             return Some((Text::InParser, &rest[at + 3..]));
@@ -100,7 +100,7 @@ impl Parser {
         Some((Text::InParser, &rest[at + 1..]))
     }
 
-    /// Decodes one escape; answers its length.
+    /// Decodes one escape; returns its length.
     fn escape(&mut self, rest: &[u8]) -> Option<usize> {
         let byte = match rest.get(1)? {
             b'n' => b'\n',
@@ -125,7 +125,7 @@ impl Parser {
             },
             _ => (first, 6),
         };
-        // Half a pair means nothing: shown as Go shows it.
+        // Half a surrogate pair is invalid: shown as in Go.
         let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
         self.text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         Some(length)
@@ -165,7 +165,7 @@ impl Parser {
     }
 }
 
-/// Where in a damaged line a record may begin that was written after a torn one: its writer's successor did not know
+/// The offsets in a damaged line at which a later record may begin: after a torn record, the next writer did not know
 /// that the file ended within a line.
 pub(super) fn later_openings(line: &[u8]) -> impl Iterator<Item = usize> + '_ {
     memmem::find_iter(line, OPENING).filter(|&at| at > 0)
@@ -186,7 +186,7 @@ mod tests {
         Some((view.channel, view.time_ns, String::from_utf8(view.data.to_vec()).unwrap(), view.attrs.clone()))
     }
 
-    /// The general parser's answer to the same line.
+    /// The general parser's result for a line.
     fn general(line: &str) -> Option<(Channel, i64, String, StringMap)> {
         let mut parser = Parser::default();
         let parts = parser.any(line.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Container logs: reading what the monitor wrote.
+//! Container logs: reads the files that the monitor writes.
 
 mod files;
 mod format;
@@ -18,14 +18,15 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
-/// A line may be this long; a longer one is damaged.
+/// The greatest length of a line; a longer one is damaged.
 const MAX_LINE: usize = 8 << 20;
-/// So many bytes before the place of reading are remembered, to tell a file that was emptied and grew again. A record
-/// ends with its time, so this many are as good as unique.
+/// This many bytes before the reading position are kept, to recognise a file that was emptied and has grown again. A
+/// record ends with its time, so these bytes are practically unique.
 const MEMORY: usize = 48;
-/// While nothing is written, how soon and how seldom a follower asks whether the container lives.
+/// The least and the greatest interval at which a follower checks whether the container lives, while no line is
+/// written.
 const BEAT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// A standard stream.
@@ -41,9 +42,9 @@ const BEAT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_sec
 pub enum Channel {
     /// The process's input.
     Stdin = 0,
-    /// Its output; also everything that a terminal shows.
+    /// Standard output, and everything that a terminal shows.
     Stdout = 1,
-    /// Its errors.
+    /// The process's standard error.
     Stderr = 2,
 }
 
@@ -60,11 +61,11 @@ pub enum Channel {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Where the process wrote it.
+    /// The stream to which the process wrote it.
     pub channel: Channel,
     /// Nanoseconds since 1970.
     pub time_ns: i64,
-    /// The bytes, with the newline where the record ends a line.
+    /// The bytes, including the newline if the record ends a line.
     pub data: Vec<u8>,
     /// Extra attributes (`labels`, `env` options of the driver).
     pub attrs: StringMap,
@@ -92,11 +93,11 @@ impl LogLine {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogView<'a> {
-    /// Where the process wrote it.
+    /// The stream to which the process wrote it.
     pub channel: Channel,
     /// Nanoseconds since 1970.
     pub time_ns: i64,
-    /// The bytes, with the newline where the record ends a line.
+    /// The bytes, including the newline if the record ends a line.
     pub data: &'a [u8],
     /// Extra attributes (`labels`, `env` options of the driver).
     pub attrs: &'a StringMap,
@@ -127,14 +128,14 @@ pub struct LogStream {
     alive: Box<dyn Fn() -> bool + Send>,
     /// Files to read, oldest first; the last one is being written if the log is followed.
     files: VecDeque<LogFile>,
-    /// Without following: where the last file ended at the opening.
+    /// Without following: the end of the last file when the log was opened.
     limit: u64,
-    /// The bytes that were read of the first file: `window[at..]` is not taken apart yet.
+    /// The bytes that were read of the first file: `window[at..]` is not split into lines yet.
     window: Vec<u8>,
     at: usize,
     /// The bytes before the window.
     memory: Vec<u8>,
-    /// Within a line that is too long.
+    /// The reader is within a line that is too long.
     oversized: bool,
     parser: line::Parser,
     skipped: u64,
@@ -146,15 +147,16 @@ pub struct LogStream {
 }
 
 impl LogStream {
-    /// Opens the log at `path` with the files that rotation left beside it. `alive` says whether its container's monitor
-    /// lives: the end of what is followed.
+    /// Opens the log at `path`, with the files that rotation left beside it. `alive` says whether the container's
+    /// monitor lives; a follower ends with the monitor.
     ///
     /// `tail` counts the records of both streams before `since_ns` and the choice of streams apply, as dockerd does.
     #[allow(dead_code)]
     pub(crate) fn open(path: PathBuf, query: &LogQuery, alive: Box<dyn Fn() -> bool + Send>) -> Result<LogStream> {
         let mut watch = Watch::new()?;
         if query.follow {
-            // Watched before the first look: no change is missed. The directory, as files are renamed and made.
+            // The watch begins before the first read, so no change is missed. It is on the directory, because files are
+            // renamed and made.
             let mask = AddWatchFlags::IN_MODIFY
                 | AddWatchFlags::IN_CREATE
                 | AddWatchFlags::IN_MOVE
@@ -206,9 +208,9 @@ impl LogStream {
     }
 
     /// Passes the available lines to `take`, at most those of one read; waits for the first as [`LogStream::next`]
-    /// does. Answers their number; 0 has the meaning of `None` there.
+    /// does. Returns their number; 0 has the meaning of `None` there.
     ///
-    /// Errors: those of `take`, after which the stream goes on with the line after.
+    /// Errors: those of `take`, after which the stream continues with the next line.
     pub fn next_batch(
         &mut self,
         timeout: Option<Duration>,
@@ -223,7 +225,7 @@ impl LogStream {
         self.ended
     }
 
-    /// How many damaged lines were left out.
+    /// The number of damaged lines that were left out.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -268,7 +270,7 @@ impl LogStream {
         }
     }
 
-    /// Hands out at most `most` of the whole lines in the window.
+    /// Passes at most `most` of the whole lines in the window.
     fn lines(&mut self, most: usize, take: &mut dyn FnMut(LogView<'_>) -> Result<()>) -> Result<usize> {
         let mut count = 0;
         while count < most
@@ -293,10 +295,10 @@ impl LogStream {
         Ok(count)
     }
 
-    /// Reads on; answers whether there is something new to look at (also the end).
+    /// Reads more; returns whether there is anything new (including the end).
     fn fill(&mut self) -> Result<bool> {
         let changed = self.watch.drain();
-        // Before the look, so that all that a monitor wrote in its life is seen.
+        // Read first, so that all lines of a monitor's life are seen.
         let alive = !self.query.follow || (self.alive)();
         if self.read()? {
             self.beat = BEAT.0;
@@ -322,7 +324,7 @@ impl LogStream {
         Ok(false)
     }
 
-    /// Reads the first file on; answers whether something came or the file was found changed.
+    /// Reads more of the first file; returns whether bytes came or the file had changed.
     fn read(&mut self) -> Result<bool> {
         self.compact();
         let last = self.files.len() == 1;
@@ -348,7 +350,7 @@ impl LogStream {
         Ok(true)
     }
 
-    /// Drops what was handed out, and a line that grows beyond all measure.
+    /// Drops the lines that were passed on, and a line that exceeds the limit.
     fn compact(&mut self) {
         remember(&mut self.memory, &self.window[..self.at]);
         self.window.drain(..self.at);
@@ -361,7 +363,7 @@ impl LogStream {
         }
     }
 
-    /// Takes in the files that follow the last one, or the first at all.
+    /// Opens the files after the last one, or the first ones at all.
     fn look_for_next(&mut self) -> Result<bool> {
         let found = match self.files.front() {
             Some(current) => {
@@ -371,18 +373,18 @@ impl LogStream {
             }
             None => {
                 let found = files::open_all(&self.path)?;
-                // All of the log was asked for before there was any.
+                // The query wants the whole log, and there was no file before.
                 self.lost += found.first().and_then(|oldest| oldest.mark).map_or(0, |mark| mark.records);
                 found
             }
         };
         let any = !found.is_empty();
-        // The one before is read to its end once more: its last lines may have come after our last look.
+        // The previous file is read to its end once more: its last lines may have come after our last read.
         self.files.extend(found);
         Ok(any)
     }
 
-    /// Leaves a file: what it holds after its last newline was torn off.
+    /// Leaves a file: the bytes after its last newline are a torn line.
     fn forget(&mut self) {
         self.skipped += u64::from(!self.window[self.at..].is_empty() && !self.oversized);
         self.window.clear();

@@ -1,10 +1,10 @@
-//! A compressed file of a log: read from its start to its end, and no other way.
+//! A compressed file of a log, which can only be read from start to end.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 
-/// Bytes that are read at once.
+/// Bytes that are read at a time.
 const BLOCK: usize = 64 << 10;
 
 pub(super) struct Packed {
@@ -17,14 +17,14 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// From the file's start, wherever other descriptors of it stand.
+    /// Reads from the file's start, wherever other descriptors of it stand.
     pub(super) fn new(mut file: File) -> Packed {
         let damaged = file.rewind().is_err();
         let content = MultiGzDecoder::new(BufReader::with_capacity(BLOCK, file));
         Packed { content, rest: Vec::new(), at: 0, damaged }
     }
 
-    /// Appends what comes next to `window`, at most `count` bytes; answers how many came.
+    /// Appends the next bytes to `window`, at most `count`; returns how many.
     pub(super) fn read(&mut self, count: usize, window: &mut Vec<u8>) -> usize {
         if self.at == self.rest.len() {
             self.unpack();
@@ -36,7 +36,7 @@ impl Packed {
         part.len()
     }
 
-    /// Passes so many lines.
+    /// Skips this many lines.
     pub(super) fn skip(&mut self, mut lines: u64) {
         while lines > 0 {
             if self.at == self.rest.len() && !self.unpack() {
@@ -52,7 +52,7 @@ impl Packed {
         }
     }
 
-    /// How many lines are left.
+    /// The number of remaining lines.
     pub(super) fn lines(mut self) -> u64 {
         let mut lines = 0;
         while self.unpack() {

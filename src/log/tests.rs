@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A log and its directory, which goes with the test; writes as the monitor does.
+/// A log and its directory, which is removed with the test; writes like the monitor.
 struct Log {
     dir: PathBuf,
     file: Option<File>,
-    /// Of the file being written; `None`: an older monitor writes, that makes none.
+    /// The mark of the file being written; `None`: an older monitor without marks writes.
     mark: Option<LogMark>,
     alive: Arc<AtomicBool>,
 }
@@ -76,7 +76,7 @@ impl Log {
     fn formed(&self, number: usize, form: &str) -> PathBuf {
         self.dir.join(format!("x-json.log.{number}{form}"))
     }
-    /// Compresses `log.<number>`, if it is there, as the monitor does.
+    /// Compresses `log.<number>`, if it exists, like the monitor.
     fn compress(&self, number: usize) {
         let (plain, packed) = (self.formed(number, ""), self.formed(number, ".gz"));
         let Ok(mut from) = File::open(&plain) else { return };
@@ -121,7 +121,7 @@ fn text(line: &LogLine) -> String {
     String::from_utf8(line.data.clone()).unwrap().trim_end().to_owned()
 }
 
-/// The lines that are there now.
+/// The lines that exist now.
 fn take(stream: &mut LogStream) -> Vec<String> {
     std::iter::from_fn(|| stream.next(Some(Duration::ZERO), None).unwrap()).map(|line| text(&line)).collect()
 }
@@ -174,7 +174,8 @@ fn what_rotation_deleted_unread_is_counted() {
         log.line("0");
         let mut late = log.open(&follow());
         assert_eq!(take(&mut late), ["0"]);
-        // Its file's last line comes after its last look, and is not lost, as it holds that file.
+        // The last line of the follower's file comes after its last read, and is not lost, because the follower holds
+        // that file.
         log.line("1");
         for number in 2..10 {
             log.rotate(keep);
@@ -190,8 +191,8 @@ fn what_rotation_deleted_unread_is_counted() {
     }
 }
 
-/// Whatever comes between a follower's looks: it gets the lines in their order, and those that it does not get are counted
-/// and were in files that are gone.
+/// Whatever happens between a follower's reads: it gets the lines in their order, and those that it does not get are
+/// counted and were in deleted files.
 #[test]
 fn a_follower_misses_nothing_that_it_does_not_count() {
     let mut chance = 1u32;
@@ -223,7 +224,7 @@ fn a_follower_misses_nothing_that_it_does_not_count() {
                         (next, seen) = (line + 1, seen + 1);
                     }
                     assert_eq!(seen + stream.lost(), written, "round {round}: {next} of {written}");
-                    // One that looks after each rotation loses nothing.
+                    // A follower that reads after each rotation loses no line.
                     assert!(stream.lost() == before || rotated > 1, "round {round}");
                     rotated = 0;
                 }
@@ -241,7 +242,7 @@ fn a_record_that_is_cut_off_again_harms_nothing() {
     let whole = std::fs::metadata(log.path()).unwrap().len();
     let mut stream = log.open(&follow());
     assert_eq!(take(&mut stream), ["first"]);
-    // The disk was full in the midst of the next one.
+    // The disk was full in the middle of the next record.
     log.raw(br#"{"log":"sec"#);
     assert!(take(&mut stream).is_empty());
     OpenOptions::new().write(true).open(log.path()).unwrap().set_len(whole).unwrap();
@@ -350,7 +351,7 @@ fn a_reader_that_waits_notices_the_end() {
     let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(700));
         log.file = None;
-        // A monitor closes its log a moment before its lock falls.
+        // A monitor closes its log a moment before it releases its lock.
         std::thread::sleep(Duration::from_millis(2));
         log.stop();
         log
@@ -371,7 +372,7 @@ fn an_emptied_file_is_read_from_its_start() {
     log.file.as_mut().unwrap().write_all(record("stdout", "again", 2).as_bytes()).unwrap();
     assert_eq!(take(&mut early), ["again"]);
     assert_eq!(take(&mut late), ["again"]);
-    // Grown beyond the old size before anyone looked, so that the size does not tell.
+    // The file grows beyond its old size before the next read, so the size does not show the change.
     empty();
     for number in 0..5 {
         log.file.as_mut().unwrap().write_all(record("stdout", &number.to_string(), 3).as_bytes()).unwrap();
@@ -409,7 +410,7 @@ fn followers_lose_nothing_over_rotation() {
         })
         .collect();
     for number in 0..LINES {
-        // Two thirds of what the files hold: a reader that is slower than that loses lines by right.
+        // Two thirds of the files' capacity: a slower reader may lose lines.
         while number > 50 * (KEEP - 3) + slowest.iter().map(|s| s.load(Ordering::SeqCst)).min().unwrap() {
             assert!(readers.iter().all(|r| !r.is_finished()), "a reader gave up");
             std::thread::yield_now();

@@ -16,7 +16,7 @@ pub struct PathStat {
     pub mode: u32,
     /// RFC 3339 with nanoseconds.
     pub mtime: String,
-    /// Where a symbolic link leads in the container; empty for anything else.
+    /// The target of a symbolic link in the container; empty for any other file.
     #[serde(rename = "linkTarget")]
     pub link_target: String,
 }
@@ -34,7 +34,7 @@ pub struct PathStat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PutArchive {
-    /// A directory is not replaced by anything else, nor anything else by a directory.
+    /// Only a directory may replace a directory, and only a file a file.
     pub no_overwrite_dir_non_dir: bool,
 }
 
@@ -55,13 +55,13 @@ pub struct PutArchive {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommitContainer {
-    /// Name of the image; empty: it has none.
+    /// Name of the image; empty: none.
     pub repo: String,
-    /// Its tag; empty: `latest`.
+    /// Tag of the image; empty: `latest`.
     pub tag: String,
     pub comment: String,
     pub author: String,
-    /// Freeze the container meanwhile.
+    /// Freeze the container during the commit.
     pub pause: bool,
     /// Build instructions laid over the configuration.
     pub changes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Base64, as credentials and keys come in it.
+//! Base64 for credentials and keys.
 
 /// Base64 of `bytes`: standard alphabet, padded.
 pub fn to_base64(bytes: &[u8]) -> String {
@@ -14,7 +14,7 @@ pub fn to_base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads base64, either alphabet, padded or not; `None`: it is none.
+/// Reads base64, either alphabet, padded or not; `None`: the text is malformed.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim().trim_end_matches('=').as_bytes();
     let (mut bytes, mut all, mut bits) = (Vec::with_capacity(digits.len() * 3 / 4), 0u32, 0);

@@ -23,18 +23,18 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BuildImage {
-    /// Path of the build file in the context; empty: `Dockerfile`, `dockerfile` or `Buildfile`, whichever is there.
+    /// Path of the build file in the context; empty: `Dockerfile`, `dockerfile` or `Buildfile`, the first that exists.
     pub dockerfile: String,
-    /// The build file itself, in place of one in the context.
+    /// The build file itself, instead of one in the context.
     pub file: Option<String>,
     /// Names for the image (`repository[:tag]`).
     pub t: Vec<String>,
     /// Another source of the context: the URL of a build file or of a tar, or a git repository (`ADDRESS[#[REF][:DIRECTORY]]`,
     /// with an address `https://HOST/PATH.git`, `http://HOST/PATH.git`, `git://HOST/PATH` or `github.com/USER/NAME`).
     pub remote: String,
-    /// Tell nothing but the id (on success) until the end.
+    /// Report only the id (on success), at the end.
     pub q: bool,
-    /// Take no step from an earlier build.
+    /// Do not reuse steps of earlier builds.
     pub nocache: bool,
     /// Ask the registry for a newer base image.
     pub pull: bool,
@@ -42,7 +42,7 @@ pub struct BuildImage {
     pub rm: bool,
     /// Remove them all.
     pub forcerm: bool,
-    /// Bytes of memory for each RUN; 0: no limit, as in the rest.
+    /// Bytes of memory for each RUN; 0: no limit, as in the other limits.
     pub memory: i64,
     /// Bytes of memory and swap together; -1: without limit.
     pub memswap: i64,
@@ -76,11 +76,11 @@ pub struct BuildImage {
     pub target: String,
     /// Images whose steps the cache may use; with this list it uses only these images and their parents.
     pub cachefrom: Vec<String>,
-    /// One layer of all new ones: not supported.
+    /// Merge all new layers into one: not supported.
     pub squash: bool,
-    /// The platform: this one's only.
+    /// The platform: only that of this machine.
     pub platform: String,
-    /// Credentials by registry, as the header `X-Registry-Config` has them.
+    /// Credentials by registry, as in the header `X-Registry-Config`.
     pub auths: BTreeMap<String, RegistryAuth>,
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Empty {}
 
 impl<'de> Deserialize<'de> for Empty {
-    /// `null` stands for it, too.
+    /// `null` is accepted, too.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Empty, D::Error> {
         #[derive(Deserialize)]
         struct Object {}
@@ -150,7 +150,7 @@ pub struct CreateBody {
     #[serde(deserialize_with = "null_default")]
     pub networking_config: NetworkingConfig,
     /// The request is of an API before 1.24, which allowed host names of any form (`my_host`). The document has no such
-    /// member: the reader of such a version sets it.
+    /// member: the converter for such versions sets it.
     #[serde(skip)]
     pub any_hostname: bool,
 }
@@ -247,19 +247,19 @@ pub struct Ulimit {
     pub soft: i64,
 }
 
-/// When the monitor starts a container again by itself.
+/// When the monitor restarts a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RestartPolicy {
     /// Empty or `no`, `always`, `on-failure`, `unless-stopped`.
     #[serde(deserialize_with = "null_default")]
     pub name: String,
-    /// Bound of `on-failure`; 0 is none.
+    /// Limit of `on-failure`; 0: unlimited.
     #[serde(deserialize_with = "null_default")]
     pub maximum_retry_count: i64,
 }
 
-/// Where a container's output goes.
+/// The log of a container's output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LogConfig {
@@ -269,7 +269,7 @@ pub struct LogConfig {
     pub config: StringMap,
 }
 
-/// A host address and port that a container's port is published on.
+/// A host address and port at which a container's port is published.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PortBinding {
@@ -357,15 +357,15 @@ pub struct HostConfig {
     pub resources: Resources,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub lxc_conf: BTreeMap<String, serde_json::Value>,
-    // Clients send the following fields whatever version they speak, though later versions brought them. They are shown where
-    // they were asked for.
+    // Clients send the following fields in every version, although later versions introduced them. Answers show them if
+    // the request had them.
     /// Mounts in their long form.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountRequest>,
-    /// A small init is the container's first process: it passes signals on and reaps.
+    /// A small init is the container's first process: it forwards signals and reaps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<bool>,
-    /// Hidden paths in place of the usual ones; an empty list: none.
+    /// Hidden paths instead of the usual ones; an empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked_paths: Option<Vec<String>>,
     /// Paths that cannot be written, instead of the usual ones; an empty list: none.
@@ -405,7 +405,7 @@ pub struct BindOptions {
     /// `private`, `rprivate`, `shared`, `rshared`, `slave`, `rslave`; empty: `rprivate`.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub propagation: String,
-    /// The mounts below the source stay out.
+    /// Exclude the mounts below the source.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub non_recursive: bool,
 }
@@ -414,17 +414,17 @@ pub struct BindOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeOptions {
-    /// The image's files at the target are not copied into the volume.
+    /// Do not copy the image's files at the target into the volume.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub no_copy: bool,
-    /// Labels of a volume that is made for this.
+    /// Labels of the volume, if it is made for this mount.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: StringMap,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_config: Option<DriverConfig>,
 }
 
-/// The driver of a volume that is made for a mount.
+/// The driver of a volume that is made for this mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverConfig {
@@ -438,10 +438,10 @@ pub struct DriverConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct TmpfsOptions {
-    /// Bytes; 0: no bound of its own.
+    /// Size in bytes; 0: no limit of its own.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub size_bytes: i64,
-    /// Permission bits of its directory; 0: 1777.
+    /// Permission bits of the root directory; 0: 1777.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_no_mode")]
     pub mode: u32,
 }
@@ -534,7 +534,7 @@ pub struct Created {
 pub struct ListContainers {
     /// Stopped containers too.
     pub all: bool,
-    /// The newest so many, stopped ones too; 0 is no bound.
+    /// Only this many of the newest containers, including stopped ones; 0: all.
     pub limit: i64,
     /// Sizes too.
     pub size: bool,
@@ -648,19 +648,19 @@ pub struct ContainerState {
     /// Absent without a health check, and before the first start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health: Option<Health>,
-    /// How many lines of output could not be logged since the last start, because the disk was full or failed. Absent
-    /// if none.
+    /// The number of lines of output that could not be logged since the last start, because the disk was full or
+    /// failed. Absent if none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub log_lost: i64,
 }
 
-/// How a container's health checks went.
+/// The outcome of a container's health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Health {
     /// `starting`, `healthy`, `unhealthy`.
     pub status: String,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failing_streak: u32,
     /// The last five results, oldest first.
     pub log: Vec<HealthResult>,
@@ -672,9 +672,9 @@ pub struct Health {
 pub struct HealthResult {
     pub start: String,
     pub end: String,
-    /// 0 healthy; -1 it could not be run, or took too long.
+    /// 0: healthy; -1: the check could not run, or took too long.
     pub exit_code: i32,
-    /// At most 4096 bytes; `...` follows where there was more.
+    /// At most 4096 bytes; `...` follows if there was more.
     pub output: String,
 }
 
@@ -782,12 +782,12 @@ pub struct FileChange {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitCondition {
-    /// That it does not run: at once, where it does not.
+    /// The container does not run: met at once by a stopped container.
     #[default]
     NotRunning,
-    /// Its next end, or its removal: also of one that does not run yet.
+    /// The next end of the container, or its removal; the container need not run yet.
     NextExit,
-    /// Its removal.
+    /// The removal of the container.
     Removed,
 }
 
@@ -809,7 +809,7 @@ impl WaitCondition {
 pub struct ContainerWaited {
     /// Exit code of the last run: 0 to 255; 128 + n if signal n ended it.
     pub status_code: i32,
-    /// Why the removal that was waited for failed.
+    /// The reason why the awaited removal failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<WaitError>,
 }
@@ -835,11 +835,11 @@ pub struct WaitError {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemoveContainer {
-    /// Kill it first if it runs.
+    /// Kill a running container first.
     pub force: bool,
-    /// Remove its anonymous volumes.
+    /// Remove the container's anonymous volumes, too.
     pub volumes: bool,
-    /// Remove the link of that name, not the container.
+    /// Remove the link with that name, not the container.
     pub link: bool,
 }
 
@@ -849,7 +849,7 @@ pub struct RemoveContainer {
 pub struct PrunedContainers {
     /// Ids of the containers.
     pub containers_deleted: Vec<String>,
-    /// Bytes that they had written.
+    /// Bytes that the containers had written.
     pub space_reclaimed: u64,
 }
 
@@ -870,9 +870,9 @@ pub struct LogQuery {
     pub follow: bool,
     pub stdout: bool,
     pub stderr: bool,
-    /// Only lines at or after this time: nanoseconds since 1970; 0 is no bound.
+    /// Only lines at or after this time: nanoseconds since 1970; 0: all.
     pub since_ns: i64,
-    /// Only the last so many lines; absent: all.
+    /// Only this many of the last lines; absent: all.
     pub tail: Option<u64>,
 }
 
@@ -882,7 +882,7 @@ impl Default for LogQuery {
     }
 }
 
-/// Which streams an attach wants.
+/// The streams for an attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AttachStreams {

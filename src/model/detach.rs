@@ -4,7 +4,7 @@ use super::ExecDetail;
 use super::base64::{from_base64, to_base64};
 use crate::error::{Error, Result};
 
-/// Looks for the sequence in what is typed.
+/// Looks for the sequence in typed text.
 ///
 /// ```
 /// use coracle::model::DetachKeys;
@@ -34,14 +34,14 @@ impl DetachKeys {
         }
     }
 
-    /// The sequence that an exec instance was created with.
+    /// The sequence given at the creation of an exec instance.
     pub fn of_exec(exec: &ExecDetail) -> DetachKeys {
-        // None where it was created without.
+        // Absent: created without a sequence.
         let keys = from_base64(&exec.detach_keys).unwrap_or_else(|| vec![0x10, 0x11]);
         DetachKeys { keys, matched: 0 }
     }
 
-    /// As an exec instance's detail has them.
+    /// The sequence in the form of an exec instance's detail.
     pub(crate) fn encoded(&self) -> String {
         to_base64(&self.keys)
     }
@@ -67,7 +67,7 @@ impl DetachKeys {
     }
 }
 
-/// The keys of a list. A comma behind `ctrl-` is no end of one.
+/// The keys of a list. A comma after `ctrl-` does not end a key.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = Some(text);
@@ -85,7 +85,7 @@ fn key(text: &str) -> Option<u8> {
         [byte] if byte.is_ascii() => Some(*byte),
         [b'c', b't', b'r', b'l', b'-', byte @ b'a'..=b'z'] => Some(byte - b'a' + 1),
         [b'c', b't', b'r', b'l', b'-', byte @ (b'@' | b'['..=b'_')] => Some(byte - b'@'),
-        // As control characters are made of the others: the low five bits.
+        // A control character is the low five bits of its key.
         [b'c', b't', b'r', b'l', b'-', b','] => Some(b',' & 0x1f),
         _ => None,
     }

@@ -9,9 +9,9 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Largest file taken: each entry takes, when it is read, much more than its text.
+/// The greatest size of the file: an entry takes much more memory than its text.
 const MAX_FILE: u64 = 512 << 10;
-/// The key that docker keeps the default registry's credentials under.
+/// The key of the default registry's credentials in docker's file.
 const DEFAULT_KEY: &str = "https://index.docker.io/v1/";
 /// The user that helpers name if the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
@@ -39,7 +39,7 @@ pub struct DockerConfig {
     cred_helpers: HashMap<String, String>,
 }
 
-/// Without what is in it.
+/// Without the secrets.
 impl fmt::Debug for DockerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DockerConfig of {} registries", self.auths.len().max(self.cred_helpers.len()))
@@ -54,7 +54,7 @@ impl DockerConfig {
         dir.map(|dir| dir.join("config.json"))
     }
 
-    /// Reads a file; one that is not there has no credentials.
+    /// Reads a file; a missing one has no credentials.
     pub fn load(path: impl AsRef<Path>) -> Result<DockerConfig> {
         let path = path.as_ref();
         let failed = |e: &std::io::Error| Error::io(format_args!("read {}", path.display()), e);
@@ -78,12 +78,12 @@ impl DockerConfig {
         if bytes.len() as u64 > MAX_FILE && Wall::DocumentValues.stands() {
             return Err(Error::invalid(format!("a configuration file of more than {MAX_FILE} bytes")));
         }
-        // Not the parser's words: they may show what it read.
+        // Not the parser's message: it may show parts of the file.
         serde_json::from_slice(bytes).map_err(|_| Error::invalid("not a configuration file of docker's"))
     }
 
     /// The credentials for an image's registry: from the helper for that registry, else from the helper for all, else
-    /// from the file itself. Missing credentials are no error.
+    /// from the file itself. Missing credentials are not an error.
     pub fn credentials(&self, image: &str, helper: CredentialHelper<'_>) -> Result<RegistryAuth> {
         let host = split_registry(image).0.unwrap_or("docker.io");
         let key = if matches!(host, "docker.io" | "index.docker.io") { DEFAULT_KEY } else { host };
@@ -125,11 +125,11 @@ fn ask(name: &str, key: &str, helper: CredentialHelper<'_>) -> Result<RegistryAu
     if text.contains("credentials not found") {
         return Ok(RegistryAuth::default());
     }
-    // Its words are not repeated: half an answer may hold a secret.
+    // The program's output is not repeated: half an answer may hold a secret.
     Err(Error::new(ErrorKind::Internal, format!("{program}: it gave no credentials for {key}")))
 }
 
-/// The host of a key: some are URLs.
+/// The host of a key, which may be a URL.
 fn host_of(key: &str) -> &str {
     key.split_once("://").map_or(key, |(_, rest)| rest).split('/').next().unwrap_or_default()
 }

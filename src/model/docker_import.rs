@@ -1,11 +1,11 @@
-//! Taking over what a dockerd has.
-// The fields say what they are.
+//! Import from a dockerd.
+// The fields explain themselves.
 #![allow(missing_docs)]
 
 use super::NotTaken;
 use serde::{Deserialize, Serialize};
 
-/// The objects to take over, and the place where they are.
+/// The objects to import, and their origin.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -28,24 +28,24 @@ pub struct ImportDocker {
     pub names: Vec<String>,
 }
 
-/// The objects that were taken over, and those that were not.
+/// The imported objects, and those that were not imported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DockerImport {
     pub taken: Vec<TakenOver>,
-    /// Objects that were not taken, or in a part, each with the reason.
+    /// Objects that were not imported, or only in part, each with the reason.
     pub left: Vec<NotTaken>,
 }
 
-/// An object that is here now.
+/// An object that exists here now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TakenOver {
     /// `image`, `volume`, `container`.
     pub kind: String,
     pub name: String,
-    /// The id here; empty of a volume.
+    /// The id here; empty for a volume.
     pub id: String,
-    /// It was here before: nothing was done.
+    /// The object existed here before: nothing was done.
     pub was_here: bool,
 }

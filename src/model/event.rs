@@ -40,7 +40,7 @@ pub struct Actor {
     pub attributes: StringMap,
 }
 
-/// Which events a listener wants; times are nanoseconds since 1970.
+/// The events that a listener wants; times are nanoseconds since 1970.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -53,7 +53,7 @@ pub struct Actor {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventQuery {
-    /// Replay from this time; absent: only new ones.
+    /// Replay from this time; absent: only new events.
     pub since_ns: Option<i64>,
     /// End at this time; absent: never.
     pub until_ns: Option<i64>,

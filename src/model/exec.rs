@@ -43,7 +43,7 @@ pub struct ExecConfig {
     #[serde(deserialize_with = "null_default")]
     pub detach_keys: String,
     pub env: Option<Vec<String>>,
-    /// Absolute; empty is the container's own. It has to be there.
+    /// Absolute, and existing; empty: the container's own.
     #[serde(deserialize_with = "null_default")]
     pub working_dir: String,
     pub cmd: Option<Vec<String>>,
@@ -67,7 +67,7 @@ pub struct ExecDetail {
     #[serde(rename = "ID")]
     pub id: String,
     pub running: bool,
-    /// Absent until the process ended.
+    /// Absent until the process has ended.
     pub exit_code: Option<i32>,
     pub process_config: ExecProcess,
     pub open_stdin: bool,
@@ -76,7 +76,7 @@ pub struct ExecDetail {
     pub can_remove: bool,
     #[serde(rename = "ContainerID")]
     pub container_id: String,
-    /// Base64 of the key bytes; empty is the default sequence.
+    /// Base64 of the key bytes; empty: the default sequence.
     pub detach_keys: String,
     pub pid: i32,
 }

@@ -82,7 +82,7 @@ pub struct ImageDetail {
     pub root_fs: RootFs,
 }
 
-/// A configuration as images have it: no labels are `null`, not an empty object as in containers.
+/// A configuration as images show it: missing labels are `null`, not an empty object as in containers.
 pub(crate) fn of_image<S: Serializer>(config: &Option<ContainerConfig>, to: S) -> Result<S::Ok, S::Error> {
     let mut document = serde_json::to_value(config).map_err(serde::ser::Error::custom)?;
     if config.as_ref().is_some_and(|config| config.labels.is_empty()) {
@@ -95,7 +95,7 @@ pub(crate) fn of_image<S: Serializer>(config: &Option<ContainerConfig>, to: S) -
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HistoryItem {
-    /// `<missing>` where the intermediate image is not here.
+    /// `<missing>` if the intermediate image is not stored here.
     pub id: String,
     /// Unix seconds.
     pub created: i64,
@@ -138,9 +138,9 @@ pub struct RemoveImage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PrunedImages {
-    /// In the order it went; `null` where there was nothing.
+    /// In the order of the removal; `null` if there was nothing to remove.
     pub images_deleted: Option<Vec<RemovedImage>>,
-    /// Bytes of files that are not there any more.
+    /// Bytes of the removed files.
     pub space_reclaimed: u64,
 }
 
@@ -169,25 +169,25 @@ pub struct VerifyImages {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct VerifyReport {
-    /// Layers and images that were looked at.
+    /// The number of checked layers and images.
     pub layers: u64,
     pub images: u64,
     /// The damage, repaired or not.
     pub damage: Vec<Damage>,
 }
 
-/// A part of the store that is not what it should be.
+/// A damaged part of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Damage {
     pub part: DamagedPart,
     /// Diff id of a layer, id of an image.
     pub id: String,
-    /// Names (or ids) of the images that it concerns.
+    /// Names (or ids) of the affected images.
     pub images: Vec<String>,
     pub reason: String,
     pub repaired: bool,
-    /// Why a repair that was asked for could not be made.
+    /// The reason why a requested repair failed.
     pub unrepaired: String,
 }
 
@@ -224,7 +224,7 @@ pub struct ImportImage {
     pub changes: Vec<String>,
 }
 
-/// A progress message of load, import, pull, push or build, in the wire's words.
+/// A progress message of load, import, pull, push or build, in the form of the HTTP answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     #[serde(skip_serializing_if = "String::is_empty", default)]
@@ -238,7 +238,7 @@ pub struct Progress {
     pub progress: String,
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub id: String,
-    /// For programs: what a push made.
+    /// For programs: the result of a push.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub aux: Option<serde_json::Value>,
 }

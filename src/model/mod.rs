@@ -1,10 +1,10 @@
-//! The words: documents of API 1.24 as Rust types.
+//! The documents of API 1.24 as Rust types.
 //!
-//! Field names are the specification's in upper camel case on the wire. Requests keep what the client left out apart
-//! from what it set (`Option`, empty collections); answers serialise every field that a 1.24 client may look for.
-//! Older and newer shapes are made in the HTTP layer alone.
+//! Field names are the specification's in upper camel case on the wire. Requests distinguish absent fields from given
+//! ones (`Option`, empty collections); answers serialise every field that a 1.24 client may look for. Only the HTTP
+//! layer makes older and newer forms.
 //!
-//! A request is made of its default; an answer is read by its fields, or becomes a document by serde:
+//! Make a request from its default; read an answer by its fields, or turn it into a document by serde:
 //!
 //! ```no_run
 //! use coracle::Engine;
@@ -76,7 +76,7 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `null` is the default, as an absent field is.
+/// `null` means the default, like an absent field.
 fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -91,7 +91,7 @@ mod tests {
     use serde::{Serialize, de::DeserializeOwned};
     use serde_json::{Value, json};
 
-    /// Clients of many languages send `null` for what they leave out, at any depth: it is the default everywhere.
+    /// Clients in many languages send `null` for absent values, at any depth: it means the default everywhere.
     fn takes_null<T: Serialize + DeserializeOwned + PartialEq + Default>(whole: &Value) {
         fn places(value: &Value, at: &str, all: &mut Vec<String>) {
             let Value::Object(fields) = value else { return };

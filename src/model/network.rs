@@ -1,4 +1,4 @@
-//! Networks: create body, connect and disconnect, what list and inspect show.
+//! Networks: bodies of create, connect and disconnect; the documents of list and inspect.
 // The fields are the specification's own names; their meaning stands there.
 #![allow(missing_docs)]
 
@@ -129,7 +129,7 @@ pub struct NetworkMember {
     #[serde(rename = "EndpointID")]
     pub endpoint_id: String,
     pub mac_address: String,
-    /// With its prefix length.
+    /// The address with its prefix length.
     #[serde(rename = "IPv4Address")]
     pub ipv4_address: String,
     #[serde(rename = "IPv6Address")]
@@ -171,13 +171,13 @@ pub struct NetworkDetail {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct HostSetting {
-    /// Its file below `/proc/sys/net`.
+    /// The setting's file below `/proc/sys/net`.
     pub name: String,
-    /// Its value before.
+    /// The value before the change.
     pub before: String,
     /// The value that the engine wrote.
     pub set: String,
-    /// Its value now.
+    /// The value that the engine wrote.
     pub now: String,
 }
 

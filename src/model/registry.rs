@@ -1,4 +1,4 @@
-//! Registries: credentials, what a pull and a push ask for.
+//! Registries: credentials, and the requests of pull and push.
 
 use super::Filters;
 use super::base64::from_base64;
@@ -13,19 +13,19 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryOptions {
     /// Registries (`host`, `host:port`, or networks such as `10.0.0.0/8`) whose certificates are not verified, and
-    /// which may be used without TLS. This machine's loopback addresses always are such.
+    /// which may be used without TLS. This machine's loopback addresses always belong to them.
     pub insecure: Vec<String>,
     /// Directories with one directory per `host:port`, which hold authorities (`*.crt`) and client certificates
     /// (`*.cert` with `*.key`) for that registry.
     pub certs_dirs: Vec<PathBuf>,
-    /// Where pulls ask first, in this order; the registry itself comes last.
+    /// Registries that a pull asks first, in this order; the registry itself comes last.
     pub mirrors: Vec<Mirror>,
     /// Longest silence of a registry in the middle of an answer, and longest wait for a connection (at most 20 s).
     pub silence: Duration,
     /// Limit in bytes for all partial downloads that pulls leave under `root/tmp` to resume from; the oldest are
     /// removed first, and all after a week. 0: pulls leave none.
     pub parts_limit: u64,
-    /// Through whom other machines are asked.
+    /// The proxies through which other machines are reached.
     pub proxies: Proxies,
 }
 
@@ -42,7 +42,7 @@ pub struct Proxies {
     pub exempt: Option<String>,
 }
 
-/// Without what is in it.
+/// Without the passwords.
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());
@@ -51,7 +51,7 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// Takes what is absent from the environment.
+    /// Fills in absent values from the environment.
     pub(crate) fn or_of_environment(self) -> Proxies {
         let variable = |name: &str| {
             let value = std::env::var(name).or_else(|_| std::env::var(name.to_ascii_lowercase()));
@@ -84,7 +84,7 @@ impl Default for RegistryOptions {
 pub struct Mirror {
     /// The registry's name in references: `docker.io`, `reg.example:5000`.
     pub registry: String,
-    /// `https://host[:port]`, or `http://host[:port]` where it may be spoken to without TLS.
+    /// `https://host[:port]`, or `http://host[:port]` if it may be used without TLS.
     pub url: String,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct AddressRange {
 }
 
 impl AddressRange {
-    /// `None`: it is no network, but perhaps a host.
+    /// `None`: the text is not a network, but perhaps a host.
     pub(crate) fn parse(text: &str) -> Option<AddressRange> {
         let (base, bits) = text.split_once('/')?;
         let (base, bits) = (base.parse::<IpAddr>().ok()?, bits.parse().ok()?);
@@ -120,7 +120,7 @@ impl AddressRange {
         (bits <= most).then_some(AddressRange { base, bits })
     }
 
-    /// Whether an address is one of them.
+    /// Whether an address belongs to the range.
     #[cfg(feature = "registry")]
     pub(crate) fn holds(&self, address: IpAddr) -> bool {
         let same = |a: u128, b: u128, width: u32| self.bits == 0 || (a ^ b) >> (width - self.bits) == 0;
@@ -161,9 +161,9 @@ pub fn split_registry(name: &str) -> (Option<&str>, &str) {
 pub struct RegistryAuth {
     /// User name.
     pub username: String,
-    /// Its password.
+    /// The password of that user.
     pub password: String,
-    /// Both as base64 of `name:password`, where they do not stand apart.
+    /// Name and password as base64 of `name:password`, if they are not given separately.
     pub auth: String,
     /// Not used any more.
     pub email: String,
@@ -171,7 +171,7 @@ pub struct RegistryAuth {
     pub serveraddress: String,
     /// A refresh token: exchanged for access tokens.
     pub identitytoken: String,
-    /// An access token: sent as it is.
+    /// An access token: sent unchanged.
     pub registrytoken: String,
 }
 
@@ -183,7 +183,7 @@ impl RegistryAuth {
         document.unwrap_or_default()
     }
 
-    /// Name and password, where there are some.
+    /// Name and password, if there are any.
     pub fn basic(&self) -> Option<(String, String)> {
         if !self.username.is_empty() || !self.password.is_empty() {
             return Some((self.username.clone(), self.password.clone()));
@@ -249,9 +249,9 @@ pub struct PullImage {
 pub struct SearchImages {
     /// The words to look for; `host[:port]/words` asks that registry.
     pub term: String,
-    /// Most results, 1 to 100; absent: 25.
+    /// The greatest number of results, 1 to 100; absent: 25.
     pub limit: Option<i64>,
-    /// `is-official`, `is-automated` (true or false), `stars` (at least so many).
+    /// `is-official`, `is-automated` (true or false), `stars` (at least this many).
     pub filters: Filters,
     /// Credentials.
     pub auth: RegistryAuth,
@@ -261,13 +261,13 @@ pub struct SearchImages {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchResult {
-    /// How many users like it.
+    /// The number of users who like it.
     pub star_count: i64,
-    /// Whether the registry's owner stands for it.
+    /// Whether the registry's owner vouches for it.
     pub is_official: bool,
     /// Repository.
     pub name: String,
-    /// An older word for `is_automated`.
+    /// An older name of `is_automated`.
     pub is_trusted: bool,
     /// Whether the registry built it.
     pub is_automated: bool,

@@ -26,7 +26,7 @@ pub struct CopyRoot {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RootCopy {
-    /// Images and layers: how many.
+    /// The numbers of images and layers.
     pub images: u64,
     pub layers: u64,
     /// The names of the volumes.
@@ -48,11 +48,11 @@ pub struct RootCopy {
 pub struct CopiedContainer {
     pub id: String,
     pub name: String,
-    /// It ran while its files were copied: in the copy it has ended.
+    /// The container ran while its files were copied: in the copy it has ended.
     pub ran: bool,
 }
 
-/// An object that was not taken, wholly or in a part, and why.
+/// An object that was not taken as a whole, with the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NotTaken {

@@ -29,7 +29,7 @@ pub struct Version {
 pub struct Leftover {
     /// Where it lies.
     pub path: String,
-    /// Why it is there, in one line.
+    /// The reason why the removal failed, in one line.
     pub reason: String,
 }
 

@@ -5,7 +5,7 @@
 use super::{Filters, StringMap};
 use serde::{Deserialize, Serialize};
 
-/// A volume as create, inspect and list answer it.
+/// A volume in the answers of create, inspect and list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Volume {
@@ -34,17 +34,17 @@ pub struct Volume {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateVolume {
-    /// Empty: 64 hex digits are made up.
+    /// Empty: the engine makes up 64 hex digits.
     #[serde(deserialize_with = "super::null_default")]
     pub name: String,
-    /// Empty: `local`, the only one.
+    /// Empty: `local`, the only driver.
     #[serde(deserialize_with = "super::null_default")]
     pub driver: String,
     pub driver_opts: Option<StringMap>,
     pub labels: Option<StringMap>,
 }
 
-/// Which volumes a list shows.
+/// The volumes that a list shows.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;

@@ -1,4 +1,4 @@
-//! The little of HTTP that a call of a plugin needs: one request, one answer, a connection each.
+//! The part of HTTP that a plugin's call needs: one request, one answer, one connection for each.
 
 use serde::Deserialize;
 use std::fmt;
@@ -8,18 +8,18 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a plugin may take for an answer, for most who ask.
+/// The time limit of a plugin's answer in most calls.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
-/// The longest answer that is read, in bytes.
+/// The greatest size of an answer, in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
 
-/// Where a plugin listens.
+/// The address of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
-    /// An address that is reached over TLS.
+    /// An address with TLS.
     Tls(String, Tls),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Address {
 pub(super) struct Tls {
     #[serde(rename = "InsecureSkipVerify")]
     pub insecure_skip_verify: bool,
-    /// The authority that vouches for the plugin; absent: those that the host trusts.
+    /// The authority that signed the plugin's certificate; absent: those of the host.
     #[serde(rename = "CAFile")]
     pub ca_file: Option<PathBuf>,
     #[serde(rename = "CertFile")]
@@ -59,7 +59,7 @@ pub(super) struct Answer {
 }
 
 pub(super) enum Failed {
-    /// Nobody was reached: the request was not made.
+    /// The connection failed: the request was not sent.
     Connect(std::io::Error),
     Talk(std::io::Error),
     NotHttp,
@@ -76,7 +76,7 @@ impl fmt::Display for Failed {
 }
 
 trait Stream: Read + Write {
-    /// How long the next call may take.
+    /// The time limit of the next system call.
     fn limit(&self, time: Duration) -> std::io::Result<()>;
 }
 
@@ -92,18 +92,18 @@ impl Stream for TcpStream {
     }
 }
 
-/// A socket's limit ends a call with either.
+/// A socket's time limit ends a call with either error.
 pub(super) fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock)
 }
 
-/// How the bodies are written.
+/// The type of the bodies.
 pub(super) const TYPE: &str = "application/vnd.docker.plugins.v1.2+json";
 
 fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
-        // Only a build without TLS comes here.
+        // Only a build without TLS gets here.
         Address::Tls(..) => Err(std::io::ErrorKind::Unsupported.into()),
         Address::Tcp(host) => {
             let mut addresses = host.to_socket_addrs()?;
@@ -129,9 +129,9 @@ pub(super) fn post(address: &Address, method: &str, body: &str, limit: Duration)
     stream.write_all(request.as_bytes()).map_err(Failed::Talk)?;
     let mut bytes = Vec::new();
     let mut part = [0; 8192];
-    // Some keep the connection in spite of what they were asked.
+    // Some plugins keep the connection open although the request asks them to close it.
     while bytes.len() < LONGEST {
-        // One limit for all of the answer, however slowly it comes.
+        // One time limit for the whole answer, however slowly it comes.
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(Failed::Talk(std::io::ErrorKind::TimedOut.into()));
@@ -148,7 +148,7 @@ pub(super) fn post(address: &Address, method: &str, body: &str, limit: Duration)
     Err(Failed::NotHttp)
 }
 
-/// A whole answer; `None` where it is not one, or not yet.
+/// A complete answer; `None`: it is malformed, or not complete yet.
 fn parse(bytes: &[u8], ended: bool) -> Option<Answer> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;

@@ -1,4 +1,4 @@
-//! Plugins of other makers: found by their sockets and files in a few directories, spoken to by HTTP.
+//! Plugins of other makers: found by their sockets and files in a few directories, called by HTTP.
 
 mod http;
 #[cfg(feature = "registry")]
@@ -13,16 +13,16 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a plugin that does not listen yet is tried again.
+/// How long the library retries a plugin that does not listen yet.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// See [`Plugins::hurried`].
 const HURRY: Duration = Duration::from_secs(1);
 
-/// Where plugins are looked for.
+/// The directories of plugins.
 #[derive(Debug, Clone)]
 pub(crate) struct Plugins {
     dirs: Vec<PathBuf>,
-    /// How long one may take for an answer.
+    /// The time limit of an answer.
     limit: Duration,
 }
 
@@ -55,12 +55,12 @@ impl Plugins {
         Plugins { dirs: dirs.to_vec(), limit: http::LIMIT }
     }
 
-    /// Plugins for a caller that has no time: one that does not answer soon is left alone.
+    /// Plugins for a caller in a hurry: one that does not answer soon is skipped.
     pub(crate) fn hurried(&self) -> Plugins {
         Plugins { limit: HURRY, ..self.clone() }
     }
 
-    /// Finds a plugin and asks what it does. Errors: there is none of the name, or it does something else.
+    /// Finds a plugin and asks for its kind. Errors: no plugin has that name, or it is of another kind.
     pub(crate) fn find(&self, name: &str, kind: &str) -> Result<Plugin> {
         let missing = || Error::not_found(format!("plugin {name:?} not found"));
         if !is_name(name) && Wall::PluginNames.stands() {
@@ -83,7 +83,7 @@ impl Plugins {
 }
 
 impl Plugin {
-    /// One call. Errors: nobody is there, or the plugin's own.
+    /// One call. Errors: no plugin listens, or the plugin's own.
     pub(crate) fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T> {
         let refused = |text: String| Error::new(ErrorKind::Internal, format!("{method}: {text}")).in_area("plugin");
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -118,7 +118,7 @@ impl Plugin {
     }
 }
 
-/// Nothing that could lead out of a directory.
+/// Whether the name stays inside of a directory.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 128
@@ -157,7 +157,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// Answers each connection with the next of the texts.
+    /// Answers each connection with the next text.
     fn server(answers: Vec<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

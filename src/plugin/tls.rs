@@ -1,4 +1,4 @@
-//! Plugins over TLS, as `TLSConfig` of their files says.
+//! Plugins over TLS, with the `TLSConfig` of their files.
 
 use super::http::{Answer, Failed, LONGEST, TYPE, Tls};
 use crate::tls;

@@ -1,4 +1,4 @@
-//! The directory that a root is copied into: marked from its first moment to its last, and taken back when the copy fails.
+//! The directory that receives a copy of a root: marked from beginning to end, and emptied if the copy fails.
 
 use crate::error::{Error, Result};
 use crate::kernel::remove::remove_tree;
@@ -10,25 +10,25 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The database's name until the rest of the copy is on the disk.
+/// The database's name until the rest of the copy is on disk.
 const DATABASE: &str = "unfinished-copy.db";
 
-/// All that a copy makes, in the order in which it is taken back.
+/// The entries of a copy, in the order in which a failed copy removes them.
 const MADE: [&str; 9] =
     [Db::NAME, identity::NAME, DATABASE, identity::SHOWN_ID, states::NAME, "containers", "volumes", "layers", MARKER];
 
-/// The directory. Dropped before its end, it is as it was.
+/// The directory of a copy. Dropped before [`Target::finish`], it is as it was before.
 pub(super) struct Target {
     path: PathBuf,
     dir: OwnedFd,
-    /// It was not there.
+    /// The directory did not exist before.
     is_new: bool,
-    /// `None`: the copy is whole.
+    /// `None`: the copy is complete.
     marker: Option<Marker>,
 }
 
 impl Target {
-    /// Takes the directory `dir` for a copy of `root`. Errors: something is in it, or it lies in the root.
+    /// Claims the directory `dir` for a copy of `root`. Errors: the directory is not empty, or lies in the root.
     pub(super) fn begin(dir: &Path, root: &Path) -> Result<Target> {
         let failed = |e: &std::io::Error| Error::io(format_args!("make directory {}", dir.display()), e);
         let is_new = match DirBuilder::new().mode(0o700).create(dir) {
@@ -38,7 +38,7 @@ impl Target {
         };
         let begun = dir.canonicalize().map_err(|e| failed(&e)).and_then(|path| Target::mark(path, is_new, root));
         if begun.is_err() && is_new {
-            // Nothing is in it.
+            // Only an empty directory is removed.
             let _ = std::fs::remove_dir(dir);
         }
         begun
@@ -54,7 +54,7 @@ impl Target {
         is_empty(&path, &dir)?;
         super::super::dirs::narrow(&path, 0o700)?;
         let marker = Marker::set(&path, root)?;
-        // Whoever opened the directory as a new root, in between, has it.
+        // A program that has opened the directory as a new root meanwhile keeps it.
         if let Err(error) = is_empty(&path, &dir) {
             marker.take()?;
             return Err(error);
@@ -66,12 +66,12 @@ impl Target {
         &self.path
     }
 
-    /// Where the database is written.
+    /// The path at which the database is written.
     pub(super) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    /// Opens a directory in it, which is made where it is missing.
+    /// Opens a subdirectory, made if missing.
     pub(super) fn make(&self, name: &str) -> Result<OwnedFd> {
         match tree::mkdir_at(self.dir.as_fd(), name, 0o700) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
@@ -80,7 +80,7 @@ impl Target {
         tree::open_dir_at(self.dir.as_fd(), name)
     }
 
-    /// Makes the copy one of the root `of`: all is in it. By its identity the first open knows that it is a copy.
+    /// Completes the copy of the root `of`. By its identity the first open knows that it is a copy.
     pub(super) fn finish(mut self, of: &Path, flush: bool) -> Result<()> {
         for name in [identity::SHOWN_ID, identity::NAME] {
             if name == identity::NAME {
@@ -98,7 +98,7 @@ impl Target {
         if flush { tree::sync_fd(self.dir.as_fd()) } else { Ok(()) }
     }
 
-    /// Copies a small file of the root, where it is there.
+    /// Copies a small file of the root, if the root has it.
     fn take_file(&self, of: &Path, name: &str) -> Result<()> {
         match std::fs::read(of.join(name)) {
             Ok(bytes) => crate::kernel::file::make_once(&self.path.join(name), &bytes, false),
@@ -113,7 +113,7 @@ impl Drop for Target {
         if self.marker.is_none() {
             return;
         }
-        // Files that stay are marked, as long as any does.
+        // Files that stay are marked, as long as one stays.
         let removed = MADE.iter().try_for_each(|name| remove_tree(self.dir.as_fd(), name));
         if removed.is_ok() && self.is_new {
             let _ = std::fs::remove_dir(&self.path);
@@ -121,7 +121,7 @@ impl Drop for Target {
     }
 }
 
-/// Errors: something is in it beside a marker of ours and what an empty file system may hold.
+/// Errors: the directory has other entries than a marker of ours and those of an empty file system.
 fn is_empty(path: &Path, dir: &OwnedFd) -> Result<()> {
     let names = tree::names(dir.as_fd())?;
     let strange = names.iter().find(|name| !matches!(name.as_slice(), b"lost+found") && *name != MARKER.as_bytes());

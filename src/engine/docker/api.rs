@@ -1,4 +1,4 @@
-//! dockerd's API at a Unix socket, asked for documents and archives. Nothing of dockerd's is changed.
+//! A client for dockerd's API at a Unix socket. It only reads: it changes nothing in dockerd.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::check_values;
@@ -10,14 +10,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The longest document, and the longest head of an answer.
+/// The greatest size of a document, and of an answer's head.
 const MAX_DOCUMENT: u64 = 32 << 20;
 const MAX_HEAD: u64 = 64 << 10;
-/// The version of the API that is spoken: every dockerd since 1.12 knows it, but for the newest, which ask for more.
+/// The API versions that are tried: every dockerd since 1.12 knows the first, except the newest ones, which require the
+/// second.
 const VERSIONS: [&str; 2] = ["/v1.24", "/v1.44"];
-/// How long dockerd may say nothing: before it answers with an archive of an image it copies all of its layers.
+/// How long dockerd may send nothing: before it answers with an archive of an image it copies all of its layers.
 const SILENCE: Duration = Duration::from_secs(600);
-/// The bytes of zeroes by which a tar that is whole ends.
+/// The zero bytes at the end of a complete tar.
 const END: usize = 1024;
 
 pub(super) struct Api<'a> {
@@ -28,7 +29,7 @@ pub(super) struct Api<'a> {
 }
 
 impl<'a> Api<'a> {
-    /// Errors: nobody answers as dockerd does.
+    /// Errors: the socket has no dockerd.
     pub(super) fn of(socket: &'a Path, most_values: usize, op: Option<&'a Op>) -> Result<Api<'a>> {
         let mut refused = None;
         for version in VERSIONS {
@@ -48,7 +49,7 @@ impl<'a> Api<'a> {
         serde_json::from_slice(&body).map_err(|e| Error::invalid(format!("dockerd's answer to {path}: {e}")))
     }
 
-    /// Gives a tar to `take`. Errors: it ends too early, which the end of the connection alone does not tell.
+    /// Gives a tar to `take`. Errors: the tar ends too early, which the end of the connection alone does not show.
     pub(super) fn archive<T>(&self, path: &str, take: impl FnOnce(&mut dyn Read) -> Result<T>) -> Result<T> {
         let mut whole = Whole { archive: self.get(path)?, zeroes: 0 };
         let taken = take(&mut whole)?;
@@ -63,7 +64,7 @@ impl<'a> Api<'a> {
         Error::io(format_args!("ask dockerd at {}", self.socket.display()), error)
     }
 
-    /// The body of an answer that says yes. In HTTP 1.0 it ends with the connection.
+    /// The body of a successful answer. In HTTP 1.0 the connection's end is the body's end.
     fn get(&self, path: &str) -> Result<BufReader<Answer<'_>>> {
         let mut stream = UnixStream::connect(self.socket).map_err(|e| self.failed(&e))?;
         let request = format!("GET {}{path} HTTP/1.0\r\nHost: docker\r\n\r\n", self.version);
@@ -88,7 +89,7 @@ impl<'a> Api<'a> {
     }
 }
 
-/// The bytes of an answer, waited for with a bound.
+/// The bytes of an answer, with a time limit for each.
 struct Answer<'a> {
     stream: UnixStream,
     op: Option<&'a Op>,
@@ -104,7 +105,7 @@ impl Read for Answer<'_> {
     }
 }
 
-/// Counts the zeroes by which an archive ends.
+/// Counts the zero bytes at the end of an archive.
 struct Whole<R> {
     archive: R,
     zeroes: usize,
@@ -119,7 +120,7 @@ impl<R: Read> Read for Whole<R> {
     }
 }
 
-/// A value of a query.
+/// A percent-encoded value of a query.
 pub(super) fn escaped(text: &str) -> String {
     let one = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b':' => char::from(byte).to_string(),

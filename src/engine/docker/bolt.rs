@@ -1,5 +1,5 @@
-//! Reading one bucket of a bbolt file: dockerd keeps labels and drivers of volumes in such a one. The file is read as what it is,
-//! a stranger's: every place is looked for inside of it, and how much is read is bounded.
+//! Reads one bucket of a bbolt file: dockerd keeps labels and drivers of volumes in one. The file is untrusted: every
+//! position is checked to be inside of it, and the amount that is read is limited.
 
 use crate::error::{Error, Result};
 
@@ -11,22 +11,22 @@ const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
 /// An element of a leaf that is a bucket.
 const BUCKET: u32 = 1;
-/// How deep a tree of pages may be: more keys than any dockerd has.
+/// The greatest depth of a tree of pages: enough for more keys than any dockerd has.
 const MOST_DEPTH: usize = 16;
-/// Where the checksum of a first page stands, which is one of all before it.
+/// The offset of the checksum in a meta page; it covers all bytes before it.
 const META_SUM: usize = 56;
-/// Pages have from 2^9 to 2^20 bytes.
+/// Pages have 2^9 to 2^20 bytes.
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 9..=20;
-/// How many keys are read.
+/// The most keys that are read.
 const MOST_KEYS: usize = 1 << 20;
 
-/// Told of each key, with its value and its flags.
+/// Called for each key, with its value and its flags.
 type Take<'t, 'a> = &'t mut dyn FnMut(&'a [u8], &'a [u8], u32) -> Result<()>;
 
 /// Keys with their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The keys and values of the bucket `name` at the top of the file `bytes`; none where there is no such bucket.
+/// The keys and values of the bucket `name` at the top of the file `bytes`; none if the file has no such bucket.
 pub(super) fn bucket(bytes: &[u8], name: &[u8]) -> Result<Pairs> {
     Bolt::open(bytes)?.bucket(name)
 }
@@ -38,7 +38,8 @@ struct Bolt<'a> {
 }
 
 impl<'a> Bolt<'a> {
-    /// By the younger one of its two first pages; by the other one where a page was cut short by a crash.
+    /// Opens the file by the younger one of its two meta pages, or by the other one if a crash cut the younger one
+    /// short.
     fn open(bytes: &'a [u8]) -> Result<Bolt<'a>> {
         let at = |place: usize| bytes.get(place..).and_then(|rest| Bolt::meta(rest).ok());
         let first = Bolt::meta(bytes);
@@ -54,7 +55,7 @@ impl<'a> Bolt<'a> {
         Ok(Bolt { bytes, ..newest })
     }
 
-    /// The content of a first page, and how young the page is.
+    /// The content of a meta page, and its transaction number.
     fn meta(bytes: &'a [u8]) -> Result<(Bolt<'a>, u64)> {
         let meta = bytes.get(PAGE_HEAD..).ok_or_else(damaged)?;
         let page = u32_at(meta, 8)? as usize;
@@ -79,7 +80,7 @@ impl<'a> Bolt<'a> {
         let Some(head) = found else { return Ok(Vec::new()) };
         let root = u64_at(head, 0)?;
         let mut all = Vec::new();
-        // Nothing stands in a file twice: where elements share their bytes, little of a file would become much memory.
+        // Nothing occurs twice in a valid file: if elements shared their bytes, a small file would become much memory.
         let mut room = self.bytes.len();
         let mut take = |key: &[u8], value: &[u8], flags: u32| {
             if flags & BUCKET == 0 {
@@ -89,7 +90,7 @@ impl<'a> Bolt<'a> {
             Ok(())
         };
         match root {
-            // A small bucket stands in its element: a head of 16 bytes, then a page.
+            // A small bucket is stored inside its element: a head of 16 bytes, then a page.
             0 => leaf(head.get(16..).ok_or_else(damaged)?, &mut left, &mut take)?,
             root => self.each(root, MOST_DEPTH, &mut left, &mut take)?,
         }
@@ -149,8 +150,8 @@ fn damaged() -> Error {
     Error::corrupt("a file of dockerd's in bbolt's form is damaged, or of another form")
 }
 
-/// A door for fuzzers. Few changed files have the checksum that they need, so the bytes are read as a file's pages, too. What is
-/// read is no more than there is.
+/// The entry point for fuzzers. Few mutated files have a valid checksum, so the bytes are also read as a file's pages.
+/// No more is read than the file has.
 #[cfg(any(test, fuzzing))]
 pub(super) fn fuzz(data: &[u8]) {
     let pages = Bolt { bytes: data, page: 512, root: 2 };
@@ -166,7 +167,7 @@ mod tests {
 
     const PAGE: usize = 512;
 
-    /// A file of three pages: two metas and a leaf with one small bucket.
+    /// A file of three pages: two meta pages and a leaf with one small bucket.
     fn file() -> Vec<u8> {
         let mut bytes = vec![0; 3 * PAGE];
         for (page, age) in [(0, 1u64), (PAGE, 2)] {
@@ -203,13 +204,13 @@ mod tests {
         assert_eq!(bucket(&whole, b"volumes").unwrap(), [(b"key".to_vec(), b"value".to_vec())]);
         assert!(bucket(&whole, b"other").unwrap().is_empty());
         assert!(bucket(b"", b"volumes").is_err());
-        // A first page that a crash cut short: the other one counts.
+        // If a crash cut a meta page short, the other one counts.
         for page in [0, PAGE] {
             let mut torn = whole.clone();
             torn[page + 33] = 7;
             assert_eq!(bucket(&torn, b"volumes").unwrap().len(), 1, "{page}");
         }
-        // Whatever byte is another: no panic, no endless work.
+        // With any single byte changed: no panic, no endless loop.
         for at in 0..whole.len() {
             for value in [0, 1, 2, 0x7f, 0xff] {
                 let mut bytes = whole.clone();
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn pages_that_name_themselves_and_elements_that_share_bytes_are_damage() {
-        // The root is a branch with as many children as there may be, and each is the root again.
+        // The root is a branch with the most children, and each of them is the root again.
         let mut bytes = file();
         bytes.resize(2 * PAGE + PAGE_HEAD + 0xffff * ELEMENT, 0);
         bytes[2 * PAGE + 8..2 * PAGE + 12].copy_from_slice(&[1, 0, 0xff, 0xff]);

@@ -1,4 +1,4 @@
-//! Stopped containers of dockerd's: their documents, of its directory or of its socket, become a create body.
+//! Stopped containers of dockerd: their documents, from its directory or its socket, become create bodies.
 
 use super::{Engine, Told};
 use crate::container::spec::NetworkMode;
@@ -17,7 +17,7 @@ const MAX_DOCUMENT: u64 = 8 << 20;
 /// Networks that every engine has.
 const OWN: [&str; 5] = ["", "default", "bridge", "none", "host"];
 
-/// A container that can be taken.
+/// A container that can be imported.
 pub(super) struct Stopped {
     pub(super) id: String,
     pub(super) name: String,
@@ -33,12 +33,12 @@ pub(super) struct Stopped {
 /// One that cannot.
 pub(super) struct Refused {
     pub(super) id: String,
-    /// Its id where its documents cannot be read.
+    /// The container's id, if its documents cannot be read.
     pub(super) name: String,
     pub(super) reason: String,
 }
 
-/// `config.v2.json`, as far as it is read.
+/// The members of `config.v2.json` that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
@@ -56,7 +56,7 @@ struct Document {
     mount_points: Option<BTreeMap<String, MountPoint>>,
 }
 
-/// The answer of an inspect, as far as it is read.
+/// The members of an inspect's answer that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Inspected {
@@ -96,7 +96,7 @@ struct MountPoint {
     kind: String,
     #[serde(rename = "Name")]
     name: String,
-    /// Only in the answer of an inspect.
+    /// Only set in the answer of an inspect.
     #[serde(rename = "Destination")]
     place: String,
     #[serde(rename = "RW")]
@@ -104,7 +104,7 @@ struct MountPoint {
 }
 
 impl State {
-    /// Why a container of such a state cannot be taken.
+    /// Why a container in such a state cannot be imported.
     fn objection(&self) -> Option<&'static str> {
         match self {
             _ if self.running || self.paused || self.restarting => {
@@ -117,7 +117,7 @@ impl State {
 }
 
 impl Inspected {
-    /// Errors: it cannot be taken.
+    /// Errors: the container cannot be imported.
     pub(super) fn stopped(self) -> std::result::Result<Stopped, Refused> {
         let name = self.name.trim_start_matches('/').to_owned();
         let mounts: BTreeMap<String, MountPoint> =
@@ -138,7 +138,7 @@ impl Inspected {
     }
 }
 
-/// Why a container cannot be taken that has these: a name stands in a bind, where a path would mean a directory of the host.
+/// Why a container with these mounts cannot be imported: its binds would name a path of the host instead of a volume.
 fn wrong_volume(mounts: &BTreeMap<String, MountPoint>) -> Option<&'static str> {
     let is_wrong = |mount: &MountPoint| mount.kind == "volume" && check_name(&mount.name).is_err();
     mounts.values().any(is_wrong).then_some("a volume of its has a name that no volume may have")
@@ -150,12 +150,12 @@ impl Stopped {
         self.mounts.values().filter(|mount| mount.kind == "volume").map(|mount| mount.name.clone())
     }
 
-    /// The request that creates it here.
+    /// The request that creates the container here.
     fn body(&self) -> CreateBody {
         let mut host = self.host.clone();
-        // The engine's own program starts containers.
+        // This engine has no other runtimes.
         host.runtime.clear();
-        // A volume that the image or the request made without a name is the same one again by its name.
+        // A volume that the image or the request made without a name keeps its identity by its generated name.
         let mut binds = host.binds.take().unwrap_or_default();
         let is_named = |place: &str| {
             let of_bind = |bind: &String| bind.split(':').nth(1) == Some(place);
@@ -168,7 +168,7 @@ impl Stopped {
         binds.extend(unnamed);
         host.binds = (!binds.is_empty()).then_some(binds);
         host.links = None;
-        // Addresses that a network gave belong to that network, which stays in dockerd.
+        // Addresses that a network assigned belong to that network, which stays in dockerd.
         let asked = |settings: &EndpointSettings| EndpointSettings {
             ipam_config: settings.ipam_config.clone(),
             aliases: settings.aliases.clone(),
@@ -197,7 +197,7 @@ pub(super) fn read(dir: &Path, id: &str, most_values: usize) -> std::result::Res
     }
 }
 
-/// The inner error: its name, and why it cannot be taken.
+/// The inner error: the container's name, and why it cannot be imported.
 fn read_all(dir: &Path, id: &str, most_values: usize) -> Result<std::result::Result<Stopped, (String, &'static str)>> {
     let document: Document = document(&dir.join("config.v2.json"), most_values)?;
     let host: HostConfig = document_of(&dir.join("hostconfig.json"), most_values)?;
@@ -237,8 +237,8 @@ fn document_of<T: serde::de::DeserializeOwned>(path: &Path, most_values: usize) 
     serde_json::from_slice(&bytes).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
 }
 
-/// Makes a container of dockerd's one of the engine's, with the files that `fill` gives to the new one, by its id; answers
-/// that id, and whether it was here before.
+/// Imports a container of dockerd; `fill` gives the files to the new one, by its id. Returns that id, and whether the
+/// container was here before.
 pub(super) fn take(
     engine: &Engine,
     stopped: &Stopped,
@@ -251,7 +251,8 @@ pub(super) fn take(
     {
         return Ok((there.row.id.clone(), true));
     }
-    // Until its files are there it has another name, by which a run after one that was killed finds it.
+    // Until its files are complete the container has another name, by which the next run finds it if this one is
+    // killed.
     let unfinished = format!("unfinished-import-{}", &stopped.id[..12]);
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
     if all.finder.find(&unfinished).is_ok() {
@@ -260,7 +261,7 @@ pub(super) fn take(
     let created = engine.container_create(Some(&unfinished), &stopped.body())?;
     let filled = fill(&created.id).and_then(|()| engine.container_rename(&created.id, &stopped.name));
     if let Err(error) = filled {
-        // A rest of it is removed by the next run.
+        // The next run removes the rest of it.
         let _ = engine.container_remove(&created.id, force, None);
         return Err(error);
     }
@@ -269,7 +270,7 @@ pub(super) fn take(
 }
 
 impl Told<'_> {
-    /// Says what of a container that was taken is otherwise here.
+    /// Reports the differences of an imported container.
     fn about(&mut self, stopped: &Stopped, warnings: &[String]) -> Result<()> {
         for warning in warnings {
             self.left("container", &stopped.name, warning)?;

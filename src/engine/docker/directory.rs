@@ -1,4 +1,4 @@
-//! dockerd's directory: held against a dockerd that starts, and read as what others have written.
+//! dockerd's directory: locked against a dockerd that starts, and read as untrusted input.
 
 use super::bolt;
 use super::containers::{self, Refused, Stopped};
@@ -15,14 +15,14 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The database that dockerd holds locked (flock) as long as it runs.
+/// The database that dockerd holds locked (flock) while it runs.
 const HELD: &str = "volumes/metadata.db";
-/// The largest such database that is read: some ten thousand volumes.
+/// The greatest size of this database that is read: some ten thousand volumes.
 const MAX_DATABASE: u64 = 32 << 20;
 /// The largest `opts.json`.
 const MAX_OPTIONS: u64 = 64 << 10;
 
-/// dockerd's directory. No dockerd starts on it as long as this lives.
+/// dockerd's directory. No dockerd can start on it as long as this value lives.
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     pub(super) images: DockerStore,
@@ -49,7 +49,7 @@ struct LocalOptions {
 }
 
 impl Directory {
-    /// Errors: there is none, or a dockerd runs on it.
+    /// Errors: the directory does not exist, or a dockerd runs on it.
     pub(super) fn open(path: &Path, most_values: usize) -> Result<Directory> {
         let images = DockerStore::open(path, most_values)?;
         let held = match File::open(path.join(HELD)) {
@@ -77,7 +77,7 @@ impl Directory {
         if let Some(bytes) = read_bounded(&path, MAX_DATABASE)? {
             let all = bolt::bucket(&bytes, b"volumes").map_err(|error| error.context(path.display()))?;
             for (name, value) in all {
-                // A value that is wrong is told where its volume is taken.
+                // A wrong value is reported when its volume is imported.
                 if let (Ok(name), Ok(of)) = (String::from_utf8(name), serde_json::from_slice::<About>(&value)) {
                     about.insert(name, of);
                 }
@@ -89,7 +89,7 @@ impl Directory {
                 self.volumes.insert(name, of);
             }
         }
-        // Of other drivers there is a row, and nothing here.
+        // Volumes of other drivers have a row there, and no directory.
         self.volumes.extend(about.into_iter().filter(|(_, of)| !matches!(of.driver.as_str(), "" | "local")));
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Directory {
         self.volumes.keys().cloned().collect()
     }
 
-    /// Makes a volume of dockerd's one of the engine's; answers whether it was here before.
+    /// Imports a volume of dockerd; returns whether it was here before.
     pub(super) fn take_volume(&self, volumes: &Volumes, name: &str) -> Result<bool> {
         let about = self.volumes.get(name).ok_or_else(|| Error::not_found(format!("no volume {name}")))?;
         if !matches!(about.driver.as_str(), "" | "local") {
@@ -128,7 +128,7 @@ impl Directory {
         volumes.create_of(&body, Some(&content)).map(|_| false)
     }
 
-    /// The containers: those that can be taken, and the others.
+    /// The containers: those that can be imported, and the others with the reasons.
     pub(super) fn containers(&self) -> Result<Vec<std::result::Result<Stopped, Refused>>> {
         let dir = self.path.join("containers");
         let ids = names(&dir)?.into_iter().filter(|id| is_hex_id(id));
@@ -147,7 +147,7 @@ impl Directory {
     }
 }
 
-/// The names in a directory that are text, sorted; none where it is not there.
+/// The UTF-8 names in a directory, sorted; none if the directory does not exist.
 fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |e: &std::io::Error| Error::io(format_args!("read {}", dir.display()), e);
     let mut names = Vec::new();

@@ -1,5 +1,5 @@
-//! Taking over by dockerd's socket, while it runs: images as archives, volumes by a container that mounts them, stopped containers by
-//! their configuration and by the files that they changed. dockerd is only asked: nothing is made or changed there.
+//! Imports by dockerd's socket, while it runs: images as archives, volumes through a container that mounts them,
+//! stopped containers by their configuration and their changed files. Only reads: dockerd makes or changes nothing.
 
 use super::api::{Api, escaped};
 use super::containers::{Inspected, Refused, Stopped};
@@ -21,7 +21,7 @@ struct Image {
     repo_tags: Option<Vec<String>>,
 }
 
-/// A container in the list of all.
+/// A container in the full list.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Listed {
@@ -82,7 +82,7 @@ impl Image {
 }
 
 impl Listed {
-    /// Links have names of it, too: `/other/alias`.
+    /// Names by which links refer to it have the form `/other/alias`.
     fn name(&self) -> &str {
         let names = self.names.iter().flatten().map(|name| name.trim_start_matches('/'));
         names.clone().find(|name| !name.contains('/')).unwrap_or(&self.id)
@@ -96,7 +96,7 @@ impl Listed {
         self.mounts.iter().flatten()
     }
 
-    /// Where it has a volume, and nothing else below.
+    /// The mount of a volume in this container, if nothing else is mounted below.
     fn place_of(&self, volume: &str) -> Option<&Mount> {
         let place = self.mounts().find(|mount| mount.r#type == "volume" && mount.name == volume)?;
         let below = format!("{}/", place.destination);
@@ -140,14 +140,14 @@ pub(super) fn import(
     Ok(told.report)
 }
 
-/// All that dockerd has.
+/// All objects of dockerd.
 struct There {
     images: Vec<Image>,
     containers: Vec<Listed>,
     volumes: Vec<Volume>,
 }
 
-/// The objects to be taken.
+/// The objects to import.
 #[derive(Default)]
 struct Wanted {
     images: BTreeSet<String>,
@@ -165,7 +165,8 @@ impl There {
         })
     }
 
-    /// All, or what the names mean with what containers among them need. Errors: a name means nothing.
+    /// All objects, or those that the names refer to, with everything that containers among them need. Errors: a name
+    /// refers to nothing.
     fn wanted(&self, api: &Api<'_>, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
         let mut met: BTreeSet<&String> = BTreeSet::new();
         let mut asked = |means: &dyn Fn(&str) -> bool| {
@@ -196,7 +197,7 @@ impl There {
         Ok(wanted)
     }
 
-    /// Makes a volume of dockerd's one of the engine's; answers whether it was here before.
+    /// Imports a volume of dockerd; returns whether it was here before.
     fn take_volume(&self, engine: &Engine, api: &Api<'_>, volume: &Volume, op: Option<&Op>) -> Result<bool> {
         if !matches!(volume.driver.as_str(), "" | "local") {
             return Err(Error::unsupported(format!("it is of the driver {}, which has its data", volume.driver)));
@@ -213,7 +214,7 @@ impl There {
             ..CreateVolume::default()
         };
         if body.driver_opts.as_ref().is_some_and(|options| options.contains_key("device")) {
-            // Its data is where the options say.
+            // The options of the volume say where its data is.
             return volumes.create_of(&body, None).map(|_| false);
         }
         let (holder, place) = self.holder(&volume.name)?;
@@ -224,8 +225,8 @@ impl There {
         volumes.create_of(&body, Some(&stage.dir)).map(|_| false)
     }
 
-    /// A container by which the content of a volume can be read, and where it has it. Errors: none has; one may write to it
-    /// meanwhile.
+    /// A container through which the content of a volume can be read, and the path there. Errors: no container has the
+    /// volume; one may write to it meanwhile.
     fn holder(&self, volume: &str) -> Result<(&str, &str)> {
         let is_written =
             |one: &&Listed| one.may_run() && one.mounts().any(|mount| mount.name == volume && mount.writable);
@@ -266,7 +267,7 @@ fn take_image(engine: &Engine, api: &Api<'_>, image: &Image, told: &mut Told<'_>
     }
 }
 
-/// Makes a container of dockerd's one of the engine's; answers its id, and whether it was here before.
+/// Imports a container of dockerd; returns its id, and whether it was here before.
 fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut Told<'_>) -> Result<(String, bool)> {
     let mut left = BTreeSet::new();
     let op = told.op;
@@ -290,7 +291,7 @@ fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut 
     Ok(taken)
 }
 
-/// The files that a container changed of its image.
+/// The files of its image that a container changed.
 fn changes(api: &Api<'_>, id: &str) -> Result<Differences> {
     let all: Option<Vec<Change>> = api.document(&format!("/containers/{id}/changes"))?;
     let mut changed = Differences::default();

@@ -6,7 +6,7 @@ use nix::sys::statfs::statfs;
 use std::fs;
 use std::path::Path;
 
-/// The facts that uname(2) tells.
+/// The facts of uname(2).
 pub(super) struct Names {
     pub host: String,
     pub release: String,
@@ -25,7 +25,7 @@ impl Names {
     }
 }
 
-/// The facts that os-release tells.
+/// The facts of os-release.
 pub(super) struct OsRelease {
     /// `PRETTY_NAME`, or `Linux`.
     pub pretty: String,
@@ -51,7 +51,7 @@ impl OsRelease {
     }
 }
 
-/// A shell word of one assignment: quotes taken away, a backslash before a character too.
+/// The value of a shell assignment: without its quotes and without the backslash before a character.
 fn unquoted(word: &str) -> String {
     let inner = ['"', '\''].iter().find_map(|&quote| word.strip_prefix(quote)?.strip_suffix(quote)).unwrap_or(word);
     let mut out = String::new();
@@ -62,7 +62,7 @@ fn unquoted(word: &str) -> String {
     out
 }
 
-/// An architecture by the name that images use.
+/// The name that images use for an architecture.
 pub(super) fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",
@@ -71,7 +71,7 @@ pub(super) fn go_arch(arch: &str) -> &str {
     }
 }
 
-/// How many CPUs this process may run on.
+/// The number of CPUs that this process may use.
 pub(super) fn cpus() -> usize {
     use nix::sched::{CpuSet, sched_getaffinity};
     let Ok(set) = sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return 1 };
@@ -83,12 +83,12 @@ pub(super) fn is_set(path: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
 }
 
-/// How many entries a directory has.
+/// The number of entries in a directory.
 pub(super) fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
 }
 
-/// The security modules that confine containers here, beside namespaces and capabilities; without any: null.
+/// The security modules that confine containers here, beside namespaces and capabilities; null: none.
 pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static str>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
@@ -105,7 +105,7 @@ pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static s
     (!options.is_empty()).then_some(options)
 }
 
-/// A file system's name, as docker info gives it.
+/// A file system's name, as docker info shows it.
 pub(super) fn file_system(path: &Path) -> String {
     // The kernel's numbers (linux/magic.h and the file systems' own).
     const NAMES: [(i64, &str); 9] = [
@@ -124,7 +124,7 @@ pub(super) fn file_system(path: &Path) -> String {
     NAMES.iter().find(|(magic, _)| *magic == kind).map_or("<unknown>", |(_, name)| name).into()
 }
 
-/// A warning when a directory that must end with the boot may not.
+/// A warning if a directory that must end with the boot may survive it.
 pub(super) fn not_on_tmpfs(path: &Path) -> Option<String> {
     (!on_tmpfs(path)).then(|| format!("WARNING: The run directory {} is not on a tmpfs", path.display()))
 }

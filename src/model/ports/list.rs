@@ -6,12 +6,12 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::fmt;
 
-/// The ports of one container of the list: one element for each exposed port, and one for each binding of a published
-/// port. Held as a [`PortMap`].
+/// The ports of one container in the list: one element for each exposed port, and one for each binding of a published
+/// port. Stored as a [`PortMap`].
 #[derive(Clone, Default, PartialEq)]
 pub struct PortList(PortMap);
 
-/// A [`PortSummary`] whose texts lie elsewhere.
+/// A [`PortSummary`] with borrowed texts.
 #[derive(serde::Serialize)]
 struct Shown<'a> {
     #[serde(rename = "IP", skip_serializing_if = "str::is_empty")]
@@ -25,17 +25,17 @@ struct Shown<'a> {
 }
 
 impl PortList {
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.elements().count()
     }
 
-    /// Whether it has none.
+    /// Whether the list has no elements.
     pub fn is_empty(&self) -> bool {
         self.elements().next().is_none()
     }
 
-    /// Its elements, each as a document of its own.
+    /// The elements, each as a document of its own.
     pub fn iter(&self) -> impl Iterator<Item = PortSummary> {
         self.elements().map(|element| {
             element.show(|shown| PortSummary {

@@ -31,18 +31,18 @@ struct Ports {
     odd: Odd,
 }
 
-/// A port, and the place of its bindings.
+/// A port, and the index of its bindings.
 #[derive(Clone, Copy)]
 struct Entry {
     port: u32,
     first: u32,
-    /// How many; [`NONE`]: null stands in the document.
+    /// The number of bindings; [`NONE`]: null in the document.
     count: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// Whether bindings that were given for a port before stay.
+/// Whether earlier bindings of a repeated port stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     Replaces,
@@ -50,12 +50,12 @@ enum Again {
 }
 
 impl Ports {
-    /// Adds a port behind all others, without bindings.
+    /// Adds a port after all others, without bindings.
     fn begin(&mut self, port: u32) {
         self.entries.push(Entry { port, first: self.bindings.len() as u32, count: NONE });
     }
 
-    /// The port that was begun last has a list, be it empty.
+    /// Gives the last port a list, which may stay empty.
     fn listed(&mut self) {
         if let Some(entry) = self.entries.last_mut()
             && entry.count == NONE
@@ -64,7 +64,7 @@ impl Ports {
         }
     }
 
-    /// Adds a binding to the port that was begun last.
+    /// Adds a binding to the last port.
     fn bind(&mut self, host_ip: &str, host_port: &str) {
         let binding = (self.odd.number(host_ip), self.odd.number(host_port));
         self.bindings.push(binding);
@@ -74,7 +74,7 @@ impl Ports {
         }
     }
 
-    /// As [`Ports::bind`], to the host's port that many behind `host_port`. None: there is none.
+    /// Like [`Ports::bind`], to the host's port `by` after `host_port`. None: no such port exists.
     fn bind_further(&mut self, host_ip: &str, host_port: &str, by: u32) -> Option<()> {
         if by == 0 {
             self.bind(host_ip, host_port);
@@ -85,7 +85,7 @@ impl Ports {
         Some(())
     }
 
-    /// Whether the bindings of `b` are those of `a` with the host's ports that many further.
+    /// Whether the bindings of `b` are those of `a` with host ports higher by `by`.
     fn leads(&self, a: &Entry, b: &Entry, by: u32) -> bool {
         let of = |entry| self.of(entry).map_or(&[][..], |bindings| bindings.codes);
         let leads = |((ip, port), (other_ip, other_port)): (&(u32, u32), &(u32, u32))| {
@@ -94,11 +94,11 @@ impl Ports {
         a.count == b.count && of(a).iter().zip(of(b)).all(leads)
     }
 
-    /// Puts the ports in order. Those that were given several times become one.
+    /// Sorts the ports. Repeated ports become one.
     fn settle(&mut self, again: Again) {
         let Ports { entries, bindings, odd } = self;
         if !entries.is_sorted_by(|a, b| odd.order(a.port, b.port).is_lt()) {
-            // Stable: of one port the last entry is the one that was given last.
+            // Stable: of a repeated port the last entry comes last.
             entries.sort_by(|a, b| odd.order(a.port, b.port));
             entries.dedup_by(|later, kept| {
                 let same = odd.order(later.port, kept.port).is_eq();
@@ -137,7 +137,7 @@ fn joined(bindings: &mut Vec<(u32, u32)>, a: Entry, b: Entry) -> Entry {
     Entry { count: a.count + b.count, ..a }
 }
 
-/// Where the host publishes one port.
+/// The host's addresses of one port.
 #[derive(Clone, Copy)]
 pub struct Bindings<'a> {
     codes: &'a [(u32, u32)],
@@ -145,22 +145,22 @@ pub struct Bindings<'a> {
 }
 
 impl<'a> Bindings<'a> {
-    /// The host's address and port of each.
+    /// The host's address and port of each binding.
     pub fn iter(self) -> impl Iterator<Item = (PortText<'a>, PortText<'a>)> {
         self.codes.iter().map(move |(ip, port)| (self.odd.number_text(*ip), self.odd.number_text(*port)))
     }
 
-    /// How many there are.
+    /// The number of bindings.
     pub fn len(self) -> usize {
         self.codes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no binding.
     pub fn is_empty(self) -> bool {
         self.codes.is_empty()
     }
 
-    /// Each as a document of its own.
+    /// Each binding as a document of its own.
     pub fn to_vec(self) -> Vec<PortBinding> {
         let binding = |(ip, port): (PortText<'_>, PortText<'_>)| PortBinding {
             host_ip: ip.as_ref().to_owned(),
@@ -176,17 +176,17 @@ impl PortMap {
         PortMap::default()
     }
 
-    /// How many ports there are.
+    /// The number of ports.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |ports| ports.entries.len())
     }
 
-    /// Whether there is none.
+    /// Whether there is no port.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bindings of `port`, written so; the inner `None` is null in a document.
+    /// The bindings of `port` in this spelling; the inner `None` is null in a document.
     pub fn get(&self, port: &str) -> Option<Option<Vec<PortBinding>>> {
         let ports = self.0.as_ref()?;
         ports.find(port).map(|entry| ports.of(entry).map(Bindings::to_vec))
@@ -262,7 +262,7 @@ impl fmt::Debug for PortMap {
     }
 }
 
-/// A [`PortBinding`] whose texts lie elsewhere.
+/// A [`PortBinding`] with borrowed texts.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Shown<'a> {
@@ -316,11 +316,11 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// A range; by how much the host's ports grow from port to port, 0 or 1; the host's address and port of each binding of the
+/// A range; the step of the host's ports from port to port, 0 or 1; the host's address and port of each binding of the
 /// first port.
 type Row = (String, u32, Option<Vec<(String, String)>>);
 
-/// In rows: `["80-89/tcp", 1, [["127.0.0.1", "8080"]]]` leads 80 to 8080, 81 to 8081, and so on.
+/// In rows: `["80-89/tcp", 1, [["127.0.0.1", "8080"]]]` maps 8080 to 80, 8081 to 81, and so on.
 impl Runs for PortMap {
     fn count(&self) -> usize {
         self.len()
@@ -336,7 +336,7 @@ impl Runs for PortMap {
         let ports = self.0.as_deref().unwrap_or(&none);
         let mut entries: Vec<&Entry> = ports.entries.iter().filter(|entry| is_usual(entry.port)).collect();
         entries.sort_unstable_by_key(|entry| Port::of_code(entry.port));
-        // By how much the host's ports grow is seen at the second port of a run.
+        // The second port of a run shows the step of the host's ports.
         let grows = |from: usize| u32::from(!ports.leads(entries[from], entries[from + 1], 0));
         let runs = lengths(entries.len(), |from, at| {
             let (first, next, by) = (entries[from], entries[at], at - from);

@@ -1,7 +1,8 @@
-//! Ports as requests and answers have them, small in memory: a container may name all 65,535.
+//! The ports of requests and answers, small in memory: a container may name all 65,535.
 //!
-//! A document writes each port as a text and each binding as two. Held as such, they take twenty times their text. So a port
-//! that is written as it usually is (`80/tcp`) is held as one number, as are the host's ports; only odd texts are kept.
+//! A document writes each port as a text and each binding as two, which would take twenty times their size in memory.
+//! So a port in its usual form (`80/tcp`) is stored as one number, as are the host's ports; only unusual texts are
+//! kept.
 
 mod list;
 mod map;
@@ -16,24 +17,24 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 
-/// The transports in the order of their names, as codes have them.
+/// The transports in the order of their names, which is the order of codes.
 const PROTOCOLS: [&str; 3] = ["sctp", "tcp", "udp"];
-/// Where the digits of a port stand in its code, four bits each; the two lowest bits are the protocol's.
+/// The positions of a port's digits in its code, four bits each; the two lowest bits are the protocol's.
 const PLACES: [u32; 5] = [18, 14, 10, 6, 2];
-/// Codes from here on are places in a list of odd texts.
+/// Codes from here on are indices in a list of unusual texts.
 const ODD: u32 = 1 << 22;
 
-/// The code of a port in its usual form: codes are ordered as the texts are. `None`: it is written another way.
+/// The code of a port in its usual form: codes sort like the texts. `None`: the form is unusual.
 fn code_of_port(text: &str) -> Option<u32> {
     let (digits, protocol) = text.split_once('/')?;
     let protocol = PROTOCOLS.iter().position(|name| *name == protocol)?;
     number_of(digits).filter(|number| *number != 0)?;
-    // A digit that is not there comes before all others, as the slash behind the digits does.
+    // A missing digit sorts before all others, as does the slash after the digits.
     let places = digits.bytes().zip(PLACES).map(|(digit, place)| (u32::from(digit - b'0') + 1) << place);
     Some(places.sum::<u32>() | protocol as u32)
 }
 
-/// The text of [`code_of_port`].
+/// The text for [`code_of_port`].
 fn port_of_code(code: u32) -> Short {
     let mut text = Short::default();
     for place in PLACES {
@@ -47,14 +48,14 @@ fn port_of_code(code: u32) -> Short {
     text
 }
 
-/// A number from 0 to 65535 without zeros before it.
+/// A number from 0 to 65535 without leading zeros.
 fn number_of(text: &str) -> Option<u32> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_shortest = text == "0" || !text.starts_with('0');
     text.parse::<u16>().ok().filter(|_| is_plain && is_shortest).map(u32::from)
 }
 
-/// The text of [`number_of`].
+/// The text for [`number_of`].
 fn text_of_number(mut number: u32) -> Short {
     let mut digits = [0; 5];
     let mut from = digits.len();
@@ -87,7 +88,7 @@ impl Short {
     }
 }
 
-/// A text of a port, or of the host's address or port, as it was written.
+/// The text of a port, or of the host's address or port, in its original spelling.
 #[derive(Clone, Copy)]
 pub struct PortText<'a>(Form<'a>);
 
@@ -144,11 +145,11 @@ impl PartialEq<&str> for PortText<'_> {
     }
 }
 
-/// The odd texts of a set or map.
+/// The unusual texts of a set or map.
 #[derive(Clone, Default)]
 struct Odd(Vec<Box<str>>);
 
-/// So many of the last odd texts are looked at for one that is the same: addresses of bindings are few.
+/// This many of the last unusual texts are searched for an equal one: bindings have few different addresses.
 const LOOK_BACK: usize = 8;
 
 impl Odd {
@@ -187,7 +188,7 @@ impl Odd {
         self.text(code, text_of_number)
     }
 
-    /// The order of two ports is that of their texts.
+    /// Ports sort like their texts.
     fn order(&self, a: u32, b: u32) -> Ordering {
         if a < ODD && b < ODD { a.cmp(&b) } else { self.port_text(a).cmp(&*self.port_text(b)) }
     }

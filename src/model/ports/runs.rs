@@ -1,18 +1,18 @@
-//! Many ports as the store keeps them: a run of neighbours is one element, so that the text of all 65,535 is short.
+//! Many ports in the store's form: consecutive ports are one element, so the text of all 65,535 is short.
 //!
-//! Only ports in their usual form become runs; the others stay what they are, in the set or map beside them.
+//! Only ports in their usual form become runs; the others stay in the set or map beside them.
 
 use super::{ODD, PLACES, PROTOCOLS, Short, text_of_number};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A set or map of ports that can be told as runs.
+/// A set or map of ports that can be written as runs.
 pub(crate) trait Runs: Sized {
-    /// How many ports there are.
+    /// The number of ports.
     fn count(&self) -> usize;
 
-    /// The ports that no run can tell.
+    /// The ports that do not fit into runs.
     fn odd(&self) -> Self;
 
     /// Writes the other ports, as runs.
@@ -21,11 +21,11 @@ pub(crate) trait Runs: Sized {
     /// Reads runs.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
-    /// The ports of both, which have none in common.
+    /// The union of two disjoint sets or maps.
     fn joined(self, odd: Self) -> Self;
 }
 
-/// Ports told as runs: in a document the element that [`Runs`] writes and reads.
+/// Ports as runs: in a document the element that [`Runs`] writes and reads.
 pub(crate) struct AsRuns<T>(pub(crate) T);
 
 impl<T: Runs> Serialize for AsRuns<&T> {
@@ -45,8 +45,8 @@ pub(super) fn is_usual(code: u32) -> bool {
     code < ODD
 }
 
-/// A port in its usual form by its numbers: in this order neighbours stand side by side, which they do not in the order of
-/// their texts.
+/// A port in its usual form as numbers: in this order consecutive ports are neighbours, unlike in the order of their
+/// texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port {
     protocol: u8,
@@ -66,20 +66,20 @@ impl Port {
         digits.map(|(digit, place)| (u32::from(digit - b'0') + 1) << place).sum::<u32>() | u32::from(self.protocol)
     }
 
-    /// Whether it is the port that many behind `first`.
+    /// Whether the port is the one `by` after `first`.
     pub(super) fn follows(self, first: Port, by: usize) -> bool {
         self.protocol == first.protocol && usize::from(self.number) == usize::from(first.number) + by
     }
 }
 
-/// Neighbours: `80-89/tcp`, or `80/tcp` where it is one.
+/// Consecutive ports: `80-89/tcp`, or `80/tcp` for a single one.
 pub(super) struct Range {
     pub(super) first: Port,
     pub(super) count: u16,
 }
 
 impl Range {
-    /// The codes of its ports, with the place of each.
+    /// The codes of the range's ports, with the index of each.
     pub(super) fn codes(&self) -> impl Iterator<Item = (u32, u32)> {
         let Port { protocol, number } = self.first;
         (0..self.count).map(move |place| (u32::from(place), Port { protocol, number: number + place }.code()))
@@ -97,7 +97,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// A text that is no range.
+/// A text that is not a range.
 #[derive(Debug)]
 pub(super) struct NoRange(String);
 
@@ -123,8 +123,8 @@ impl FromStr for Range {
     }
 }
 
-/// The lengths of the runs of so many elements: `goes_on(from, at)` says whether the element at `at` belongs to the run from
-/// `from` on.
+/// The lengths of the runs in this many elements: `goes_on(from, at)` says whether the element at `at` belongs to the
+/// run that begins at `from`.
 pub(super) fn lengths(
     all: usize,
     mut goes_on: impl FnMut(usize, usize) -> bool,

@@ -48,22 +48,22 @@ impl PortSet {
         PortSet::default()
     }
 
-    /// How many there are.
+    /// The number of ports.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |ports| ports.codes.len())
     }
 
-    /// Whether there is none.
+    /// Whether there is no port.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `port` is in it, written so.
+    /// Whether `port`, in this spelling, is in the set.
     pub fn contains(&self, port: &str) -> bool {
         self.0.as_ref().is_some_and(|ports| ports.find(port).is_ok())
     }
 
-    /// Adds `port`. Many are added at once by [`Extend`].
+    /// Adds `port`. [`Extend`] adds many at once.
     pub fn insert(&mut self, port: &str) {
         let ports = Arc::make_mut(self.0.get_or_insert_default());
         if let Err(place) = ports.find(port) {
@@ -204,7 +204,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// A member's name that becomes a port's code where it lies.
+/// A member's name that is converted to a port's code while it is read.
 pub(super) struct Name<'a>(pub &'a mut Odd);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {

@@ -1,4 +1,4 @@
-//! Ports in documents are what maps of texts would be.
+//! Ports in documents look like maps of texts.
 
 use super::runs::{AsRuns, Runs};
 use super::*;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 type Plain = BTreeMap<String, Option<Vec<PortBinding>>>;
 
-/// Ports in usual and odd forms, in no order.
+/// Ports in usual and unusual forms, unsorted.
 const KEYS: [&str; 16] = [
     "80/tcp",
     "8080/tcp",
@@ -125,7 +125,7 @@ fn clones_share_until_one_changes() {
     assert_eq!(serde_json::to_value(&set).unwrap(), Value::from_iter([("80/tcp", json!({}))]));
 }
 
-/// The runs of ports as a document, and the ports that come of it again.
+/// The runs of ports as a document, and the ports read back from it.
 fn through_runs<T: Runs>(ports: &T) -> (Value, T)
 where
     for<'a> AsRuns<&'a T>: serde::Serialize,
