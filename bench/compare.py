@@ -404,7 +404,7 @@ def footprints(work, library, ours, figures):
     return rows
 
 
-# What is measured together.
+# Measured together.
 PARTS = ["life", "exec", "ends", "many", "inspect", "files", "logs", "attach", "stats", "load", "images", "build"]
 
 

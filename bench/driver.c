@@ -1,9 +1,9 @@
 /*
- * What the bench measures of Coracle, through the C ABI, in one process that stays: as a program would link it.
+ * Measurements of Coracle through the C ABI, in one process that stays: as a program would link it.
  *
  *   driver ROOT RUN
  *
- * It reads one order a line and answers `ok NANOSECONDS [TEXT]` or `error TEXT`:
+ * The driver reads one order a line and answers `ok NANOSECONDS [TEXT]` or `error TEXT`:
  *   spawn PROGRAM ARG...          posix_spawn of a program and its wait: the peers, and the machine's own speed
  *   spawns FIRST COUNT THREADS PROGRAM ARG...   so many of them at once, `%` in an argument being the number
  *   pipe PROGRAM ARG...           spawn with its output read from a pipe
@@ -458,7 +458,7 @@ static int remove_kept(int number, void *with) {
     return remove_it(kept[number], CORACLE_REMOVE_FORCE);
 }
 
-/* Python's own start of a program takes longer than some of what is measured here: so the peers are started here. */
+/* The start of a program by Python takes longer than some of these measurements: so the peers are started here. */
 static int spawn(char **arguments, int out) {
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);

@@ -15,7 +15,7 @@ from shown import table
 # Containers that are started at once, and by how many threads.
 MANY, THREADS = 64, 8
 
-# What a row's ratio (ours divided by theirs) may be.
+# The greatest ratio of a row (ours divided by theirs).
 GOALS = {
     ("life", "coracle, no network"): 1.6,
     ("life", "docker run --rm -p"): 1 / 45,
@@ -131,7 +131,7 @@ def through_ports(rounds, driver, docker, work, name, lines):
 
     show("take-near", interleaved(rounds, both("near", "10.99.0.1", "take", 1 << 30)), lines)
     show("connect-near", interleaved(rounds, both("near", "10.99.0.1", "connect", 2000)), lines)
-    # The same where the container's monitor passes on what comes to 127.0.0.1.
+    # Like the row above, through the container's monitor, which relays connections to 127.0.0.1.
     relaying = Here(work, name, text({"relay-loopback": True}))
     passed_on = body("/tools/wire", "serve", "80", ports=1, first=8081, tools=tools)
     _, relayed = relaying.ask("start", "relayed", text(passed_on))

@@ -44,12 +44,12 @@ const PARTS: [&str; 6] = [
 const SAID: [(&str, &[&str]); 1] =
     [("NetworkingConfig.EndpointsConfig", &["IPAMConfig", "Links", "Aliases", "MacAddress"])];
 
-/// What is taken without an effect, and who sends it. Everything else that a version of the API knows has an effect, or is
-/// refused by its name: `http/tests/server/known.rs` asks.
+/// Fields that are accepted without effect, and the clients that send them. Everything else that a version of the API
+/// knows has an effect, or is refused by its name: `http/tests/server/known.rs` asks.
 const TAKEN: [(&str, &str); 25] = [
     (
         "Config.ArgsEscaped",
-        "who creates a container with the configuration of another or of an image (watchtower): a note of Windows images",
+        "clients that create a container with the configuration of another or of an image (watchtower): a note of Windows images",
     ),
     (
         "HostConfig.CgroupnsMode",
@@ -64,25 +64,46 @@ const TAKEN: [(&str, &str); 25] = [
     ("ExecConfig.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
     ("ExecConfig.Container", "the docker command to 1.9: the name that the path has"),
     ("ExecStart.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
-    ("NetworkingConfig.EndpointsConfig.DNSNames", "who sends back what inspect answered (watchtower, Portainer)"),
-    ("NetworkingConfig.EndpointsConfig.EndpointID", "who sends back what inspect answered (watchtower, Portainer)"),
-    ("NetworkingConfig.EndpointsConfig.Gateway", "who sends back what inspect answered (watchtower, Portainer)"),
+    (
+        "NetworkingConfig.EndpointsConfig.DNSNames",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.EndpointID",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.Gateway",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
     (
         "NetworkingConfig.EndpointsConfig.GlobalIPv6Address",
-        "who sends back what inspect answered (watchtower, Portainer)",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
     ),
     (
         "NetworkingConfig.EndpointsConfig.GlobalIPv6PrefixLen",
-        "who sends back what inspect answered (watchtower, Portainer)",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
     ),
-    ("NetworkingConfig.EndpointsConfig.IPAddress", "who sends back what inspect answered (watchtower, Portainer)"),
-    ("NetworkingConfig.EndpointsConfig.IPPrefixLen", "who sends back what inspect answered (watchtower, Portainer)"),
-    ("NetworkingConfig.EndpointsConfig.IPv6Gateway", "who sends back what inspect answered (watchtower, Portainer)"),
-    ("NetworkingConfig.EndpointsConfig.NetworkID", "who sends back what inspect answered (watchtower, Portainer)"),
+    (
+        "NetworkingConfig.EndpointsConfig.IPAddress",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.IPPrefixLen",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.IPv6Gateway",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
+    (
+        "NetworkingConfig.EndpointsConfig.NetworkID",
+        "clients that send back the answer of an inspect (watchtower, Portainer)",
+    ),
     ("CreateNetwork.Attachable", "`docker network create --attachable`, docker-compose: of networks of a swarm; shown"),
     (
         "POST /containers/{name}/start: detachKeys",
-        "`docker start --detach-keys`: it attaches by another request, which has them, too; keys that are none are refused",
+        "`docker start --detach-keys`: it attaches by another request, which has them, too; malformed keys are refused",
     ),
     ("GET /images/json: digests", "`docker images --digests`: the digests are always there"),
     (
@@ -93,7 +114,7 @@ const TAKEN: [(&str, &str); 25] = [
     ("POST /images/{name}/tag: force", "the docker command to 1.9: a name is moved without it, too"),
     (
         "POST /build: buildid",
-        "the docker command with BuildKit, to end a build by its id: who closes the connection ends it",
+        "the docker command with BuildKit, to end a build by its id: here the end of the connection ends it",
     ),
     ("GET /networks/{name}: verbose", "`docker network inspect -v`: of networks of a swarm"),
 ];
@@ -151,7 +172,7 @@ fn page(marks: &Marks) -> String {
     }
     text += "\n## Taken without effect\n\nA field that a published version of the API knows (`tests/known.json`, up to 1.55) has an effect, or is refused by its name \
              unless it is the\nzero of its type, at every version and door. These alone are taken as they are, for these clients:\n\n\
-             | field or parameter | who sends it |\n|---|---|\n";
+             | field or parameter | sent by |\n|---|---|\n";
     for (name, who) in TAKEN {
         text += &format!("| `{name}` | {who} |\n");
     }

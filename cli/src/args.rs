@@ -41,7 +41,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Its flags, those of its groups among them.
+    /// The command's flags, including those of its groups.
     pub fn all_flags(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
     }

@@ -259,7 +259,7 @@ fn write_new(path: &str, text: &str) -> Result<(), Failure> {
 fn start_failed(engine: &Engine, id: &str, removal: Option<ContainerWait>, error: coracle::Error) -> Failure {
     complain!("coracle: {error}");
     let code = match removal {
-        // A start that was refused is no end of the container: nothing of it would be told.
+        // A refused start is not an end of the container, so no event would come. nothing of it would be told.
         Some(removal) => {
             remove_it(engine, id);
             removed(removal)

@@ -122,7 +122,7 @@ fn take_out(engine: &Engine, id: &str, path: &str, to: &Path) -> Result<(), Fail
         settle(&from, &target)
     });
     let removed = match std::fs::remove_dir_all(&staging) {
-        // It was moved as a whole.
+        // The whole file was moved.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(here(&staging)),
     };

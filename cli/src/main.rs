@@ -2,7 +2,8 @@
 //!
 //! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
 
-/// Writes a line to standard error. One that takes none (a full disk) changes nothing of what is done: `eprintln` panics.
+/// Writes a line to standard error. A line that cannot be written (a full disk) has no effect on the command:
+/// `eprintln` panics.
 macro_rules! complain {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
@@ -81,9 +82,9 @@ impl fmt::Display for Failure {
 
 /// A command: its words, its usage, and the function that runs it.
 pub struct Entry {
-    /// Its words.
+    /// The command's words.
     pub command: Command,
-    /// Its work.
+    /// The command's function.
     pub run: fn(&Globals, &Parsed) -> Outcome,
 }
 

@@ -46,7 +46,7 @@ fn fields(entry: &str) -> Vec<String> {
     all
 }
 
-/// Takes a field that may stand without a value; `None`: it is no such field.
+/// Takes a field that may stand without a value; `None`: the field always has a value.
 fn switch(asked: &mut MountRequest, key: &str, value: Option<&str>) -> Option<Result<(), String>> {
     let place = match key {
         "readonly" | "ro" => &mut asked.read_only,

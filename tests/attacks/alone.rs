@@ -43,7 +43,7 @@ fn done(output: &Output, what: &str) -> String {
 fn the_engine_starts_no_program_for_its_work() {
     let root = Root::new();
     let canary = Canary::new(&root);
-    // What an attacker would leave: programs, libraries of the C library, their configuration.
+    // The traces that an attacker would leave: programs, libraries of the C library, their configuration.
     let trap = format!("#!/bin/sh\ncat {} >> {0}\n", canary.path("passwd"));
     let mut layer = TRAPS.iter().fold(Tar::new(), |tar, name| {
         ["bin", "usr/bin", "usr/local/bin"]

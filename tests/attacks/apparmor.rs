@@ -1,4 +1,4 @@
-//! What AppArmor keeps a container from that the rest lets through.
+//! The actions that only AppArmor keeps a container from.
 
 use crate::programs::program;
 use crate::support::*;

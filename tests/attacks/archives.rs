@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// What an operation may take: see `docs/images.md`.
+/// The limits of an operation: see `docs/images.md`.
 const WIDE: u64 = 64 * MIB;
 pub const SMALL: u64 = 16 * MIB;
 /// A stack of its threads: the kernel counts each whole as data, used or not.
@@ -27,10 +27,10 @@ const STACK: &str = "524288";
 
 /// How a run of the command ended.
 pub struct Run {
-    /// Its code; absent: a signal ended it.
+    /// The exit code; absent: a signal ended it.
     pub code: Option<i32>,
     pub said: String,
-    /// Its most resident memory, in bytes, without its program's file.
+    /// The peak of resident memory, in bytes, without the program's file.
     peak: u64,
 }
 
@@ -121,8 +121,8 @@ impl Measured {
         self.run_with_holes(bound, 0, words, feed)
     }
 
-    /// The same where the heap may have holes: the kernel refuses data beyond the bound and so many bytes more. The resident memory
-    /// is within the bound all the same.
+    /// Like the function above, for a heap that may have holes: the kernel refuses data beyond the bound and so many bytes more.
+    /// The resident memory is within the bound all the same.
     #[track_caller]
     pub fn run_with_holes(&self, bound: u64, holes: u64, words: &[&str], feed: Option<Feed>) -> Run {
         let mode: &[&str] = if bound == SMALL { &["--small-memory"] } else { &[] };
@@ -134,7 +134,7 @@ impl Measured {
         run
     }
 
-    /// The same of what must be refused, for this reason.
+    /// Like the function above, for an archive that must be refused, for this reason.
     #[track_caller]
     fn refused(&self, bound: u64, words: &[&str], feed: Feed, why: &str) {
         let run = self.run(bound, words, Some(feed));
@@ -211,10 +211,10 @@ fn documents_and_names_of_an_archive_have_one_bound() {
     at.refused(SMALL, LOAD, hostile::documents(40, 1 << 20), why);
     at.refused(SMALL, LOAD, hostile::names(20_000), why);
     at.refused(WIDE, LOAD, hostile::documents(160, 1 << 20), why);
-    // A document that is none by its size is passed over, and told of only where it is needed.
+    // A document that is too large counts as absent, and is only reported if it is needed.
     at.refused(SMALL, LOAD, hostile::one_document("manifest.json", 200 << 20), "at most 4194304 are taken");
     at.refused(SMALL, LOAD, hostile::one_document("index.json", 200 << 20), "at most 4194304 are taken");
-    // The same configuration as many images, in both layouts.
+    // One configuration as many images, in both layouts.
     at.refused(SMALL, LOAD, hostile::one_for_all(false), "the configurations of its images take more than");
     at.refused(SMALL, LOAD, hostile::one_for_all(true), "the configurations of its images take more than");
 }
@@ -225,7 +225,7 @@ fn documents_of_many_values_are_refused() {
     let at = Measured::new();
     at.refused(WIDE, LOAD, hostile::history(1_500_000, "{}"), "values, at most");
     at.refused(SMALL, LOAD, hostile::history(300_000, "null"), "values, at most");
-    // Gaps in the history are none in what is told of it.
+    // Gaps in the history do not show in the report of it.
     at.taken(SMALL, LOAD, hostile::history(30, "null"));
     let list = at.root.engine.image_history("history:1").expect("its history");
     assert!(list.len() <= 1, "{list:?}");
@@ -500,7 +500,7 @@ fn a_registry_s_documents_are_read_up_to_a_bound() {
     for (blanks, bound, why) in [
         (5 << 20, SMALL, "the answer has more than 4194304 bytes"),
         (100 << 20, WIDE, "the answer has more than 4194304 bytes"),
-        // The twin comes to the configuration, which is none.
+        // The twin replaces the configuration, and is malformed.
         (1 << 20, SMALL, "invalid image JSON, no RootFS key"),
     ] {
         let server = stock(blanks);
@@ -545,7 +545,7 @@ fn an_image_says_nothing_of_rights() {
     );
 }
 
-/// What swells without end, in one packing and in two: it ends at a budget, costs little and leaves nothing.
+/// Data that expands without end, compressed once and twice: it ends at a budget, costs little and leaves nothing.
 // attack: 60 wall archive-swelling
 #[test]
 fn what_swells_without_end_is_given_up() {
@@ -604,7 +604,7 @@ fn archives_unpacked_at_once_stay_apart() {
 fn a_broken_layer_keeps_nobody_waiting() {
     let root = Root::new();
     for packer in ["gzip", "bzip2", "xz", "zstd"] {
-        // What is stored already is not fetched: each has a layer of its own.
+        // Content that is stored already is not fetched: each has a layer of its own.
         let tar = Tar::new().file(packer, &vec![7; 300_000]).end();
         let whole = hostile::packed(packer, hostile::bytes(tar.clone()));
         let mut flipped = whole.clone();

@@ -59,7 +59,7 @@ fn what_a_build_copies_stays_in_its_image() {
     canary.untouched();
 }
 
-/// The same with any request; answers what was told, too.
+/// Like [`build`], with any request; answers what was told, too.
 fn told(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Result<String>, String) {
     let bytes = context.file("Dockerfile", file.as_bytes()).end();
     let mut told = String::new();
@@ -79,7 +79,7 @@ fn told(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Re
 fn what_was_loaded_is_no_cache_of_a_build() {
     let root = Root::new();
     let file = "FROM busybox\nRUN echo own > /made\n";
-    // What a build of that file makes, on another machine.
+    // The result of a build of that file, on another machine.
     let other = Root::new();
     let (made, _) = told(&other, &BuildImage::default(), file, Tar::new());
     let made = made.expect("build");
@@ -259,7 +259,7 @@ fn passwords_of_addresses_are_told_to_their_server_alone() {
     assert!(files > 3);
 }
 
-/// What is temporary lies in the root's own directory, under names that nobody else can take first.
+/// Temporary files lie in the root's own directory, under names that nobody else can take first.
 // attack: 94 wall own-temporary
 #[test]
 fn nothing_is_made_in_a_directory_that_others_write() {
@@ -296,7 +296,7 @@ fn nothing_is_made_in_a_directory_that_others_write() {
     assert!(seen.is_empty(), "{seen:?}");
 }
 
-/// Documents that stand in the build file are no files of the context, nor of the next step's.
+/// Documents inside the build file are not files of the context, nor of the next step's.
 // attack: 107 wall documents-apart
 #[test]
 fn documents_of_a_build_file_are_no_files_of_its_context() {
@@ -355,7 +355,7 @@ impl Serving {
         serving
     }
 
-    /// What it answers to a build of that query, and context.
+    /// The answer to a build with that query, and context.
     fn build(&self, query: &str, header: &str, body: &[u8]) -> String {
         let mut stream = UnixStream::connect(&self.1).expect("connect");
         let head = format!(

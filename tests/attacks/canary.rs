@@ -1,5 +1,5 @@
-//! A directory of the host that no container is told of. Whoever looks into one of its files, or changes anything of it, is
-//! seen: the files by fanotify while the attack lasts, their facts by a look before and one after. Each root of these tests
+//! A directory of the host that no container is told of. An attack that reads or changes one of its files is noticed:
+//! the files by fanotify while the attack lasts, their facts by a look before and one after. Each root of these tests
 //! has one beside it ([`beside`]); attacks that aim at one have another.
 
 use crate::support::{Root, temp_dir};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What the canary's file has in it, and nothing else on the machine.
+/// The content of the canary's file, which nothing else on the machine has.
 pub const SECRET: &str = "the canary's secret";
 
 pub struct Canary {
@@ -51,7 +51,7 @@ impl Canary {
         self.dir.join(name).display().to_string()
     }
 
-    /// The same, as who sits in a directory of a container would climb to it.
+    /// The path by which an attacker in a directory of a container would climb to the canary.
     pub fn climb(&self, name: &str) -> String {
         format!("../../../../../..{}", self.path(name))
     }
@@ -62,7 +62,7 @@ impl Canary {
         self.untouched_by("somebody");
     }
 
-    /// The same; `who` is named where it failed.
+    /// Like [`Self::untouched`]; the failure names `who`.
     #[track_caller]
     pub fn untouched_by(&self, who: &str) {
         let events = self.watch.read_events().unwrap_or_default();

@@ -130,7 +130,7 @@ fn a_copy_mounts_and_makes_nothing_on_the_host() {
         }
         let own = |text: &str| text.lines().filter(|line| line.contains("canary") || line.contains("bound")).count();
         assert_eq!((own(&before), own(&mounts())), (0, 0), "a copy left a mount");
-        // It is the container's own bind that was written into, where the link leads inside.
+        // The write went into the container's own bind, to which the link points inside.
         let seen = get(&root, &id, &format!("{}/sub/f", canary.path(""))).expect("the bind, inside");
         assert!(holds(&seen, "bound"));
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A user of the host without any rights.
 const NOBODY: u32 = 65534;
 
-/// What a shell of that user prints, and whether it succeeded.
+/// The output of a shell of that user, and whether it succeeded.
 fn as_nobody(script: &str) -> (String, bool) {
     let mut command = Command::new("sh");
     let output = command.args(["-c", script]).uid(NOBODY).gid(NOBODY).current_dir("/").output().expect("run sh");
@@ -60,7 +60,7 @@ fn others_read_nothing_of_a_root_that_was_there_with_wide_modes() {
         "echo s3cret > /v/password; chmod 644 /v/password; cp /bin/busybox /v/su; chmod 4755 /v/su; chmod 755 /v";
     root.sh_with(script, host(json!({ "NetworkMode": "none", "Binds": ["pgdata:/v"] }))).ok();
     let data = root.dir.join("root/volumes/pgdata/_data");
-    // What the attack needs is there, and the way to the directory is open.
+    // The attack's target exists, and the way to the directory is open.
     assert_eq!(mode_of(&data.join("su")), 0o4755);
     assert_eq!(as_nobody(&format!("cat {}/twin/hello", root.dir.display())), ("read me".into(), true));
     for path in [data.join("password"), data.join("su"), data.clone()] {
@@ -185,7 +185,7 @@ fn no_mode_is_set_by_a_name() {
 pub struct Served {
     child: Child,
     socket: PathBuf,
-    /// What it wrote to standard error so far.
+    /// The text on its standard error so far.
     said: Arc<parking_lot::Mutex<String>>,
 }
 
@@ -645,7 +645,7 @@ fn extreme_numbers_are_answered() {
     root.engine.info().expect("the engine goes on");
 }
 
-// What `deny.toml` says, held without its program, which takes longer to build than the project.
+// The rules of `deny.toml`, checked without its program, which takes longer to build than the project.
 // attack: 148 wall crates-allowed
 #[test]
 fn crates_are_those_that_deny_toml_allows() {
@@ -682,7 +682,7 @@ fn crates_are_those_that_deny_toml_allows() {
         if !source.is_empty() && source != "registry+https://github.com/rust-lang/crates.io-index" {
             wrong.push(format!("{name} comes from {source}"));
         }
-        // All that AND joins, and of what OR joins at least one.
+        // All names that AND joins, and at least one of those that OR joins.
         let fits = |one: &str| {
             let one = one.trim_matches(['(', ')', ' ']);
             allowed.iter().any(|allowed| allowed == one) || (excepted[0] == name && excepted[1] == one)

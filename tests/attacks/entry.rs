@@ -126,7 +126,7 @@ fn a_stopped_newcomer_holds_up_neither_its_exec_nor_a_pause() {
                 told = Some(error);
                 break;
             }
-            // It was stopped too late: its program goes on.
+            // The process was stopped too late: its program goes on.
             Ok(_session) => wait_for("the exec", || {
                 stopper.next().and_then(|stopped| stopper.find(&stopped)).inspect(|newcomer| newcomer.resume());
                 !root.engine.exec_inspect(&exec).expect("inspect").running
@@ -186,7 +186,7 @@ fn a_profile_without_clone_lets_an_exec_in_unless_somebody_there_may_trace() {
         for field in ["CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb", "Seccomp", "NoNewPrivs"] {
             assert_eq!(of(field), first[field], "{field}");
         }
-        // It leads a session of its own, whatever the filter says.
+        // The process leads a session of its own, whatever the filter says.
         let stat = root.exec(id, &["cat", "/proc/self/stat"]).ok();
         let fields: Vec<&str> = stat.split(' ').collect();
         assert_eq!((fields[4], fields[5]), (fields[0], fields[0]), "{stat}");
@@ -210,7 +210,7 @@ fn last_pid(root: &Root, id: &str) -> i32 {
 #[test]
 fn copies_top_and_stats_put_no_process_into_the_container() {
     let root = Root::new();
-    // It makes no process itself.
+    // The new process makes no process itself.
     let id = root.create("quiet", body(&["sleep", "1000"], json!({})));
     root.start(&id);
     let before = last_pid(&root, &id);

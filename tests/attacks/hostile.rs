@@ -252,7 +252,7 @@ pub fn context(file: &str) -> Feed {
     bytes(Tar::new().file("Dockerfile", file.as_bytes()).end())
 }
 
-/// What a program makes of an archive.
+/// The result of a program's reading of an archive.
 pub fn packed(program: &str, feed: Feed) -> Vec<u8> {
     let mut child = Command::new(program)
         .args(["-q", "-c", "-1"])
@@ -268,7 +268,7 @@ pub fn packed(program: &str, feed: Feed) -> Vec<u8> {
     output.stdout
 }
 
-/// An archive of odd headers, of about so many bytes, the same for the same seed. What it links to lies in it.
+/// An archive of odd headers, of about so many bytes, the same for the same seed. The targets of its links lie in it.
 pub fn generated(seed: u64, size: usize, sparse: bool) -> Feed {
     Box::new(move |out| {
         let mut random = Random(seed);
@@ -308,7 +308,7 @@ fn one(out: Out<'_>, random: &mut Random, number: usize, sparse: bool) -> io::Re
     };
     let kind = random.below(12);
     match random.below(10) {
-        // What others link to keeps its name.
+        // Targets of links keep their names.
         _ if kind == 4 => {}
         0 => attributes(out, random, room)?,
         1 => entry(out, b'L', "././@LongLink", &long_name(random, room.min(4000), number))?,
@@ -324,7 +324,7 @@ fn one(out: Out<'_>, random: &mut Random, number: usize, sparse: bool) -> io::Re
     let name = format!("e{number}");
     match kind {
         0..=2 => entry(out, b'5', &format!("{name}/"), b""),
-        // What comes twice ends a load at once.
+        // A repeated entry ends a load at once.
         3 => entry(out, b'0', if sparse { "same" } else { &name }, &vec![b's'; random.below(3000)]),
         4 => {
             entry(out, b'0', &name, b"linked")?;

@@ -36,7 +36,7 @@ impl Image {
         self
     }
 
-    /// With the members of this object beside its configuration, in the place of what belongs there.
+    /// Replaces or adds the members of this object beside the image's configuration.
     pub fn document(mut self, more: Value) -> Image {
         self.document = more;
         self

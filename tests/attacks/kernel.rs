@@ -1,5 +1,5 @@
-//! What a container may ask the kernel for: system calls with real arguments, by every interface that a processor has, and
-//! the filter as it is loaded.
+//! The system calls that a container may make: system calls with real arguments, by every interface that a processor
+//! has, and the filter as it is loaded.
 
 use crate::images::Image;
 use crate::programs::{program, program_of_i386};
@@ -201,7 +201,7 @@ fn loaded(root: &Root, more: Value) -> Vec<Instruction> {
     lines.iter().map(|word| (word[0], word[1] as usize, word[2] as usize, word[3])).collect()
 }
 
-/// What a filter says of a call.
+/// The verdict of a filter on a call.
 fn verdict(filter: &[Instruction], arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let word = |offset: u32| match offset {
         0 => number,

@@ -1,5 +1,5 @@
-//! What a container's bytes could do to the process that reads them: the monitor's worker has no rights, and nothing of
-//! that is left to the container's processes.
+//! The harm that a container's bytes could do to the process that reads them: the monitor's worker has no rights, and
+//! nothing of that is left to the container's processes.
 
 use crate::programs::program;
 use crate::support::*;
@@ -26,7 +26,7 @@ fn comm(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// What a process has open.
+/// The open descriptors of a process.
 fn open_files(pid: i32) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
     entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
@@ -41,7 +41,7 @@ fn bytes_of_a_container_are_read_by_a_process_without_rights() {
     wait_for("its output", || root.logs(&id).out() == "one");
     let monitor = monitor_of(root.pid(&id));
     let worker = worker_of(monitor);
-    // It is the one that reads: the log is open there, and nowhere else.
+    // The worker is the process that reads: the log is open there, and nowhere else.
     let log = root.dir.join("root/containers").join(&id).join(format!("{id}-json.log"));
     assert!(open_files(worker).contains(&log), "{:?}", open_files(worker));
     assert!(!open_files(monitor).contains(&log), "the launcher has the log open");
@@ -50,7 +50,8 @@ fn bytes_of_a_container_are_read_by_a_process_without_rights() {
         assert_eq!(found[set], "0000000000000000", "{set}: {found:?}");
     }
     assert_eq!((found["NoNewPrivs"].as_str(), found["Seccomp"].as_str()), ("1", "2"), "{found:?}");
-    // Its root is the directory of all that runs; of the engine's files it holds the log, and two for reading.
+    // The worker's root is the run directory of all containers; of the engine's files it holds the log, and two for
+    // reading.
     assert_eq!(std::fs::read_link(format!("/proc/{worker}/root")).expect("its root"), root.dir.join("run"));
     for file in open_files(worker).iter().filter(|file| file.starts_with(&root.dir)) {
         let known = [log.clone(), root.dir.join("run/states"), root.dir.join("root/alive")];

@@ -94,7 +94,7 @@ fn questions_come_from_other_ports_in_other_spellings() {
     let seen = upstream(&world, 12, |_, query| vec![address(query, [1, 2, 3, 4])]);
     let id = asker(&world);
     for number in 0..12 {
-        // The same length, so that one spelling of all would be seen.
+        // Questions of equal length, so that a single spelling of all would be noticed.
         let answer = ask(&world, &id, &format!("Far-Away-Name.{number:02}.Example")).expect("an answer");
         assert!(answer.ends_with(&[1, 2, 3, 4]), "the name was answered: {answer:?}");
     }
@@ -126,7 +126,7 @@ fn an_answer_in_another_spelling_is_not_believed() {
     assert!(seen[0].0 != seen[1].0 || seen[0].1[..2] != seen[1].1[..2], "from another port, with another number");
 }
 
-/// Those who answer in small letters always are of use, too.
+/// Servers that always answer in lower case are accepted, too.
 #[test]
 fn a_resolver_that_changes_the_spelling_is_of_use() {
     let world = World::new();
@@ -136,7 +136,7 @@ fn a_resolver_that_changes_the_spelling_is_of_use() {
     assert!(answer.ends_with(&[1, 2, 3, 4]), "{answer:?}");
 }
 
-/// What is no answer to the question leaves the resolver waiting for the right one.
+/// After a packet that does not answer the question, the resolver keeps waiting for the right one.
 // attack: 130 wall resolver-answers
 #[test]
 fn malformed_answers_are_nobodys() {
@@ -286,7 +286,7 @@ fn forge(world: &World, id: &str, form: &str, bridge: &str, from: &str, to: &str
     assert_eq!((sent.code, sent.err().as_str()), (0, ""), "the frame {form} was not sent");
 }
 
-/// What arrived at a socket, until nothing comes any more.
+/// The packets that arrived at a socket, until no more come.
 fn arrived(socket: &UdpSocket) -> BTreeSet<String> {
     socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
     let mut all = BTreeSet::new();
@@ -350,7 +350,8 @@ fn loopback_stays_closed_when_the_firewall_is_gone() {
     }
 }
 
-/// Plain TCP at the host's own 127.0.0.1, as somebody said that it may be: whoever reaches it is root of the host.
+/// Plain TCP at the host's own 127.0.0.1, as somebody said that it may be: a client that reaches the port is root of
+/// the host.
 // attack: 123, R6 wall loopback-filter
 #[test]
 fn an_api_at_the_host_s_loopback_is_not_reached() {
@@ -592,7 +593,7 @@ fn internal_networks_ask_nobody() {
     assert_eq!(answer, Some(2), "it failed at once");
 }
 
-/// What a published port's server sees of its clients.
+/// The client's address in the view of a published port's server.
 // attack: 122 wall peer-addresses
 #[test]
 fn a_server_sees_the_clients_address() {

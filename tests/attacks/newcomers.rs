@@ -64,7 +64,7 @@ pub fn link(path: impl AsRef<Path>) -> Option<PathBuf> {
     std::fs::read_link(path).ok()
 }
 
-/// What a container has written so far, read on where the last look ended.
+/// The output of a container so far, read from the end of the last read.
 struct Lines {
     file: File,
     /// The beginning of a line whose end is not there yet.
@@ -87,7 +87,7 @@ impl Lines {
 pub struct Stopper<'a> {
     pub root: &'a Root,
     pub id: String,
-    /// Its first process.
+    /// The container's first process.
     pub first: i32,
     lines: Mutex<Lines>,
     /// The container's root directory, as its program sees it.
@@ -96,9 +96,9 @@ pub struct Stopper<'a> {
 
 /// A process that was stopped.
 pub struct Stopped {
-    /// Its pid inside.
+    /// The newcomer's pid inside.
     inside: i32,
-    /// What the stopper got when it opened its root directory: the place, or the error.
+    /// The stopper's result when it opened the newcomer's root directory: the place, or the error.
     opened: Result<String, String>,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Stopper<'a> {
         found
     }
 
-    /// What the container reached through the newcomer's root directory, told by itself at that moment.
+    /// The files that the container reached through the newcomer's root directory, as it reported at that moment.
     fn opened(&self, stopped: &Stopped, same: bool) -> Option<String> {
         let place_of_host = place("/").expect("the host's root directory");
         let opened = stopped.opened.as_ref().ok()?;
@@ -216,11 +216,11 @@ impl Newcomer {
     }
 
     pub fn resume(&self) {
-        // It may be gone.
+        // The process may have ended.
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
     }
 
-    /// What of the host is seen of it, where it should look like a container's own process.
+    /// Facts of the host that show in it, although it should look like a container's own process.
     fn leaks(&self, rights: &BTreeMap<&str, String>, like: Option<(i32, &PathBuf)>) -> Vec<String> {
         let mut leaks = Vec::new();
         let of = |pid: i32, name: &str| link(format!("/proc/{pid}/ns/{name}"));

@@ -19,7 +19,7 @@ struct Row {
 
 /// A test that would notice an attack.
 struct Mark {
-    /// Such as `tests/attacks/entry.rs: a_newcomer_is_not_traced`.
+    /// For example `tests/attacks/entry.rs: a_newcomer_is_not_traced`.
     test: String,
     /// The switch that makes the test red; none: nobody has seen the test fail.
     wall: Option<String>,

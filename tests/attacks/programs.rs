@@ -10,7 +10,7 @@ pub fn program(name: &str) -> PathBuf {
     compiled(name, &["-static", "-mno-red-zone"])
 }
 
-/// The same for i386, without any library.
+/// Like [`program`], for i386, without any library.
 pub fn program_of_i386(name: &str) -> PathBuf {
     compiled(name, &["-m32", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-fno-stack-protector"])
 }

@@ -134,8 +134,8 @@ fn collected_nothing(server: &Scripted, how: &str) {
     }
 }
 
-/// Those places of a registry's answers can lead elsewhere: a redirect of each kind, the next page, the upload's place.
-/// The realm is no such place: a registry that is hostile by itself can ask for the credentials straight.
+/// A registry's answers can lead to other servers in these places: a redirect of each kind, the next page, the upload's
+/// place. The realm is not one of them: a registry that is hostile by itself can ask for the credentials straight.
 // attack: 111 wall credentials-at-home
 #[test]
 fn credentials_stay_with_the_host_that_they_are_for() {
@@ -185,7 +185,7 @@ fn credentials_stay_with_the_host_that_they_are_for() {
         assert!(failed && !away.asked().is_empty(), "{what}");
         collected_nothing(&away, what);
     }
-    // The token server leads on; who is led there sees neither the login nor the token.
+    // The token server leads on; the server at the end of the redirection sees neither the login nor the token.
     let (stock, away) = (Stock::new(b"f"), collector());
     let place = format!("http://{}/token", away.host());
     let tokens = Scripted::start(move |_| Answered::new(307, "").with("Location", &place));
@@ -234,7 +234,7 @@ fn no_server_leads_to_this_machine_s_own_addresses() {
     let built = root.engine.image_build(&how, Context::Tar(&mut &context[..]), &mut |_| Ok(()), Some(&soon()));
     assert!(!server.asked().is_empty() && victim.asked().is_empty(), "{built:?}");
     fails(built, ErrorKind::Internal, "a server led there");
-    // The twin: who names the address is asked, and so is one that somebody listed.
+    // The twin: the server that the address names is asked, and so is one that the options list.
     let (stock, blobs) = (Stock::new(b"f"), Stock::new(b"f").serve());
     let listed = format!("127.0.0.1:{}", blobs.port);
     let place = format!("http://{listed}");
@@ -276,7 +276,7 @@ fn raw(answer: impl Fn(&mut TcpStream, &[u8]) + Send + 'static) -> (u16, Arc<Mut
     let port = listener.local_addr().expect("its address").port();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let all = seen.clone();
-    // It ends with the test's process.
+    // The server ends with the test's process.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut first = [0; 4096];
@@ -364,7 +364,7 @@ impl Served {
     }
 }
 
-/// What a build logs in with is looked up by the registry's whole name: no other's, not those of docker's own registry.
+/// Credentials of a build are looked up by the registry's whole name: no other's, not those of docker's own registry.
 // attack: 112 wall credentials-by-host
 #[test]
 fn credentials_are_those_of_the_asked_registry() {
@@ -453,7 +453,7 @@ fn malformed_manifests_are_errors() {
     cases.push((MANIFEST, twice.into_bytes()));
     cases.push((MANIFEST, b"\xff\xfe\xfd".to_vec()));
     cases.push((MANIFEST, vec![b'['; 100_000]));
-    // Each member of the manifest, and of what is in it, as something else.
+    // Every member of the manifest, at any depth, with another type.
     let odd = [json!(null), json!(-1), json!(1e300), json!("x"), json!([]), json!({}), json!([null]), json!(true)];
     for pointer in ["/config", "/layers", "/layers/0", "/config/size", "/layers/0/size", "/layers/0/digest"] {
         for value in &odd {
@@ -483,7 +483,7 @@ fn malformed_manifests_are_errors() {
     pull_plain(&root, &format!("{}/made/hand:1", registry.host())).expect("the next pull");
 }
 
-/// What names content in a manifest is a digest: nothing else is asked for, nor becomes a path.
+/// A manifest names content by digests: nothing else is asked for, nor becomes a path.
 // attack: 58 wall digests-read
 #[test]
 fn what_is_no_digest_is_no_name_of_content() {
@@ -576,7 +576,7 @@ fn a_pinned_digest_is_what_comes() {
     pull_plain(&root, &format!("{}/made/hand:1@{pinned}", registry.host())).expect("the twin");
 }
 
-/// What a registry sends is stored under the digest that it has, or not at all: after a second push, a mirror that has
+/// Content of a registry is stored under its own digest, or not at all: after a second push, a mirror that has
 /// something else, a range that was ignored.
 // attack: 118 wall content-digests
 #[test]
@@ -613,7 +613,7 @@ fn nothing_is_stored_that_has_another_digest() {
     assert_eq!(root.engine.image_inspect(&name).expect("inspect").id, wanted.config);
 }
 
-/// A real registry behind the same calls: no wall is in the way of what is well.
+/// A real registry behind the same calls: the walls let valid answers pass.
 #[test]
 fn a_real_registry_passes_every_wall() {
     let root = Root::new();

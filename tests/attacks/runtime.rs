@@ -1,4 +1,4 @@
-//! What a start does in a root that an attacker made: links, false devices, false kernel files, odd parameters.
+//! Starts in a root that an attacker made: links, false devices, false kernel files, odd parameters.
 
 use crate::canary::Canary;
 use crate::images::Image;
@@ -277,7 +277,7 @@ fn a_terminal_is_put_where_no_link_leads() {
         canary.untouched();
         std::fs::remove_file(dev.join("console")).expect("remove");
     }
-    // What is no file system of terminals gives none, whatever its `ptmx` is.
+    // Another file system than devpts gives no terminal, whatever its `ptmx` is.
     let false_pts = root.dir.join("pts");
     std::fs::create_dir_all(&false_pts).expect("make a directory");
     std::os::unix::fs::symlink(canary.path("passwd"), false_pts.join("ptmx")).expect("a link");
@@ -331,7 +331,7 @@ fn a_caller_s_terminal_gets_no_byte_of_a_container() {
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// A directory that somebody moves out of what is bound, while a process is in it.
+/// A directory that somebody moves out of a bind's source, while a process is in it.
 // attack: 40 wall resolve-in-root
 #[test]
 fn a_directory_moved_from_under_a_bind_leads_nowhere() {

@@ -36,7 +36,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// What is left in a directory of the root.
+/// The names that remain in a directory of the root.
 fn left_in(root: &Root, dir: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.dir.join("root").join(dir)).expect("read a directory of the root");
     entries.map(|entry| entry.expect("an entry").path()).filter(|path| !path.ends_with("empty")).collect()
@@ -125,7 +125,7 @@ fn what_cannot_be_removed_keeps_nobody_from_opening() {
     assert_eq!(left_in(&root, "tmp"), [] as [PathBuf; 0]);
 }
 
-/// What is mounted in a tree that is removed stays whole, and all else goes.
+/// Mounts in a removed tree stay whole, and everything else is removed.
 // attack: R3 wall opens-regardless
 #[test]
 fn what_is_mounted_in_a_tree_is_not_removed_with_it() {
@@ -205,7 +205,7 @@ fn poor(root: &Root, words: &[&str], input: Option<&Path>) -> Output {
     command.output().expect("run the command")
 }
 
-/// The same, where it must succeed: its output.
+/// Runs a command that must succeed; returns its output.
 fn done(root: &Root, words: &[&str]) -> Vec<u8> {
     let output = poor(root, words, None);
     assert!(output.status.success(), "{words:?}: {:?} {}", output.status, String::from_utf8_lossy(&output.stderr));

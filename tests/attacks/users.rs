@@ -15,7 +15,7 @@ fn who(root: &Root, image: &str, user: &str) -> Result<String, String> {
     Ok(root.logs(&id).out())
 }
 
-/// What `user[:group]` means with the files below, without any of the engine's code.
+/// The meaning of `user[:group]` with the files below, computed without any of the engine's code.
 fn model(user: &str) -> Result<String, ()> {
     let (name, group) = user.split_once(':').unwrap_or((user, ""));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

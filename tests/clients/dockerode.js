@@ -15,7 +15,7 @@ function sink() {
   stream.on('data', (piece) => { stream.text += piece; });
   return stream;
 }
-// What a container wrote may come a moment after its end was told: they travel apart.
+// A container's output may come a moment after the report of its end: they travel apart.
 async function arrives(come) {
   for (let turns = 0; turns < 1000 && !come(); turns++) await new Promise((ok) => setTimeout(ok, 10));
 }

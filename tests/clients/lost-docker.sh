@@ -1,5 +1,5 @@
 #!/bin/bash
-# Execs and attached runs by the docker command: URL COUNT RUNNING ENDED OUTPUT. What it prints is as of lost.py.
+# Execs and attached runs by the docker command: URL COUNT RUNNING ENDED OUTPUT. The output has the form of lost.py's.
 set -eu
 url=$1 count=$2 running=$3 output=$5
 export DOCKER_HOST=$url DOCKER_API_VERSION=1.24

@@ -1,5 +1,5 @@
-// Execs and attaches by dockerode: URL COUNT RUNNING ENDED OUTPUT, with NODE_PATH where dockerode is. What it prints is as of
-// lost.py.
+// Execs and attaches by dockerode: URL COUNT RUNNING ENDED OUTPUT, with NODE_PATH where dockerode is. The output has
+// the form of lost.py's.
 const Docker = require('dockerode');
 const { PassThrough } = require('stream');
 

@@ -23,7 +23,7 @@ public class Host {
 
     public static void main(String[] args) throws Exception {
         System.load(args[0]);
-        // What the runtime sets up when it is first used.
+        // Facts that the runtime sets up at its first use.
         child();
         String before = look(args[1], args[2]);
         AtomicInteger result = new AtomicInteger(-2);

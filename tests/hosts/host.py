@@ -32,7 +32,7 @@ children = []
 signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
 signal.signal(signal.SIGCHLD, lambda *_: children.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-# What the runtime sets up when it is first used: the C library's handler for set*id comes with the first thread.
+# Facts that the runtime sets up at its first use: the C library's handler for set*id comes with the first thread.
 subprocess.run(["true"])
 warm = threading.Thread(target=int)
 warm.start()

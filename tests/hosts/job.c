@@ -1,6 +1,6 @@
 /*
- * For hosts that are no C programs: the main job of tests/c/main.c as a function, and what a program sees of itself as a
- * text. Both are made so that every language can call them.
+ * For hosts that are not written in C: the main job of tests/c/main.c as a function, and the facts that a program sees of
+ * itself, as a text. Every language can call both.
  */
 #define main main_job
 #include "../c/main.c"
@@ -48,8 +48,8 @@ static void note_file(char **lines, int *count, const char *path, const char *co
 }
 
 /*
- * What the program sees of itself, sorted lines, for host_free. The threads of a runtime come and go: of them it has the
- * set of what any has. Descriptors count where they can be inherited or are of the root or its run directory.
+ * The facts that the program sees of itself, as sorted lines, for host_free. The threads of a runtime come and go: the set has
+ * the facts of any of them. Descriptors count if they can be inherited or belong to the root or its run directory.
  */
 __attribute__((visibility("default"))) char *host_look(const char *root, const char *run) {
     static const char *const rights[] = {"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp", "Umask:", "SigIgn:", "SigCgt:",

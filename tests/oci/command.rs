@@ -39,7 +39,7 @@ fn run(words: &[String]) -> Result<()> {
     }
 }
 
-/// What was typed.
+/// The parsed command line.
 struct Asked {
     command: String,
     root: PathBuf,
@@ -141,7 +141,7 @@ fn create(asked: &Asked) -> Result<()> {
     std::fs::create_dir(&dir).map_err(|e| format!("container {:?}: {e}", asked.id))?;
     let place = Place::new(&dir, &asked.id, &config);
     let made = || -> Result<i32> {
-        // First: who ends this program on its way must find what there is to be ended.
+        // First: a signal that ends this program must leave a container that can be removed.
         std::fs::write(dir.join("config.json"), &text)?;
         std::fs::write(dir.join("bundle"), asked.bundle.as_os_str().as_encoded_bytes())?;
         let pid = place.create(&asked.bundle, &config, Path::new(&starter), streams()?)?;
@@ -161,7 +161,7 @@ fn create(asked: &Asked) -> Result<()> {
     }
 }
 
-/// Its own, which the container's process gets.
+/// The command's own streams, which the container's process gets.
 fn streams() -> Result<[OwnedFd; 3]> {
     Ok([
         std::io::stdin().as_fd().try_clone_to_owned()?,
@@ -194,7 +194,7 @@ fn start(known: &Known) -> Result<()> {
     patiently("the program does not start", || {
         Ok(program() != starter || !matches!(known.place.now()?, Now::Running(_)))
     })?;
-    // It runs for these hooks, however short that is.
+    // The container runs for these hooks, however briefly.
     let state = known.state_as("running", pid);
     for hook in &known.config.hooks.poststart {
         if let Err(error) = call(hook, &state) {
@@ -204,7 +204,7 @@ fn start(known: &Known) -> Result<()> {
     Ok(())
 }
 
-/// What the starter waits for.
+/// The file for which the starter waits.
 const SIGRTMAX: i32 = 64;
 
 const SIGKILL: i32 = 9;

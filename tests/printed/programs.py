@@ -17,12 +17,12 @@ def programs():
     for page in PAGES:
         text = pathlib.Path(page).read_text()
         for language, program in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            # What names no language is no program.
+            # A block without a language is not a program.
             if language and language not in KNOWN:
                 sys.exit(f"{page}: a program in {language!r} cannot be run")
             if not language:
                 continue
-            # What an administrator does to the directories of a machine is done by tests/suite/roots.rs.
+            # Commands that change an administrator's directories are tested by tests/suite/roots.rs.
             if language == "sh" and page.startswith("docs/") and not page.startswith("docs/guide/"):
                 continue
             yield page, KNOWN[language], program

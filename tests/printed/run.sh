@@ -34,7 +34,7 @@ c() {
   "$coracle" --root "$work/root" rm hello >/dev/null
 }
 python() { (cd "$work" && timeout 1800 python3 "$1"); }
-shell() { # What it leaves in the background ends with it; the terminal is one whose user leaves at once.
+shell() {  # Processes that it leaves in the background end with it; the terminal is one whose user leaves at once.
   {
     sed -e "s|^coracle |$coracle --root $work/root |" -e "s|unix:///run/|unix://$work/|" \
       -e 's|^\(.* run .*\)$|echo exit \| script -qec "\1" /dev/null|' -e 's|^DOCKER_HOST|answers; &|' "$1"

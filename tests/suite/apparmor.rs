@@ -64,7 +64,7 @@ fn enforced(name: &str) -> String {
 
 const LABEL: &str = "cat /proc/self/attr/current";
 
-/// What would be possible but for the profile: no filter, no cover, and the capability to mount.
+/// Actions that would be possible without the profile: no filter, no cover, and the capability to mount.
 fn open_but_for_the_profile(more: &[&str]) -> Value {
     let options: Vec<&str> = ["seccomp=unconfined"].iter().chain(more).copied().collect();
     host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": options, "MaskedPaths": [], "ReadonlyPaths": [] }))

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tar::{Builder, EntryType, Header};
 
-/// What a tar holds: name to (type, mode, owner, link target, content).
+/// The content of a tar: name to (type, mode, owner, link target, content).
 type Listing = BTreeMap<String, (EntryType, u32, u64, String, Vec<u8>)>;
 
 fn listing(bytes: &[u8]) -> Listing {
@@ -480,7 +480,7 @@ fn commit_of_a_container_without_an_image() {
         ["/bin/sh -c #(nop)  LABEL a=b"]
     );
 
-    // Its image goes by force: what the container needs of it stays.
+    // The image is removed by force: what the container needs of it stays.
     let made = root.engine.container_commit(
         &root.create("first", body(&["true"], json!({}))),
         &CommitContainer { repo: "going".into(), ..CommitContainer::default() },

@@ -273,7 +273,7 @@ fn waits_end_with_what_they_name() {
     root.start(&id);
     assert_eq!(code(next), 5);
     assert_eq!(root.wait(&id), 5);
-    // It does not run: its next end is not this one.
+    // The container does not run: its next end is not this one.
     let next = wait(&id, WaitCondition::NextExit);
     let short = coracle::Op::new().expect("an op");
     short.set_timeout(Some(Duration::from_millis(300)));

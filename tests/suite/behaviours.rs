@@ -203,7 +203,7 @@ fn networks_take_what_was_chosen_and_refuse_what_was_not() {
         ErrorKind::Invalid,
         "only when connecting to networks with",
     );
-    // What is wrong with the request comes before what is wrong with the container.
+    // Errors of the request come before errors about the container.
     let isolated = world.root.create("isolated", body(&["true"], json!({})));
     let alias = json!({ "Container": isolated, "EndpointConfig": { "Aliases": ["foo"] } });
     fails(
@@ -239,7 +239,7 @@ fn the_configuration_s_hardware_address_is_the_one_on_the_network_of_the_mode() 
     assert_eq!(on(&id), ["omega"]);
     let cards = world.root.exec(&id, &["sh", "-c", "cat /sys/class/net/eth*/address"]).ok();
     assert_eq!(cards.matches(MAC).count(), 1, "{cards}");
-    // It stays with the network, also where the container leaves it and comes back.
+    // The alias stays with the network, even if the container leaves it and comes back.
     world.root.engine.network_disconnect("omega", &typed(json!({ "Container": id })), None).expect("disconnect");
     assert!(on(&id).is_empty());
     connect("omega", &id);
@@ -331,7 +331,7 @@ fn documents_and_lists_over_http_are_as_dockerd_answers_them() {
         std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
         answer
     };
-    // The command is none.
+    // The command is missing.
     assert!(started.starts_with("HTTP/1.0 "), "{started}");
     let host = crate::oracle::document(&call(socket, "GET", "/containers/marked/json", None).1)["HostConfig"].clone();
     assert_eq!((&host["Dns"], &host["DnsSearch"], &host["Binds"]), (&json!([]), &json!([]), &json!(["/tmp:/q"])));

@@ -61,7 +61,7 @@ fn config(root: &Root, image: &str) -> ContainerConfig {
     root.engine.image_inspect(image).expect("inspect").config.expect("a configuration")
 }
 
-/// What a build may not leave: containers, directories of its own.
+/// The traces that a build must not leave: containers, directories of its own.
 #[track_caller]
 fn nothing_left(root: &Root) {
     let all = ListContainers { all: true, ..ListContainers::default() };
@@ -126,7 +126,7 @@ CMD [\"/final/here\"]
     assert!(history.len() >= 15 && history[1].id.starts_with("sha256:"));
     nothing_left(&root);
 
-    // What an earlier stage deleted is not there, and its layers stand as dockerd would have them.
+    // Files that an earlier stage deleted are gone, and its layers are those that dockerd would make.
     let (id, _) = build_with(
         &root,
         &BuildImage { target: "ONE".into(), ..plain() },
@@ -201,10 +201,10 @@ fn an_image_from_elsewhere_is_taken_for_what_it_is() {
     assert_eq!(said.matches("Using cache").count(), 3, "{said}");
     let config = config(&other, &id);
     assert_eq!((config.entrypoint, config.cmd), (Some(vec!["/bin/x".into()]), Some(vec!["y".into()])));
-    // Two steps on nothing are no cache for the second of them alone.
+    // Two steps without a base do not serve as the cache of the second one alone.
     let (_, said) = build(&other, context("FROM scratch\nCOPY f /b\n").file("f", b"1"));
     assert!(!said.contains("Using cache"), "{said}");
-    // A cache that is not here is no licence to take from all others.
+    // A missing cache image does not permit the use of all others.
     let how = BuildImage { cachefrom: vec!["nosuch".into()], ..plain() };
     let (_, said) = build_with(&other, &how, context("FROM scratch\nCOPY f /b\n").file("f", b"1"));
     assert!(!said.contains("Using cache"), "{said}");
@@ -223,7 +223,7 @@ fn what_a_build_stands_on_stays() {
             assert_eq!(root.engine.images_prune(&filters).expect("prune").images_deleted, None);
             let how = RemoveImage { force: true, ..RemoveImage::default() };
             fails(root.engine.image_remove(&id, how), ErrorKind::Conflict, "being used by a running build");
-            // Its name may go.
+            // The image's name may be removed.
             root.engine.image_remove("busybox", RemoveImage::default()).expect("untag");
         }
         Ok(())

@@ -36,11 +36,11 @@ fn fifty_threads_on_ten_containers() {
     assert!(status.success(), "it failed; CORACLE_SEED={seed}");
 }
 
-/// What the process of its own does.
+/// The work of the separate process.
 pub fn program(engine: &Engine, dir: &Path, seed: usize) {
     let second = Engine::open_with(options_at(dir)).expect("open the root again");
     let engines = [engine, &second];
-    // What an engine opens once stays open: the first life of a container opens it.
+    // Resources that an engine opens once stay open: the first life of a container opens it.
     warm_up(&engines);
     let options = [("type", "tmpfs"), ("device", "tmpfs")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let memory = CreateVolume {
@@ -116,7 +116,7 @@ struct World<'a> {
     unexpected: Mutex<BTreeSet<String>>,
 }
 
-/// What this process and its host have, as far as it is of this root.
+/// The resources of this process and its host, as far as they belong to this root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     descriptors: BTreeMap<String, usize>,
@@ -408,7 +408,7 @@ impl World<'_> {
                 let id = engine.exec_create(name, &config)?;
                 let io = (random.below(2) == 0).then(Io::default);
                 if let Some(session) = engine.exec_start(&id, io, op)? {
-                    // It may be frozen before it has written.
+                    // The process may be frozen before it has written.
                     let _ = session.read(&mut [0; 512], Some(&short(100)));
                     let _ = session.wait(Some(&short(100)));
                 }
@@ -471,7 +471,7 @@ impl World<'_> {
     }
 }
 
-/// What there is to do; what is named twice is done twice as often.
+/// The names of the operations; what is named twice is done twice as often.
 const WHAT: [&str; 35] = [
     "create",
     "create",

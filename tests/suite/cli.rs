@@ -18,7 +18,7 @@ fn run(root: &Root, words: &[&str]) -> Output {
     coracle(&root.dir).args(words).output().expect("run coracle")
 }
 
-/// Its standard output; fails the test if it failed.
+/// Returns the command's standard output; fails the test if it failed.
 #[track_caller]
 pub(super) fn ok(root: &Root, words: &[&str]) -> String {
     let output = run(root, words);
@@ -250,7 +250,7 @@ fn a_terminal_inside_needs_one_here() {
     let text = "coracle: standard input is no terminal: leave out --tty (-t)";
     assert_eq!(failed(&root, &["run", "--rm", "-it", "--network", "none", "busybox", "cat"]), (125, text.to_owned()));
     assert_eq!(ok(&root, &["ps", "-aq"]), "");
-    // Without its input, a terminal inside is no problem.
+    // Without its input, a terminal inside is allowed.
     assert_eq!(ok(&root, &["run", "--rm", "-t", "--network", "none", "busybox", "echo", "hello"]), "hello");
     ok(&root, &["run", "-dit", "--name", "boat", "--network", "none", "busybox", "cat"]);
     assert_eq!(failed(&root, &["exec", "-it", "boat", "cat"]), (1, text.to_owned()));

@@ -88,7 +88,7 @@ fn credentials_are_kept_in_docker_s_file() {
     ] {
         assert!(failed(&root, words, "").starts_with(&format!("coracle: {text}\n")), "{words:?}");
     }
-    // A file that is no configuration is left as it is.
+    // A file that is not a configuration is left unchanged.
     std::fs::write(root.dir.join("docker/config.json"), "[]").expect("write");
     assert!(failed(&root, &["logout", &host], "").contains("not JSON"));
     assert_eq!(std::fs::read_to_string(root.dir.join("docker/config.json")).expect("read"), "[]");
@@ -163,7 +163,7 @@ fn run_fetches_an_image_that_is_not_here() {
     assert!(
         failed(&root, &[&words(&["--pull", "often"])[..], &[&name]].concat(), "").contains("missing, always or never")
     );
-    // What the engine does not find beside an image is no reason to fetch one.
+    // A missing object other than the image does not make the command fetch an image.
     let text = failed(&root, &[&words(&[])[..], &["--volumes-from", "nosuch", &name, "true"]].concat(), "");
     assert!(!text.contains("Unable to find"), "{text}");
 }

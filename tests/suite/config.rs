@@ -717,7 +717,8 @@ fn security_options() {
     let output =
         root.sh_with("mkdir /tmp/d 2>&1; touch /tmp/f && echo made", host(json!({ "SecurityOpt": option }))).out();
     assert!(output.contains("Operation not permitted") && output.ends_with("made"), "{output}");
-    // What a program needs, and of the calls of the launch only what changes its rights: nothing newer than those.
+    // The calls that a program needs, and of the launch's calls only those that change its privileges: nothing newer
+    // than those.
     let names = "access arch_prctl brk capset chdir close execve exit exit_group fcntl fstat geteuid getpid getuid ioctl lseek \
                  mmap mprotect open openat prctl prlimit64 read readlink sendfile rt_sigaction rt_sigprocmask set_tid_address setgroups \
                  setresgid setresuid stat uname write";
@@ -894,7 +895,7 @@ fn labels_and_image_defaults_are_kept() {
     let id = root.create("labelled", body(&["true"], json!({ "Labels": { "a": "1", "b": "" } })));
     let labels = root.inspect(&id).config.labels;
     assert_eq!(labels, StringMap::from([("a".into(), "1".into()), ("b".into(), String::new())]));
-    // Those of an image are its containers', who may change them.
+    // Files of an image belong to its containers, which may change them.
     let how = CommitContainer { repo: "labelled".into(), ..CommitContainer::default() };
     root.engine.container_commit(&id, &how, Some(&soon())).expect("commit");
     let own = json!({ "Image": "labelled", "Labels": { "a": "2", "c": "3" } });

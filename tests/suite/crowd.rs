@@ -145,7 +145,7 @@ fn follow(socket: &Path, heard: Arc<AtomicUsize>) -> (UnixStream, JoinHandle<Str
     (stream, reading)
 }
 
-/// What a program takes as time goes by: kilobytes of memory, descriptors.
+/// The resources that a program holds as time goes by: kilobytes of memory, descriptors.
 struct Size {
     name: &'static str,
     pid: u32,
@@ -297,7 +297,7 @@ fn counts(root: &Root) -> Counts {
     all
 }
 
-/// What one program of the crowd does.
+/// The work of one program of the crowd.
 pub fn program(engine: &Engine, dir: &Path, number: usize) {
     let counts = Mutex::new(Counts::new());
     let until = Instant::now() + Duration::from_secs(seconds());

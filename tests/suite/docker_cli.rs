@@ -47,7 +47,7 @@ impl Served {
         self.command_within(300, words)
     }
 
-    /// The same with another number of seconds until it is ended.
+    /// Like [`Self::command`], with another time limit in seconds.
     fn command_within(&self, seconds: u32, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", &seconds.to_string(), "docker"]).args(words).stdin(Stdio::null());
@@ -75,7 +75,7 @@ impl Served {
         self.build_with(words, b"")
     }
 
-    /// The same with this standard input.
+    /// Like [`Self::build`], with this standard input.
     pub fn build_with(&self, words: &[&str], stdin: &[u8]) -> Output {
         let mut command = self.command(&[&["build"], words].concat());
         command.env("DOCKER_BUILDKIT", "0").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -84,7 +84,7 @@ impl Served {
         output(child)
     }
 
-    /// Its standard output; fails the test if it failed.
+    /// Returns the command's standard output; fails the test if it failed.
     #[track_caller]
     pub fn ok(&self, words: &[&str]) -> String {
         let output = self.docker(words);
@@ -125,7 +125,7 @@ impl Drop for Served {
 
 fn output(child: Child) -> Output {
     let mut output = child.wait_with_output().expect("its end");
-    // What the command says of itself when it cancels its own request, whoever the server is.
+    // The command's own message when it cancels its request, whatever the server is.
     let noise = |line: &&[u8]| !line.starts_with(b"time=") || !line.ends_with(b"context canceled\"\n");
     output.stderr = output.stderr.split_inclusive(|&byte| byte == b'\n').filter(noise).collect::<Vec<_>>().concat();
     Output { stdout: output.stdout, stderr: output.stderr, code: output.status.code().unwrap_or(-1) }
@@ -151,7 +151,7 @@ fn main_job() {
         format!("{id} boat Created")
     );
     assert_eq!(served.ok(&["ps", "-q"]), "");
-    // It attaches, then starts, then passes its input on.
+    // The command attaches, then starts, then passes its input on.
     let attached = served.docker_with(&["start", "-ai", "boat"], b"one\ntwo\n");
     assert_eq!((attached.out().as_str(), attached.err().as_str()), ("out one\nout two", "err one\nerr two"));
     assert_eq!(attached.code, 3);
@@ -169,7 +169,7 @@ fn main_job() {
     assert!(served.ok(&["ps", "--format", "{{.Status}}"]).ends_with("(Paused)"));
     served.fails(&["exec", "ship", "true"], 1, "Container ship is paused, unpause the container before exec");
     served.ok(&["unpause", "ship"]);
-    // Its one process of all times is the shell: between two naps there is none of the other.
+    // The container's only process so far is the shell: between two naps there is none of the other.
     assert!(served.ok(&["top", "ship"]).contains("sh -c"));
     served.ok(&["rename", "ship", "liner"]);
     served.ok(&["kill", "-s", "WINCH", "liner"]);
@@ -187,7 +187,7 @@ fn main_job() {
     let mut seen = lines_until(follower, "image delete");
     seen.retain(|line| !line.starts_with("network "));
     let [load, untag, delete] = ["load", "untag", "delete"].map(|action| format!("image {action} {image}"));
-    // What dockerd tells of the same commands.
+    // dockerd's events for these commands.
     let expected = [
         load.as_str(),
         "container create boat",

@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// What skopeo sees as the image's configuration.
+    /// The image's configuration in skopeo's view.
     fn config_id(&self, source: &str) -> String {
         let raw = self.skopeo(&["inspect", "--config", "--raw", source]);
         format!("sha256:{}", sha256(raw.as_bytes()))
@@ -99,7 +99,7 @@ fn runs(root: &Root, name: &str) -> Came {
     Came { id: detail.id, layers: detail.root_fs.layers }
 }
 
-/// Who writes and who reads, and a check that answers the id that came out.
+/// The writer, the reader, and a check that returns the id of the resulting image.
 type Way = (&'static str, fn(&World) -> String);
 
 const WAYS: &[Way] = &[
@@ -178,7 +178,7 @@ fn stack(layers: &[&[u8]]) -> Vec<u8> {
     let diff_ids: Vec<String> = layers.iter().map(|layer| format!("sha256:{}", sha256(layer))).collect();
     let mut config: Value = serde_json::from_str(&archive::config(json!({ "Cmd": ["sh"] }), &diff_ids)).expect("JSON");
     let step = |i: usize| json!({ "created": "2020-01-02T03:04:05Z", "created_by": format!("step <{i}> & more") });
-    // What is older than 1.8.3, or does not say, dockerd writes anew.
+    // dockerd rewrites images that are older than 1.8.3, or do not name a version.
     config["docker_version"] = json!("20.10.0");
     config["history"] = (0..layers.len()).map(step).collect();
     let config = config.to_string();

@@ -45,7 +45,7 @@ const PLACES: &[(&str, &str)] = &[
     ("/sys/fs/cgroup", "control groups"),
 ];
 
-/// What is done, on what, and how one sees that it can be done again.
+/// An operation, its object, and the check that it can be repeated.
 pub struct Operation {
     pub words: &'static [&'static str],
     /// Puts the root in the state that the operation starts from.
@@ -55,7 +55,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Its threads are looked at as well: nothing that it starts outlives it.
+    /// The operation's threads are traced as well: nothing that it starts outlives it.
     fn threads(&self) -> bool {
         matches!(self.words[0], "load" | "pull" | "commit" | "cp" | "volume" | "rmi" | "verify")
     }
@@ -81,7 +81,7 @@ const PULL: Operation = Operation {
         let pull = || root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull again");
         pull();
         if !names(&root.dir.join("root/tmp")).is_empty() {
-            // A part that could not be removed goes with the next download of what it is a part of.
+            // A part that could not be removed is removed with the next download of its layer.
             let force = RemoveImage { force: true, ..RemoveImage::default() };
             root.engine.image_remove(&request.name, force).expect("remove");
             pull();
@@ -203,7 +203,7 @@ const REPAIR: Operation = Operation {
             root.engine.verify(&request, &mut |_| Ok(()), Some(&soon())).expect("verify").damage
         };
         let left = verify(true);
-        // What is whole but for a mode needs no registry: it is never lost on the way.
+        // Damage to a mode alone needs no registry for its repair: it is never lost on the way.
         assert!(left.iter().all(|damage| damage.repaired), "{left:?}");
         assert_eq!(verify(false), []);
     },
@@ -344,7 +344,7 @@ fn killed_while_it_removes_an_image() {
     killed(&UNTAG);
 }
 
-/// Who starts it cannot receive what its monitor says, not once: it is told all the same how the start went.
+/// The starting program cannot receive its monitor's answer, not once: it is told all the same how the start went.
 #[test]
 fn told_nothing_of_its_start() {
     let root = Root::new();
@@ -364,8 +364,8 @@ fn told_nothing_of_its_start() {
     }
 }
 
-/// A start whose program was killed while it waited goes on. Who starts or removes the container meanwhile, when its
-/// monitor may not have written a record yet, finds it started.
+/// A start whose program was killed while it waited goes on. A program that starts or removes the container meanwhile,
+/// when its monitor may not have written a record yet, finds it started.
 #[test]
 fn started_by_a_program_that_was_killed() {
     let root = Root::new();
@@ -509,12 +509,13 @@ fn killed(operation: &Operation) {
     killed_on(&Root::new(), operation, 14, &|_| {});
 }
 
-/// The same on a root that is there, before some of its system calls; `look` sees what is left once the container is gone.
+/// Like [`killed`], on an existing root, before some of the system calls; `look` sees what is left once the container
+/// is gone.
 pub fn killed_on(root: &Root, operation: &Operation, some: usize, look: &dyn Fn(&str)) {
     killed_at(root, operation, &|all| chosen(all, some), look);
 }
 
-/// The same at the points that `pick` takes of all.
+/// Like [`killed`], at the points that `pick` selects.
 pub fn killed_at(root: &Root, operation: &Operation, pick: &dyn Fn(Vec<Point>) -> Vec<Point>, look: &dyn Fn(&str)) {
     let _registry = registry(root, operation);
     let all = points(root, operation);
@@ -568,7 +569,7 @@ fn refused(error: &str, calls: &[&str], operations: &[&Operation]) -> BTreeSet<&
     times.into_keys().filter_map(|(_, place)| place).collect()
 }
 
-/// What is being tried. A test that fails meanwhile, wherever it does, says it.
+/// The operation under test. A test that fails meanwhile, wherever it does, says it.
 struct Named(String);
 
 impl Drop for Named {
@@ -602,7 +603,7 @@ fn after(root: &Root, operation: &Operation, what: &str) {
     consistent(root, &fresh, what);
 }
 
-/// What the engine says, the files and the kernel agree.
+/// The engine's answers, the files and the kernel agree.
 fn consistent(root: &Root, engine: &Engine, what: &str) {
     let all = ListContainers { all: true, ..ListContainers::default() };
     let list = engine.container_list(&all).unwrap_or_else(|e| panic!("{what}: list: {e}"));
@@ -633,7 +634,7 @@ fn live(engine: &Engine, ids: &BTreeSet<String>, what: &str) -> BTreeSet<String>
         |state: &ContainerState| state.pid > 0 && Path::new(&format!("/proc/{}/status", state.pid)).exists();
     let runs = |id: &&String| {
         let seen = state(id);
-        // It may be ending just now: then it is said as soon as its monitor has seen it.
+        // The process may be ending just now: then it is said as soon as its monitor has seen it.
         if seen.running && !has_process(&seen) {
             wait_for("the end of a process to be recorded", || state(id).pid != seen.pid);
         }
@@ -692,7 +693,7 @@ fn points(root: &Root, operation: &Operation) -> Vec<Point> {
         let count = counts.entry((thread, call)).or_default();
         *count += 1;
         let place = PLACES.iter().find(|(part, _)| rest.contains(part)).map(|(_, place)| *place);
-        // The same one of another thread is the same point.
+        // A call of another thread with an equal number is the same point.
         if seen.insert((call, *count)) {
             points.push(Point { call: call.to_owned(), count: *count, place });
         }

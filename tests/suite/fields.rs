@@ -225,7 +225,7 @@ fn mounts_in_their_long_form() {
     assert_eq!(std::fs::read_to_string(source.join("y")).expect("written to the host"), "x\n");
     let volume = root.engine.volume_inspect("kept").expect("a volume");
     assert_eq!(volume.labels, Some(StringMap::from([("made".into(), "for this".into())])));
-    // What the image has is copied into a new volume unless that is not wanted; the driver's options are mounted.
+    // The image's files are copied into a new volume unless the request opts out; the driver's options are mounted.
     let no_copy = json!({ "Type": "volume", "Source": "bare", "Target": "/etc", "VolumeOptions": { "NoCopy": true } });
     assert_eq!(root.sh_with("ls -A /etc | grep -c passwd", host(json!({ "Mounts": [no_copy] }))).out(), "0");
     let options = json!({ "type": "tmpfs", "device": "tmpfs", "o": "size=1m" });
@@ -536,7 +536,7 @@ fn a_container_that_fills_its_disk_is_told_so_and_stays_usable() {
     let id = root.sleeper_with("fills", host(json!({ "Tmpfs": { "/small": "size=1m" }, "PidsLimit": 20 })));
     let full = root.exec(&id, &["dd", "if=/dev/zero", "of=/small/file", "bs=64k"]);
     assert!(full.code != 0 && full.err().contains("No space left"), "{}", full.err());
-    // Its processes, too: the bound is the container's, not the engine's.
+    // The container's processes, too: the bound is the container's, not the engine's.
     let script = "i=0; while [ $i -lt 40 ]; do sleep 5 & i=$((i+1)); done; wait";
     let forks = root.exec(&id, &["sh", "-c", script]);
     assert!(forks.err().contains("can't fork"), "{}", forks.err());

@@ -55,7 +55,7 @@ fn machine() {
         assert!(lost > 1000 && lines + lost == 300_000, "{lost} lost, {lines} there");
         root.engine.container_remove(&loud, RemoveContainer::default(), Some(&soon())).expect("remove");
         fill();
-        // What needs room says so, and leaves nothing.
+        // An operation that needs room reports it, and leaves nothing.
         let layer = archive::Tar::new().file("f", &vec![7; 300_000]).end();
         let image = archive::image("too/big:1", &[&layer]);
         let load = || root.engine.image_load(&mut &image[..], &mut |_| Ok(()), Some(&soon()));

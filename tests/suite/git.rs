@@ -167,7 +167,7 @@ fn files_come_as_they_were_committed() {
     nothing_left(&root);
 }
 
-/// Names that lead elsewhere, links in place of directories, and what is no file.
+/// Names that lead elsewhere, links in place of directories, and entries that are not files.
 // attack: 93 wall git-names
 #[test]
 fn hostile_directories_are_refused() {

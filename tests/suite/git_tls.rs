@@ -64,7 +64,7 @@ impl Served {
         assert_eq!(self.root.run(&["cat", "/in/which"], config, b"").ok(), "trunk");
     }
 
-    /// It fails with these words, and without this secret.
+    /// The build fails with these words, and without this secret.
     #[track_caller]
     fn fails(&self, variables: &[(&str, &str)], remote: &str, words: &[&str]) {
         let trust = [("SSL_CERT_FILE", shown(&self.authority))];
@@ -99,7 +99,7 @@ fn a_repository_over_tls_needs_a_trusted_authority_and_the_right_name() {
         assert!(error.contains(&format!("remote: {here}: ")) && error.contains("certificate"), "{error}");
     }
     served.fails(&[], &served.at("localhost"), &["remote: https://localhost:", "certificate", "localhost"]);
-    // Trust in a registry is none in a server of files, also where both have one name.
+    // Trust in a registry does not extend to a server of files, even if both have one name.
     let listed = format!("127.0.0.1:{}", served.front.port);
     let error = served.build(&["--insecure-registry", &listed], &[], &here).expect_err("a registry's trust");
     assert!(error.contains("certificate"), "{error}");
@@ -146,7 +146,8 @@ fn a_repository_is_reached_through_the_proxy_of_the_environment() {
     served.fails(&[("HTTP_PROXY", &address)], &there, &["registry.test"]);
     assert!(asked("exempt").is_empty());
 
-    // Proxies that do not answer, that refuse, that are none. The error names the proxy: the server may be all right.
+    // Proxies that do not answer, that refuse, or that speak no HTTP. The error names the proxy: the server may be all
+    // right.
     let through = |proxy: &str| format!("(through the proxy {proxy})");
     let closed = Scripted::start(|_| Answered::new(407, "").with("Proxy-Authenticate", "Basic realm=\"x\""));
     let refuses = format!("http://me:secret@{}", closed.host());

@@ -87,7 +87,7 @@ fn the_body_of_an_attach_is_no_input() {
     let body = body(&["cat"], json!({ "AttachStdin": true, "OpenStdin": true, "StdinOnce": true }));
     for (name, framing, sent) in [
         ("whole", "Content-Length: 15", r#"{"stream":true}"#),
-        // Its end does not come.
+        // The container's end does not come.
         ("chunked", "Transfer-Encoding: chunked", "f\r\n{\"stream\":true}\r\n"),
     ] {
         let (line, created) = whole(&served, "POST", &format!("/containers/create?name={name}"), &body);
@@ -117,7 +117,7 @@ fn a_client_that_vanishes_leaves_the_container_running() {
     let mut stream = attached(&served, "lone", script, more);
     let ticked = |stream: &mut UnixStream| {
         let (channel, data) = frame(stream);
-        // What was written while the client read the head comes at once.
+        // Output that was written while the client read the head comes at once.
         assert!(channel == 1 && data.starts_with(b"tick\n"), "{channel} {data:?}");
     };
     ticked(&mut stream);
@@ -228,7 +228,7 @@ fn parameters_of_requests_are_obeyed() {
         let sample = scope.spawn(|| get("/containers/asked/stats?stream=0"));
         let begun = std::time::Instant::now();
         ask("POST", "/containers/asked/restart?t=0");
-        // Who names no time waits ten seconds.
+        // Without a time the client waits ten seconds.
         assert!(begun.elapsed() < Duration::from_secs(10), "it was waited for: {:?}", begun.elapsed());
         assert_eq!(sample.join().expect("one sample")["name"], "/asked");
         ask("POST", "/containers/asked/rename?name=renamed");
@@ -314,7 +314,7 @@ fn an_exec_is_joined_both_ways_and_tells_its_code() {
 
 #[test]
 fn docker_py_does_the_main_job() {
-    // What dockerd tells docker-py of the second container.
+    // dockerd's answers to docker-py about the second container.
     let told = [
         "create",
         "start",
@@ -357,7 +357,7 @@ fn docker_py_does_the_main_job() {
     }
 }
 
-/// Who has the answer of a start may resize and inspect the process at once.
+/// A client that has the answer of a start may resize and inspect the process at once.
 #[test]
 fn an_exec_whose_start_was_answered_is_found() {
     let served = Served::new();
@@ -441,7 +441,7 @@ fn an_attach_has_the_log_the_stream_or_both_and_is_left_by_its_keys() {
     assert_eq!(all("logs=1&stderr=1"), [err]);
     assert_eq!(all("logs=1&stdout=1"), [out]);
     assert_eq!(all("stdout=1&stderr=1"), [], "neither the log nor the stream");
-    // What was, then what comes; one that looks on types nothing.
+    // Past events first, then new ones; one that looks on types nothing.
     let mut both = attach("logs=1&stream=1&stdin=1&stdout=1");
     let mut new = attach("stream=1&stdout=1");
     assert_eq!(frame(&mut both), (1, b"out\n".to_vec()));
@@ -515,7 +515,7 @@ fn attached_over_a_websocket() {
     stream.write_all(&message(1, b"\n")).expect("type");
     assert_eq!(heard(&mut stream).0, 8, "the end of the container closes");
     assert_eq!(served.root.wait("web"), 4);
-    // What was only told of the past is ended as well, and so is what told nothing.
+    // Streams of past events end, too, and so do streams without any event.
     for (query, said) in [("logs=1&stdout=1", &[&b"ready\ngot a word\n"[..]][..]), ("", &[])] {
         let (mut stream, _) = ask(&served, "GET", &format!("/containers/web/attach/ws?{query}"), WEBSOCKET, "");
         let mut text = Vec::new();
@@ -660,7 +660,7 @@ fn an_exec_of_an_old_version_shows_its_container() {
     }
 }
 
-/// What the server's process has: kilobytes of memory now and at the most, descriptors.
+/// The resources of the server's process: kilobytes of memory now and at the most, descriptors.
 struct Costs {
     memory: u64,
     peak: u64,
@@ -685,8 +685,8 @@ fn press(client: &mut UnixStream, mut data: &[u8]) {
     }
 }
 
-/// What five hundred clients at once may cost the server, in kilobytes: a third of what the heads, bodies and chunks
-/// that they send are together.
+/// The most that five hundred clients at once may cost the server, in kilobytes: a third of the total of the heads,
+/// bodies and chunks that they send.
 const CROWD_COSTS: u64 = 64 << 10;
 
 #[test]
@@ -740,7 +740,7 @@ fn a_crowd_that_behaves_badly_delays_nobody_and_costs_little() {
     }
     let after = costs(&served);
     println!("500 clients: {} kB became {} kB", before.memory, after.peak);
-    // They were answered before those who came first: what loads and what is silent is still there.
+    // The later requests were answered before the earlier ones: what loads and what is silent is still there.
     assert!(after.descriptors >= before.descriptors + 200, "{} of the crowd", after.descriptors - before.descriptors);
     assert!(after.peak < before.memory + CROWD_COSTS, "{} kB became {} kB", before.memory, after.peak);
     drop((crowd, deaf, brief));

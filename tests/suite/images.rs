@@ -56,7 +56,7 @@ pub(super) fn through(program: &str, words: &[&str], input: &[u8]) -> Vec<u8> {
     out.stdout
 }
 
-/// What the store has on disk: names in `layers/` and in `tmp/`.
+/// The files of the store on disk: names in `layers/` and in `tmp/`.
 fn stored(root: &Path) -> (Vec<String>, Vec<String>) {
     let names = |dir: &str| {
         let mut names: Vec<String> = std::fs::read_dir(root.join("root").join(dir))
@@ -85,7 +85,7 @@ fn found_and_wanted(engine: &Engine, root: &Path) -> [(Vec<String>, Vec<String>)
     wanted.sort();
     wanted.dedup();
     let (layers, mut staged) = stored(root);
-    // What a download left is gone on with; an overlay without layers stands on what is empty.
+    // A partial download is resumed; an overlay without layers stands on what is empty.
     staged.retain(|name| !name.starts_with("part-") && name != "empty");
     [(layers, staged), (wanted, vec![])]
 }
@@ -101,7 +101,7 @@ fn all_three_layouts_load_and_run() {
     let id = root.engine.image_inspect(IMAGE).expect("the image").id;
     let saved = save(&root.engine, &[IMAGE]);
 
-    // What we save, without its newer half: the oldest layout.
+    // Our archive, without its newer half: the oldest layout.
     let mut old = archive::files(&saved);
     let manifest: Value = serde_json::from_slice(&old["manifest.json"]).expect("manifest.json");
     old.remove("manifest.json");
@@ -149,7 +149,7 @@ fn an_image_that_umoci_changed() {
     tool("umoci", &["rm", "--image", &format!("{oci}:box")]);
     tool("tar", &["-C", &oci, "-cf", &path("oci.tar"), "."]);
     let bytes = std::fs::read(path("oci.tar")).expect("read");
-    // A bare tag is no repository, so it has an id only.
+    // A bare tag is not a repository, so the image has only an id.
     let ids = load(&root.engine, &bytes).expect("load what umoci made");
     assert!(ids.len() == 1 && ids[0].starts_with("sha256:"), "{ids:?}");
     let out =
@@ -190,7 +190,7 @@ fn import_takes_every_compression_from_body_and_file() {
         let detail = root.engine.image_inspect(&name).expect("inspect");
         assert_eq!((detail.id, detail.comment.as_str()), (id, "Imported from -"));
         diff_ids.push(detail.root_fs.layers.expect("layers"));
-        // The same from a file, by the command.
+        // Like the load above, from a file, by the command.
         let file = root.dir.join(program).display().to_string();
         std::fs::write(&file, &bytes).expect("write");
         let name = format!("file/{program}:1");
@@ -320,7 +320,7 @@ fn deleted(id: &str) -> RemovedImage {
     RemovedImage::Deleted(id.into())
 }
 
-/// The id of what was deleted last.
+/// The id of the image that was deleted last.
 fn layer_of(removed: &[RemovedImage]) -> String {
     match removed.last() {
         Some(RemovedImage::Deleted(id)) => id.trim_start_matches("sha256:").to_owned(),
@@ -450,7 +450,7 @@ fn whiteouts_hide_what_lies_below() {
     assert_eq!(list("veil:1"), "a a/one b b/after b/before gone gone/again was-dir was-file was-file/now new");
     load(&root.engine, &archive::image("veil:2", &[&base, &first, &second])).expect("load");
     assert_eq!(list("veil:2"), "a a/two b b/after b/before was-dir was-file was-file/now ");
-    // What was saved has the marks again, byte by byte.
+    // The archive has the marks again, byte by byte.
     let saved: Vec<Vec<u8>> = archive::files(&save(&root.engine, &["veil:1"])).into_values().collect();
     for layer in [&first, &second, &third] {
         assert!(saved.contains(layer), "a layer came back changed");
@@ -567,12 +567,12 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
         std::thread::sleep(whole[job].mul_f64(((random >> 33) % 1000) as f64 / 1000.0));
         match child.try_wait().expect("look at it") {
             None => killed[job] += 1,
-            // It was faster than the first time, when nothing of it was in memory.
+            // The load was faster than the first one, because the files are in memory now.
             Some(_) => whole[job] = whole[job].mul_f64(0.8),
         }
         let _ = child.kill();
         child.wait().expect("reap it");
-        // Whoever opens next finds all or nothing, and sweeps.
+        // The next open finds all or nothing, and sweeps.
         let mut engine = root.reopen();
         let all = ListContainers { all: true, ..ListContainers::default() };
         // A child that it had just forked holds its locks until it is a monitor or a worker, or ends: the open after that

@@ -116,7 +116,7 @@ fn images_volumes_and_stopped_containers_come_from_the_directory() {
     assert_eq!(left.len(), 2, "{left:?}");
     let volume = root.engine.volume_inspect("kept").expect("the volume");
     assert_eq!(volume.labels.expect("labels")["a"], "b");
-    // It has what it wrote, and goes on where it was.
+    // The container has its files, and continues where it was.
     let detail = root.inspect("stopped");
     assert!(detail.config.env.unwrap_or_default().contains(&"C=d".to_owned()));
     root.start("stopped");
@@ -243,7 +243,7 @@ fn images_volumes_and_stopped_containers_come_by_the_socket() {
                 "etc directory",
                 ". directory",
             ];
-            // A copy of a file of the image that did not change is none to dockerd's commit.
+            // A file of the image that was copied without change is not a change to dockerd's commit.
             let of_commit = ["etc/again", "etc/passwd"];
             text.lines()
                 .filter(|line| !of_engine.iter().chain(&of_commit).any(|own| line.contains(own)))

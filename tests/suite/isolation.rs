@@ -1,4 +1,4 @@
-//! What a container with default settings can see and do, and what it must not.
+//! The rights and the limits of a container with default settings.
 
 use crate::support::*;
 use coracle::model::{CommitContainer, PutArchive};

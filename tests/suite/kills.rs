@@ -37,7 +37,7 @@ fn create_all(root: &Root) {
 fn killed_programs_harm_no_container() {
     let root = Root::new();
     create_all(&root);
-    // Those who started them are gone too.
+    // The programs that started them are gone, too.
     let mut starter = spawn_worker("start-all", &root, 0);
     assert!(!starter.wait().expect("wait for the starter").success(), "it was to be killed");
     let pids: Vec<i32> = (0..containers()).map(|number| root.pid(&name(number))).collect();
@@ -72,7 +72,7 @@ fn killed_programs_harm_no_container() {
     println!("{kills} programs killed beside {} containers", containers());
 }
 
-/// What the killed programs do: everything that reaches into a running container.
+/// The work of the killed programs: everything that reaches into a running container.
 pub fn program(engine: &Engine, number: usize) {
     let mut random = Random(number as u64 * 31 + 7);
     let op = soon();

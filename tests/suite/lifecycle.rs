@@ -212,7 +212,7 @@ fn restart_runs_it_again() {
     assert_ne!(after.state.pid, before.state.pid);
     assert!(after.state.started_at > before.state.started_at);
     assert_eq!(after.restart_count, 0);
-    // What it wrote stays, its file system too.
+    // The container's output stays, and its file system, too.
     wait_for("both logs", || root.logs(&id).out() == "ready\nready");
     root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
     root.engine.container_restart(&id, Some(5000), Some(&soon())).expect("restart of a stopped one");
@@ -226,7 +226,7 @@ fn its_file_system_survives_a_stop() {
     root.exec(&id, &["sh", "-c", "echo kept > /kept"]).ok();
     root.engine.container_restart(&id, Some(5000), Some(&soon())).expect("restart");
     assert_eq!(root.exec(&id, &["cat", "/kept"]).ok(), "kept");
-    // And is nobody else's.
+    // And does not belong to another process.
     assert_eq!(root.sh("ls /kept").code, 1);
 }
 
@@ -262,7 +262,7 @@ fn a_paused_container_can_be_stopped_killed_and_removed() {
     root.engine.container_pause(&id).expect("pause");
     let frozen = Cgroups::of(root.pid(&id)).read("freezer", "freezer.state", "cgroup.freeze");
     assert!(["FROZEN", "1"].contains(&frozen.as_str()), "{frozen}");
-    // It gets the signal, and the time to obey.
+    // The process gets the signal, and the time to obey.
     root.engine.container_stop(&id, Some(20_000), Some(&soon())).expect("stop");
     assert_eq!((root.inspect(&id).state.exit_code, root.inspect(&id).state.paused), (0, false));
     let id = root.sleeper("frozen");
@@ -494,7 +494,7 @@ fn attach_chooses_its_streams() {
     root.start(&id);
     let output = read_output(&session);
     assert_eq!((output.out().as_str(), output.err().as_str()), ("", "err"));
-    // What a container says of its streams is for clients to read: who attaches chooses.
+    // The stream settings of a container's configuration are for clients to read: the attaching client chooses.
     let said = json!({ "AttachStdin": true, "AttachStdout": false, "AttachStderr": false, "OpenStdin": false });
     let id = root.create("said", body(&["sh", "-c", "cat; echo out; echo err >&2"], said));
     let config = root.inspect(&id).config;
@@ -593,7 +593,7 @@ fn the_callers_own_descriptors_stay_the_callers() {
     let config = json!({ "Cmd": ["sh", "-c", mode], "User": "0", "AttachStdin": true, "AttachStdout": true });
     let exec = root.engine.exec_create(&id, &serde_json::from_value(config).expect("a body")).expect("exec");
     root.engine.exec_start(&exec, Some(io()), Some(&soon())).expect("exec start");
-    // The same device file: the container's own, in place of the host's.
+    // One device file: the container's own, in place of the host's.
     wait_for("output", || std::fs::read_to_string(&path).is_ok_and(|text| text == "1234\n1\n"));
     wait_for("the end", || !root.engine.exec_inspect(&exec).expect("inspect").running);
     assert_eq!(owner("/dev/null"), null);
@@ -738,7 +738,7 @@ fn driver_none_keeps_no_log() {
         "configured logging driver does not support reading",
     );
     assert_eq!(root.inspect(&id).log_path, "");
-    // It can be attached all the same.
+    // Clients can attach to the container all the same.
     let none = json!({ "HostConfig": { "LogConfig": { "Type": "none" } } });
     assert_eq!(root.run(&["echo", "heard"], none, b"").ok(), "heard");
 }
@@ -897,7 +897,7 @@ fn ended_execs_are_forgotten_minutes_later() {
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(seconds)).expect("its time");
     };
     let copy = |number: usize, seconds: u64| {
-        // It ends as its container's id begins.
+        // The exec's id ends with the beginning of its container's id.
         let id = format!("{number:048x}{}", &ended[48..]);
         for end in ["", ".state"] {
             std::fs::copy(file(&format!("{ended}{end}")), file(&format!("{id}{end}"))).expect("copy");

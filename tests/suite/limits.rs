@@ -58,7 +58,7 @@ fn an_update_changes_a_running_container_and_is_kept() {
     let kept = root.inspect(&id).host_config;
     assert_eq!((kept.resources.memory, kept.resources.cpu_shares, kept.resources.pids_limit), (128 * MB, 512, 77));
     assert_eq!((kept.restart_policy.name.as_str(), kept.restart_policy.maximum_retry_count), ("on-failure", 3));
-    // What is not said stays, and no bound is a bound that goes.
+    // An absent limit stays, and 0 removes one.
     update(&root, &id, json!({ "PidsLimit": -1, "Memory": 0 })).expect("update");
     assert_eq!(cgroups.read("pids", "pids.max", "pids.max"), "max");
     assert_eq!(memory_limit(&cgroups), "134217728");

@@ -159,14 +159,14 @@ fn lines_that_rotation_deleted_unread_are_counted() {
     count_to(&root, &id, &session, 100);
     let mut seen = follow_to(&mut log, 100);
     assert_eq!(seen.len() as u64 + log.lost(), 100);
-    // It does not look while more is written than two files hold.
+    // The reader does not read while more is written than two files hold.
     for step in 1..4 {
         count_to(&root, &id, &session, 100 * (step + 1));
     }
     seen.extend(follow_to(&mut log, 400));
     assert!(log.lost() > 200 && seen.windows(2).all(|pair| pair[0] < pair[1]), "{} lost", log.lost());
     assert_eq!(seen.len() as u64 + log.lost(), 400);
-    // Who comes later is told, too: the command says it beside the lines.
+    // A later reader is told, too: the command says it beside the lines.
     drop(session);
     root.wait(&id);
     let output = command(&root).args(["logs", "bounded"]).output().expect("run coracle");
@@ -201,8 +201,8 @@ fn rotated_files_are_compressed_and_read_like_others() {
         names.retain(|name| name.contains("-json.log"));
         names
     };
-    // What was written last stays as it is; all others are compressed in the end.
-    // A directory that changes while it is listed may be short of a name: so what the listing says is looked for.
+    // The last lines stay unchanged; all others are compressed in the end. A directory that changes while it is listed
+    // may be short of a name: so what the listing says is looked for.
     let is_there = |number: usize| std::path::Path::new(&format!("{path}.{number}.gz")).exists();
     wait_for("the compression", || {
         let names = files();
@@ -254,7 +254,7 @@ fn the_end_of_ten_gigabytes() {
     root.wait(&id);
     let path = root.inspect(&id).log_path;
     let records = std::fs::read(&path).expect("the log");
-    // The same behind a hole.
+    // Like the check above, after a hole.
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("open the log");
     file.set_len(10 << 30).expect("lengthen it");
     std::os::unix::fs::FileExt::write_all_at(&file, &[b"\n", &records[..]].concat(), 10 << 30).expect("write");

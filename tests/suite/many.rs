@@ -279,7 +279,7 @@ fn what_a_killed_monitor_leaves_is_ended_by_who_listens() {
         }
         kill_monitor(&root, &id);
         events_until(&mut events, |e| e.action == "die");
-        // What is left of some is for the machine's first process to reap.
+        // The machine's first process reaps the remains of some.
         let runs = |pid: &String| {
             std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         };

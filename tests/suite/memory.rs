@@ -90,7 +90,7 @@ fn memory(served: &Served) -> Memory {
     Memory { anonymous: bytes("RssAnon"), resident: bytes("VmRSS"), peak: bytes("VmHWM") }
 }
 
-/// What a request takes at its peak beyond what the server has at rest. A server at rest has given back what it can.
+/// The peak of a request's memory beyond that of the server at rest. A server at rest has given back what it can.
 fn taken(served: &Served, work: impl FnOnce()) -> u64 {
     std::thread::sleep(Duration::from_millis(2500));
     std::fs::write(format!("/proc/{}/clear_refs", served.pid()), "5").expect("reset the peak");
@@ -99,7 +99,7 @@ fn taken(served: &Served, work: impl FnOnce()) -> u64 {
     memory(served).peak.saturating_sub(before)
 }
 
-/// What any request may take, whatever it is about: stacks, buffers, the pages of statements.
+/// The most memory of any request, whatever it is about: stacks, buffers, the pages of statements.
 const ANY: u64 = 512 << 10;
 
 /// At most twice the document.
@@ -168,7 +168,7 @@ fn requests_about_many_ports_take_memory_in_proportion() {
     assert_taken(&served, "list while it runs", document, || drop(list()));
     answered(&served, "DELETE", &format!("/v1.24/containers/{id}?force=1"), &Value::Null, 204);
 
-    // An address of its own for each: none of what is stored of one port says anything about another.
+    // An address of its own for each: the stored text of one port says nothing about another.
     let apart = |port: &str| {
         let last: u16 = port.parse().expect("a port");
         json!([{ "HostIp": format!("fd00:1111:2222:3333:4444:5555:6666:{last:04x}"), "HostPort": port }])

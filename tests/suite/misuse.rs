@@ -6,7 +6,7 @@ use coracle::model::*;
 use coracle::{AttachOptions, Engine, ErrorKind, Io};
 use serde_json::json;
 
-/// What a test compares before and after: every container with its state, every image with its names.
+/// The facts that a test compares before and after: every container with its state, every image with its names.
 fn fingerprint(engine: &Engine) -> Vec<String> {
     let all = ListContainers { all: true, ..ListContainers::default() };
     let mut seen: Vec<String> = engine
@@ -277,7 +277,7 @@ fn oci_image(name: &str, layer: &[u8], change: impl Fn(&str, &mut Vec<u8>)) -> V
     manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
     let index = json!({ "schemaVersion": 2, "manifests": [manifest] }).to_string();
     files.push(("index.json".into(), index.into_bytes()));
-    // What everything needs comes last, so that no cut archive is whole.
+    // The entry that everything needs comes last, so that no cut archive is complete.
     files.insert(0, ("oci-layout".into(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()));
     let mut tar = Tar::new();
     for ((path, mut data), part) in files.into_iter().zip(["layout", "layer", "config", "manifest", "index"]) {
@@ -382,7 +382,8 @@ fn archives_that_try_to_get_out() {
     let (out_new, up_new) = (format!("{out}/new"), format!("{up}/new"));
     let (out_secret, up_secret) = (format!("{out}/secret"), format!("{up}/secret"));
     let tar = Tar::new;
-    // What is refused, and what stays inside: an absolute name is one in the layer, as a link's target is in a container.
+    // Refused requests, and requests that stay inside: an absolute name is one in the layer, as a link's target is in a
+    // container.
     let refused = [
         ("dots", tar().file(&up_new, b"x")),
         ("dots behind a directory", tar().dir("a").file(&format!("a/../..{out_new}"), b"x")),

@@ -248,7 +248,7 @@ fn the_journal_stays_small_where_no_program_looks_after_it() {
     assert!(takes() > 32 << 20);
     std::fs::write(gate.join("open"), "").expect("let it end");
     wait_for("the old events to go", || takes() < 12 << 20);
-    // Who had not read them is told, and goes on.
+    // A reader that had not read them is told, and continues.
     let lost = behind.next(Some(SOON), None).expect_err("events that are gone");
     assert!(lost.to_string().contains("events were lost"), "{lost}");
     let seen = events_until(&mut behind, |event| event.action == "die");
@@ -256,7 +256,7 @@ fn the_journal_stays_small_where_no_program_looks_after_it() {
     assert_eq!(root.inspect(&id).state.exit_code, 3);
 }
 
-/// A profile may forbid a process to end: it ends nevertheless, and whoever waits for it hears so.
+/// A profile may forbid a process to end: it ends nevertheless, and the callers that wait for it learn of the end.
 #[test]
 fn a_process_that_may_not_exit_ends_all_the_same() {
     let root = Root::new();

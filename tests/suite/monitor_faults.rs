@@ -1,5 +1,5 @@
-//! Monitors that are told that a system call failed: their container ends as it would have, what is lost is counted, and
-//! nothing is left. Whoever asked for something gets an error with a reason.
+//! Monitors that are told that a system call failed: their container ends as it would have, what is lost is counted,
+//! and nothing is left. A caller gets an error with a reason.
 //!
 //! With `CORACLE_TORTURE` in the environment the calls of a monitor from its container's first line to its end
 //! are refused, each with every error.
@@ -63,7 +63,7 @@ impl Writer<'_> {
         (lines, state.log_lost)
     }
 
-    /// It can be started again, and goes without a trace.
+    /// The container can be started again, and is removed without a trace.
     fn again(self, what: &str) {
         self.root.start(&self.id);
         assert_eq!(self.root.wait(&self.id), 7, "{what}: its second exit code");
@@ -78,7 +78,7 @@ fn plain() -> Value {
     json!({ "Type": "json-file" })
 }
 
-/// What ends with the monitor.
+/// The processes that end with the monitor.
 fn gone(mut strace: Child) {
     strace.wait().expect("reap strace");
 }
@@ -188,7 +188,7 @@ fn what_is_asked_of_a_monitor_that_can_do_no_more() {
         ("clone3:error=ENOMEM:when=1", true),
         ("clone3:error=EAGAIN:when=1", true),
         ("epoll_ctl:error=ENOSPC:when=2", true),
-        // It is accepted as soon as that can be.
+        // The connection is accepted as soon as possible.
         ("accept4:error=EMFILE:when=1+20", false),
         // An exec's record is beside what it does.
         ("pwrite64:error=ENOSPC:when=1", false),
@@ -216,7 +216,8 @@ fn what_is_asked_of_a_monitor_that_can_do_no_more() {
     writer.again("after all that");
 }
 
-/// Starts a container by the command, with whoever makes a call first stopped there for good; answers what it says.
+/// Starts a container by the command, with the first process that makes a call stopped there for good; answers what it
+/// says.
 fn start_hanging(root: &Root, name: &str, call: &str) -> String {
     let mut command = Command::new("strace");
     command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);

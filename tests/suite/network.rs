@@ -159,7 +159,7 @@ fn taken_ports_and_free_ones() {
     assert_eq!(ports().bindings().count(), 4);
     let web = ports().get("80/tcp").flatten().expect("published")[0].host_port.clone();
     assert_eq!(world.outside(|| get(&format!("{HOST}:{web}"))).as_deref(), Some("hi"));
-    // It is nobody's once the container has ended.
+    // The address is free once the container has ended.
     world.root.engine.container_kill(&fourth, None, None).expect("kill");
     assert!(world.outside(|| is_closed(&format!("{HOST}:{web}"))) && ports().is_empty());
     wait_for("the port to be free", || TcpListener::bind(format!("0.0.0.0:{web}")).is_ok());
@@ -421,7 +421,7 @@ fn a_container_that_was_changed_is_restarted() {
             change();
             connect();
         }
-        // Once more, of what replaced the first.
+        // Once more, for the container that replaced the first.
         change();
         world.root.exec(&id, &["kill", "-TERM", "1"]);
         wait_for("the restart", || {

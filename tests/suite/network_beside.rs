@@ -21,7 +21,7 @@ impl Beside {
         beside
     }
 
-    /// The same root of dockerd's, after its end.
+    /// dockerd restarted on its root, after its end.
     fn restarted(self) -> Beside {
         let pid = std::fs::read_to_string(self.0.join("pid")).expect("its pid");
         sh(&format!("kill {pid}"));
@@ -67,7 +67,7 @@ fn let_pass(bridges: &[&str]) -> bool {
     bridges.iter().all(|bridge| has("-i", bridge) && has("-o", bridge)) && ours == 2 * bridges.len()
 }
 
-/// What a warning says that a person is to run.
+/// The command in a warning.
 fn commands(warning: &str) -> String {
     warning.split_once("this lets them pass: ").unwrap_or_else(|| panic!("no command: {warning}")).1.to_owned()
 }
@@ -140,7 +140,7 @@ fn dockerd_on_the_same_host() {
     };
     apart(&world);
 
-    // Whoever takes the rules: a repair, an open and a start bring them back.
+    // A program that removes the rules: a repair, an open and a start bring them back.
     let take = "iptables -F DOCKER-USER; iptables -A DOCKER-USER -j RETURN";
     for (how, back) in [
         ("a repair", &(|world: &mut World| world.root.engine.network_repair().expect("repair")) as &dyn Fn(&mut World)),
@@ -153,7 +153,7 @@ fn dockerd_on_the_same_host() {
         back(&mut world);
         assert!(let_pass(&["coracle0"]) && both_reached(&world), "{how}");
     }
-    // Who wants to have none has the command for it.
+    // A user who wants no rules has a command for that.
     world.with_options(|options| options.leave_docker_user = true);
     assert_eq!(theirs().lines().filter(|line| line.contains("coracle-")).count(), 0);
     assert!(world.outside(|| is_closed(&format!("{HOST}:8080"))), "dockerd's policy");
@@ -191,7 +191,7 @@ fn dockerd_on_the_same_host() {
     assert!(let_pass(&["coracle0"]));
 }
 
-/// What dockerd makes of a host, without dockerd.
+/// The rules that dockerd sets on a host, without dockerd.
 const DOCKERS_RULES: &str = "iptables -P FORWARD DROP; iptables -N DOCKER-USER; iptables -A DOCKER-USER -j RETURN;
     iptables -A FORWARD -j DOCKER-USER";
 
@@ -207,7 +207,7 @@ fn killed_while_it_lets_networks_pass() {
             root.create("target", body(&["sleep", "1000"], crate::network::networked(json!({}))));
         },
         finish: |root| {
-            // Whoever opened the root took what no bridge needs.
+            // The open removed the settings that no bridge needs.
             let bridge = Path::new("/proc/sys/net/ipv4/conf/coracle0").exists();
             assert!(bridge || let_pass(&[]), "{}", theirs());
             root.start("target");
@@ -234,7 +234,7 @@ fn killed_while_it_lets_networks_pass() {
     world.root.engine.container_kill(&id, None, None).expect("kill");
 }
 
-/// A bridge by which the host is connected is no bridge of a neighbour: containers reach the outside over it.
+/// A bridge by which the host is connected is not a bridge of a neighbour: containers reach the outside over it.
 #[test]
 fn a_bridge_that_leads_outside() {
     let world = World::new();
@@ -347,7 +347,7 @@ fn firewalls_that_a_person_must_open() {
         assert_eq!(warnings(&world), Vec::<String>::new(), "{rules}");
         sh(clean);
     }
-    // Those that people lead by programs of their own.
+    // Firewalls that users manage by programs of their own.
     sh("iptables -P FORWARD DROP; iptables -N ufw-user-forward; iptables -A FORWARD -j ufw-user-forward");
     assert_eq!(told("table filter"), "ufw route allow in on coracle0 && ufw route allow out on coracle0");
     // As ufw writes them.

@@ -56,7 +56,7 @@ fn name_server(world: &World) -> Arc<Mutex<Vec<String>>> {
             name.push(String::from_utf8_lossy(&query[at + 1..next]).into_owned());
             at = next;
         }
-        // Whoever asks may spell it as he likes.
+        // A client may spell the name in any case.
         let (name, kind) = (name.join(".").to_ascii_lowercase(), query[end - 3]);
         notes.lock().expect("the notes").push(format!("{name} {kind} {}", if datagram { "udp" } else { "tcp" }));
         let (known, records) = match name.as_str() {
@@ -169,7 +169,7 @@ fn names_by_glibc_and_musl() {
         assert_eq!(noted()[0], "one.dot.example.test 1 udp", "{client}: one dot is fewer than two");
         run("", "a", "two.dots.there");
         assert_eq!(noted()[0], "two.dots.there 1 udp", "{client}");
-        // What is too long for a datagram: musl before 1.2.4 takes what came, others ask again over TCP.
+        // A question that is too long for a datagram: musl before 1.2.4 takes what came, others ask again over TCP.
         let long = run("", "a", "long.example.test");
         let seen = noted();
         assert_eq!(seen[0], "long.example.test 1 udp", "{client}");

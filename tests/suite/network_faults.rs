@@ -336,7 +336,7 @@ fn resolvers_that_are_silent_and_those_who_flood() {
         assert!(text.contains(&world.ip(&noisy)), "{text}");
     }
     assert!(flood.join().expect("the flood") > 1000);
-    // It has its own names again, and its monitor obeys.
+    // The container has its own names again, and its monitor obeys.
     wait_for("its own resolver", || asks(&noisy, "quiet").contains(&world.ip(&quiet)));
     world.root.engine.container_stop(&noisy, Some(1000), Some(&soon())).expect("stop");
 }

@@ -52,7 +52,7 @@ fn ports_of_the_host_alone() {
     assert_eq!(world.outside(|| get("127.0.0.1:8080")), None);
     let ports = world.root.inspect(&id).network_settings.ports;
     assert_eq!(ports.get("80/tcp").flatten().expect("published")[0].host_ip, "127.0.0.1");
-    // Who names an address means it.
+    // A requested address is used, or the request fails.
     world.server("open", published("80/tcp", "0.0.0.0", "8081"));
     assert_eq!(world.outside(|| get(&format!("{HOST}:8081"))).as_deref(), Some("hi"));
 }
@@ -74,7 +74,7 @@ fn settings_of_the_host_are_recorded_and_given_back() {
     sh("ip link del other0");
     world.root.engine.network_release().expect("release");
     assert_eq!((forward().as_str(), changed()), ("0", json!([])));
-    // What was on before stays on.
+    // A setting that was on before stays on.
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("write");
     world.run("true", json!({}));
     assert_eq!(changed(), json!([]));
@@ -82,7 +82,7 @@ fn settings_of_the_host_are_recorded_and_given_back() {
     assert_eq!(forward(), "1");
 }
 
-/// Two roots on one host: who came first changed its settings, who goes last gives them back.
+/// Two roots on one host: the first container changed the settings, the last one restores them.
 #[test]
 fn settings_are_given_back_by_the_last_root() {
     let world = World::new();
@@ -314,7 +314,7 @@ fn neighbours_that_must_not_talk() {
     let ip = world.ip(&web);
     assert_ne!(world.root.exec(&other, &["ping", "-c", "1", "-w", "1", &ip]).code, 0);
     assert_eq!(world.root.exec(&other, &["sh", "-c", &get_inside(&format!("{ip}:80"))]).out(), "");
-    // What is published is for all, and the way outside is open. (A host whose bridges call the firewall, as those of
+    // Published ports are for all, and the way outside is open. (A host whose bridges call the firewall, as those of
     // dockerd do, finds that the packet would not leave the bridge, where it must not pass.)
     for key in ["iptables", "ip6tables"] {
         let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{key}"), "0");

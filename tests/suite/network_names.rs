@@ -85,7 +85,7 @@ fn long_answers_come_over_tcp() {
     world.network(json!({ "Name": "open" })).expect("a network");
     let id = world.sleeper("asks", json!({ "HostConfig": { "NetworkMode": "open", "Dns": [outside] } }));
     assert_eq!(ask_over_tcp(&world, &id, "far.example"), 200);
-    // Its own name needs nobody else.
+    // The container's own name needs no other container.
     assert_eq!(ask_over_tcp(&world, &id, "asks"), 1);
     // A resolver that nobody is at: the next one answers.
     let two = json!({ "HostConfig": { "NetworkMode": "open", "Dns": ["10.77.0.99", outside] } });

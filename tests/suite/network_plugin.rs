@@ -150,7 +150,7 @@ fn a_driver_and_its_addresses_in_another_process() {
     assert_eq!((error.http_status(), plugin.names().len()), (403, 0));
     world.root.engine.container_stop(&one, Some(1000), None).expect("stop");
     assert_eq!(plugin.names(), ["Leave", "DeleteEndpoint", "ReleaseAddress"]);
-    // One that ended by itself is settled by who comes next.
+    // The lease of a container that ended by itself is released by the next call.
     world.root.start(&one);
     plugin.forget();
     world.root.engine.container_kill(&one, None, None).expect("kill");
@@ -250,7 +250,7 @@ fn restarts_without_the_plugin() {
             let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
             wait_for("the published port", reached);
             assert_eq!((inode(), sh("ip -br link show type veth | wc -l")), (before, links.clone()));
-            // Its end on the bridge is found under its name of before.
+            // The interface's end on the bridge is found under its old name.
             match round {
                 0 => {
                     sh("ip link del coracle0");
@@ -354,7 +354,7 @@ fn what_plugins_gave_to_killed_programs() {
     let create = ["network", "create", "--driver", "toy", "--ipam-driver", "toy", "far"];
     for method in ["IpamDriver.RequestAddress", "NetworkDriver.CreateNetwork"] {
         killed_at(&world, method, &create);
-        // What hung goes on: nobody is there to give back what comes of it.
+        // The hanging call continues: nobody is there to give back what comes of it.
         wait_for(&format!("what came before {method} to be given back"), || {
             let _ = world.root.engine.network_remove("far");
             reopen(&mut world);
@@ -429,7 +429,7 @@ fn a_plugin_that_hangs() {
         options.plugin_dirs = vec![dirs.clone()];
         drop(coracle::Engine::open_with(options).expect("open the root again"));
     });
-    // What it did not take back then, it takes back later.
+    // A lease that the plugin did not take back then is returned later.
     plugin.hang("");
     starting.join().expect("the start").expect("it starts after all");
     plugin.forget();

@@ -183,7 +183,7 @@ fn datagrams_at_ipv6_addresses() {
                 let _ = socket.send_to(&buffer[..length], from);
             }
         });
-        // Connected: an answer from another address than the one that was asked is none.
+        // Connected: an answer from another address than the one that was asked is ignored.
         let echo = |to: &str, length: usize| {
             let socket = UdpSocket::bind("[::]:0").ok()?;
             socket.set_read_timeout(Some(Duration::from_millis(500))).ok()?;
@@ -229,7 +229,7 @@ fn ports_come_with_a_way_outside() {
         let body = ConnectNetwork { container: id.clone(), endpoint_config: None };
         world.root.engine.network_connect("bridge", &body, None)
     };
-    // What is another's stays that, and the container where it was.
+    // Another's files stay unchanged, and the container stays where it was.
     let taken = TcpListener::bind("0.0.0.0:8080").expect("a port");
     fails(connect(), coracle::ErrorKind::Internal, "listen tcp4 0.0.0.0:8080: bind: address already in use");
     assert_eq!((count(), world.root.inspect(&id).network_settings.networks.len()), (0, 1));

@@ -69,7 +69,7 @@ fn freezer(id: &str) -> Option<String> {
     Path::new("/sys/fs/cgroup/freezer/tasks").exists().then(|| format!("/sys/fs/cgroup/freezer/coracle/{id}"))
 }
 
-/// What the earlier version made of a container: a busybox system without limits, its log in its place.
+/// The earlier version's container: a busybox system without limits, its log in its place.
 fn plan(root: &Root, id: &str, slot: u32, command: &[&str], restart: (u32, u32)) -> Vec<u8> {
     const FIXED: u32 = 1 << 31;
     let detail = root.inspect(id);
@@ -292,7 +292,7 @@ fn policies_logs_and_a_killed_monitor() {
         assert_eq!(next_line(&mut log).expect("a line").data, b"run\n");
         drop(older);
 
-        // What such a monitor does not know it leaves out; the rest goes on.
+        // An older monitor leaves out the members that it does not know; the rest goes on.
         let script = "echo ready; while :; do sleep 0.05; done";
         let check = json!({ "Healthcheck": { "Test": ["CMD", "true"], "Interval": 10_000_000 } });
         let id = root.create("checked", body(&["sh", "-c", script], check));

@@ -1,8 +1,9 @@
-//! The same create request to dockerd and to this engine: what the process sees, what inspect answers, what is refused.
+//! Each create request goes to dockerd and to this engine: what the process sees, what inspect answers, what is
+//! refused.
 //!
-//! The requests are `tests/oracle/containers/*.json`. What differs, and why, stands in `tests/oracle/differences.json`:
-//! another difference fails, and so does one there that is none any more. A few of the requests are compared always, all of
-//! them with `CORACLE_TORTURE`.
+//! The requests are `tests/oracle/containers/*.json`. `tests/oracle/differences.json` lists the differences with their
+//! reasons: another difference fails, and so does an entry without a difference. A few of the requests are compared
+//! always, all of them with `CORACLE_TORTURE`.
 
 use crate::docker_cli::Served;
 use crate::support::dockerd::Dockerd;
@@ -13,7 +14,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// What a container prints of itself.
+/// The facts that a container prints about itself.
 const LOOK: &str = "for f in status limits mountinfo cgroup; do echo \"== $f\"; cat /proc/self/$f; done; \
                     echo == env; env; for f in hosts hostname resolv.conf; do echo \"== $f\"; cat /etc/$f; done; \
                     echo == rest; pwd; id; cat /proc/1/comm; hostname; echo == dev; ls -1 /dev";
@@ -60,7 +61,7 @@ pub(crate) fn call(socket: &Path, method: &str, path: &str, body: Option<&Value>
     call_bytes(socket, method, path, body.map(Value::to_string).unwrap_or_default().as_bytes())
 }
 
-/// The same with any body.
+/// Like [`call`], with any body.
 pub(crate) fn call_bytes(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = UnixStream::connect(socket).expect("connect");
     stream.set_read_timeout(Some(SOON * 4)).expect("set a time-out");
@@ -130,7 +131,7 @@ fn unframed(mut log: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the process printed, by its sections.
+/// The output of the process, by its sections.
 fn seen(log: &[u8], id: &str, facts: &mut BTreeMap<String, String>) {
     let text = String::from_utf8_lossy(log).replace('\r', "").replace(id, "ID").replace(&id[..12], "ID");
     let mut section = "output".to_owned();

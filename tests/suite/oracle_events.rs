@@ -1,5 +1,5 @@
-//! The same operations on dockerd and on this engine, and the events that each tells of them: which, in which order, with
-//! which attributes.
+//! Each operation goes to dockerd and to this engine, and their events are compared: which, in which order, with which
+//! attributes.
 
 use crate::docker_cli::Served;
 use crate::oracle::{call, call_bytes, document, text};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What this engine tells beside what dockerd does: the operation, the event, why.
+/// The events that this engine writes and dockerd does not: the operation, the event, why.
 const KNOWN: [(&str, &str, &str); 1] = [(
     "a start that fails",
     "container die ID [exitCode=127 image=busybox name=fourth] die ID busybox",
@@ -45,7 +45,7 @@ impl Side<'_> {
         });
     }
 
-    /// What was told between two moments.
+    /// The events between two moments.
     fn events(&self, first: Duration, last: Duration) -> Vec<u8> {
         let seconds = |time: Duration| format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
         let path = format!("/events?since={}&until={}", seconds(first), seconds(last));

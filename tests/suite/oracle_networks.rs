@@ -1,6 +1,6 @@
-//! The same requests to dockerd and to us: what inspect answers, and what the container has. The requests stand in
-//! `tests/oracle/networks/requests.json`; the differences that remain, each with its reason, in `known.json` beside it: a
-//! difference that is not listed fails, and so does a listed one that is not there any more.
+//! Each request goes to dockerd and to this engine: what inspect answers, and what the container has. The requests
+//! stand in `tests/oracle/networks/requests.json`; the differences that remain, each with its reason, in `known.json`
+//! beside it: a difference that is not listed fails, and so does a listed one that is not there any more.
 //!
 //! A run takes every fourth request; with `CORACLE_TORTURE` set in the environment, all of them.
 
@@ -36,7 +36,7 @@ struct Known {
     reason: String,
 }
 
-/// Who answers requests at a socket.
+/// A server that answers requests at a socket.
 struct Door(PathBuf);
 
 impl Door {
@@ -61,7 +61,7 @@ impl Ours {
         let router = Router::new(world.root.engine.clone());
         let server = Server::bind(router, &[address], ServerOptions::default()).expect("a server");
         let handle = server.handle();
-        // Its threads are on the host that this thread is on.
+        // The server's threads are on this thread's host.
         Ours(Some(std::thread::spawn(move || server.run())), handle)
     }
 }
@@ -180,12 +180,12 @@ fn facts(door: &Door, request: &Request) -> BTreeMap<String, String> {
     flat
 }
 
-/// What a container has, seen with the same tools on both sides.
+/// The interfaces and routes of a container, seen with the same tools on both sides.
 fn inside(pid: i64) -> Value {
     let ip = |words: &str| sh(&format!("nsenter -t {pid} -n ip {words}"));
     let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/root/etc/{name}")).unwrap_or_default();
     let mut environ = String::new();
-    // What starts the container's program may still be there in its place.
+    // The process that starts the container's program may still be there in its place.
     wait_for("the program", || {
         environ = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.contains("HOSTNAME=")

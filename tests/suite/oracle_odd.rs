@@ -91,7 +91,7 @@ fn on_this_machine(answer: &Value) -> Value {
     Value::Array(answer.as_array().expect("an answer").iter().map(filled).collect())
 }
 
-/// What differs from what `of` says it answers: "here", or "dockerd".
+/// The differences from the answers that `of` lists: "here", or "dockerd".
 fn differences(socket: &Path, of: &str) -> Vec<String> {
     let list = std::fs::read_to_string(project().join("tests/oracle/odd.json")).expect("read");
     let list: Vec<Value> = serde_json::from_str(&list).expect("a list");

@@ -67,7 +67,7 @@ pub fn registry_beside(dir: &Path) -> Registry {
     registry
 }
 
-/// What happened until the power went.
+/// The events until the power was cut.
 struct Recording {
     /// The disk before.
     before: Vec<u8>,
@@ -85,7 +85,7 @@ pub struct Tally {
     torn: usize,
 }
 
-/// What an engine shows, by a key that names it; the values tell all that a tear would change.
+/// The objects of an engine, by a key that names them; the values tell all that a tear would change.
 type Facts = BTreeMap<String, String>;
 
 /// The cuts, in the order of the recording so that the disk need not be made anew for each.
@@ -174,7 +174,7 @@ pub fn survivors<'a>(
 fn look(disk: &Disk, registry: &Registry, known: &Facts, next: Option<&Facts>, what: &str, number: usize) {
     let mounted = disk.mount();
     let run = mounted.path().with_file_name("run");
-    // A cut is the end of what lives on tmpfs.
+    // A power cut loses everything on tmpfs.
     let _ = std::fs::remove_dir_all(&run);
     let Ok(root) = std::fs::read_dir(mounted.path().join("root")) else {
         assert!(known.is_empty(), "{what}: no root");
@@ -203,16 +203,16 @@ fn look(disk: &Disk, registry: &Registry, known: &Facts, next: Option<&Facts>, w
         usable(&engine, what);
         goes_on(&engine, registry, &mounted.path().join("root"), what);
     }
-    // What the kernel has of networks goes with the power, too.
+    // The kernel loses its networks with the power, too.
     engine.network_release().unwrap_or_else(|e| panic!("{what}: release the networks: {e}"));
 }
 
 /// Nothing is there that nobody names: staging, layers, directories of containers.
 fn whole(engine: &Engine, root: &Path, what: &str) {
     let mut staged = names(&root.join("tmp"));
-    // What an overlay without lower layers stands on.
+    // The lower directory of an overlay without lower layers.
     staged.remove("empty");
-    // What was downloaded of a layer stays for the next pull of it.
+    // A partial download of a layer stays for the next pull of it.
     staged.retain(|name| !name.starts_with("part-"));
     assert_eq!(staged, BTreeSet::new(), "{what}: staging");
     let all = ListContainers { all: true, ..ListContainers::default() };
@@ -244,7 +244,7 @@ fn usable(engine: &Engine, what: &str) {
     engine.image_remove("after/cut:1", RemoveImage::default()).unwrap_or_else(|e| panic!("{what}: untag: {e}"));
 }
 
-/// What a cut left of a download is no harm to the next, and is used up by it.
+/// A partial download that survived a cut does not harm the next one, and is used by it.
 fn goes_on(engine: &Engine, registry: &Registry, root: &Path, what: &str) {
     for number in 0..3 {
         let (told, done) = pull(engine, registry, &format!("team/{number}"));

@@ -142,7 +142,7 @@ impl Peer {
         images
     }
 
-    /// What is wrong with an image: the content of its layers against their digests, and a container of it.
+    /// The damage of an image: the content of its layers against their digests, and a container of it.
     fn wrong(&self, id: &str) -> Option<String> {
         let out = self.docker(&["save", id]);
         if !out.status.success() {
@@ -192,7 +192,7 @@ impl Drop for Peer {
                 let _ = kill(pid, Signal::SIGKILL);
             }
         }
-        // What it mounted below its data, and its own directory; the mount namespace is ours.
+        // The mounts below its data directory, and the directory itself; the mount namespace is ours.
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let below: Vec<&str> = table.lines().filter_map(|line| line.split(' ').nth(4)).collect();
         for at in below

@@ -34,7 +34,7 @@ impl AtWork {
         AtWork(file)
     }
 
-    /// Whether somebody of this program waits for it: who does has the file open.
+    /// Whether somebody of this program waits for it: the process that does has the file open.
     fn is_waited_for(&self) -> bool {
         let place = |file: std::fs::Metadata| (file.dev(), file.ino());
         let this = place(self.0.metadata().expect("the file"));
@@ -67,7 +67,7 @@ fn a_container_that_ends_at_that_moment_is_committed() {
     assert_eq!(root.run(&["cat", "/mark"], json!({ "Image": image }), b"").ok(), "kept");
 }
 
-/// What the killed program of the next test does.
+/// The work of the killed program in the next test.
 pub fn commits(engine: &Engine) {
     engine.container_commit("frozen", &CommitContainer::default(), None).expect("commit");
 }
@@ -89,7 +89,7 @@ fn a_program_killed_in_a_commit_leaves_nothing_frozen() {
     root.wait_for("its output to go on", || root.logs(&id).stdout.len() > before);
     let seen = events_until(&mut events, |event| event.action == "unpause");
     assert_eq!(actions(&seen), ["pause", "unpause"]);
-    // Who froze it by hand keeps it frozen, whoever dies.
+    // A container that a user froze stays frozen, whichever program dies.
     root.engine.container_pause(&id).expect("pause");
     assert_eq!(root.status(&id), "paused");
 }
@@ -132,7 +132,7 @@ fn a_container_whose_run_directory_is_gone_is_said_to_run_and_can_be_removed() {
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
     engine.container_remove(&id, force, Some(&soon())).expect("remove by force");
     fails(engine.container_inspect(&id, false), ErrorKind::NotFound, "No such container");
-    // Whoever is this machine's first process may take its time to reap it.
+    // The machine's first process may take its time to reap it.
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat"));
     root.wait_for("its process to end", || stat().map_or(true, |text| text.contains(") Z ")));
 }
@@ -162,7 +162,7 @@ fn a_session_that_closes_stdin_ends_it() {
         });
         assert_eq!((sent, session.wait(Some(&soon())).expect("wait")), (text.len(), 0));
     }
-    // A session that is dropped is none that ends it.
+    // Dropping a session does not end its process.
     let id = root.create("", body(&["cat"], json!({ "OpenStdin": true })));
     root.start(&id);
     let attach = || root.engine.container_attach(&id, Io::default(), AttachOptions::default(), Some(&soon()));
@@ -268,7 +268,7 @@ fn ask_about(served: &Served, container: &str, door: Door) -> (String, serde_jso
     }
 }
 
-/// Whoever has the answer of a create, a start or an exec's start may ask about what was answered at once, by another
+/// A client that has the answer of a create, a start or an exec's start may ask about the object at once, by another
 /// connection and on a busy machine: it is there, in the state that the answer promised.
 #[test]
 fn what_was_answered_is_found_at_once_from_another_connection() {

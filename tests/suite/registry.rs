@@ -262,7 +262,7 @@ fn a_registry_that_is_killed_midway_and_comes_back() {
 const HTPASSWD: &str = "sailor:$2y$05$abcdefghijklmnopqrstuu1gnH1w3qtZX3U1O7JEI3HUJtwELxlju\n";
 pub(super) const SECRET: &str = "s3cr3t-word";
 
-/// A registry for who knows the sailor's password.
+/// A registry for users with the sailor's password.
 pub(super) fn basic_registry(dir: &std::path::Path) -> Registry {
     std::fs::create_dir_all(dir).expect("mkdir");
     std::fs::write(dir.join("htpasswd"), HTPASSWD).expect("write");
@@ -459,7 +459,7 @@ fn a_registry_that_asks_for_patience_and_one_that_breaks_off() {
             return Answered::new(429, "{}").with("Retry-After", "1");
         }
         let answer = stock.answer(asked);
-        // It takes no ranges, and breaks off once.
+        // The server supports no ranges, and breaks off once.
         if asked.target.ends_with(&layer) && cut.fetch_add(1, Ordering::SeqCst) == 0 {
             return Answered { stop_after: Some(150_000), ..answer };
         }

@@ -129,7 +129,7 @@ fn parts_are_used_bounded_and_no_longer_believed_than_they_deserve() {
     pull(&root.engine, &name).expect("pull");
     assert_eq!(ranges(&proxy), [have]);
     assert_eq!(parts(&root).len(), 0);
-    // What is over the limit goes with the next open.
+    // The next open removes the downloads beyond the limit.
     std::fs::write(&part, &bytes).expect("write");
     drop(reopened(&root, |_| {}));
     assert_eq!(parts(&root), [have]);
@@ -354,7 +354,7 @@ fn mirrors_are_asked_first_and_get_no_credentials() {
     assert_eq!(good.asked_for("/manifests/1").len(), 1);
     assert!(empty.asked().iter().all(|asked| asked.header("authorization").is_empty()));
     assert_eq!(fresh.engine.image_inspect(&name).expect("under the registry's own name").repo_tags[0], name);
-    // Mirrors that do not have it are no harm; a registry that is away is none where a mirror has it.
+    // Mirrors without the image do not matter; an unreachable registry does not matter if a mirror has the image.
     let fresh = Root::with(|options| options.registry.mirrors = two);
     pull(&fresh.engine, &name).expect("pull");
     let port = registry.port;
@@ -543,7 +543,7 @@ fn a_repository_that_lies_about_its_blobs_spoils_no_push() {
     pull(&root.engine, &format!("{}/made/hand:1", evil.host())).expect("pull");
     let target = format!("{}/team/ours:1", evil.host());
     root.engine.image_tag("ours:1", &target).expect("tag");
-    // It takes no uploads: that it was asked to is what counts.
+    // The registry takes no uploads: that it was asked to is what counts.
     push(&root.engine, &target).expect_err("it takes no uploads");
     let asked = evil.asked_for("/v2/team/ours/blobs/");
     assert!(asked.iter().all(|asked| !asked.target.contains(&lie)), "{asked:?}");
@@ -586,7 +586,7 @@ fn memory_is_bounded() {
     let modes = [(&["--small-memory"][..], 16u64 << 20), (&[], 64 << 20)];
     for (mode, bound) in modes.into_iter().take(if torture { 2 } else { 1 }) {
         let root = Root::empty();
-        // What ends at once is not always seen at its most.
+        // The peak of a process that ends at once is not always seen.
         let base = (0..5).map(|_| peak(&root, &["images"])).max().unwrap_or(0);
         let pushed = format!("{again}{}", mode.len());
         for words in [
@@ -626,14 +626,14 @@ fn zstd_frame(window_log: u8, content: &[u8]) -> Vec<u8> {
 fn windows_of_archives_are_bounded() {
     let root = Root::empty();
     let archived = |content: &[u8]| archive::image("packed:1", &[&Tar::new().file("f", content).end()]);
-    // More than the window, so that all of it is used; and little of what is refused in any case.
+    // More than the window, so that all of it is used; and little for an image that is refused in any case.
     let (large, little) = (archived(&noise_of(3, 64 << 10).repeat(12 * 16)), archived(b"little"));
     let write = |name: &str, bytes: &[u8]| {
         let path = root.dir.join(name).display().to_string();
         std::fs::write(&path, bytes).expect("write");
         path
     };
-    // From a pipe: of what it knows the size zstd takes no larger window.
+    // From a pipe: zstd takes no larger window than a content whose size it knows.
     let xz = |dict: &str, content: &[u8]| {
         through("xz", &["-q", "-c", "-T1", &format!("--lzma2=preset=0,dict={dict}")], content)
     };
@@ -669,7 +669,7 @@ fn windows_of_archives_are_bounded() {
     refused(&["--large-windows"], &write("256.xz", &xz("256MiB", &little)), "128 MiB");
     refused(&["--large-windows"], &write("2048.zst", &zstd_frame(31, &little)), "128 MiB");
     if std::env::var_os("CORACLE_TORTURE").is_some() {
-        // What the largest cost, without a word and with.
+        // The cost of the largest image, without and with the option.
         let large = archived(&noise_of(3, 64 << 10).repeat(70 * 16));
         for (name, packed) in [("32.xz", xz("32MiB", &large)), ("32.zst", zstd("--zstd=wlog=25", &large))] {
             let grown = peak(&root, &["load", "-q", "-i", &write(name, &packed)]).saturating_sub(base);

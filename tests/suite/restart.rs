@@ -71,7 +71,7 @@ fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
     let (first, worker) = (root.pid(&id), worker_of(monitor));
     let others = || children_of(monitor).into_iter().filter(|pid| *pid != worker).collect::<Vec<_>>();
     wait_for("exec'd processes to be reaped", || others() == [first]);
-    // What they left behind was the init's.
+    // The processes that they left behind belonged to the init.
     wait_for("the init to reap", || children_of(first).len() == 1);
     let mut files: Vec<u64> = std::fs::read_dir(&dir)
         .expect("its directory")

@@ -21,7 +21,8 @@ const WRITERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// What a layer may have: deletions, an opaque directory, links, a fifo, a socket's place, holes, modes, attributes.
+/// The kinds of files in a layer: deletions, an opaque directory, links, a fifo, a socket's place, holes, modes,
+/// attributes.
 const ODD: &str = "rm -rf /bin/vi /etc /usr; mkdir /etc /usr; echo new > /usr/new; mkdir /odd; cd /odd; echo a > a; ln a b; \
                    ln -s nowhere c; mkfifo d; truncate -s 64M holes; echo end >> holes; chmod 4751 a; chown 12:34 c; \
                    touch -d '2001-02-03 04:05:06' a; mkdir -p e/f/g; chmod 1777 e";
@@ -100,7 +101,7 @@ fn a_root_is_copied_while_three_containers_write() {
         let lines = std::fs::read_to_string(copied.dir.join("root/volumes/volume/_data/lines")).expect("the volume");
         assert!(counted(&lines) > 0);
         assert!(std::fs::read_dir(upper(&copied, &ids[2]).join("own")).expect("the layer").count() > 0);
-        // They start, and go on where they were.
+        // The containers start, and continue where they were.
         let before = copied.logs("logs").stdout.len();
         copied.start("logs");
         wait_for("more lines", || copied.logs("logs").stdout.len() > before);
@@ -118,7 +119,7 @@ fn a_copy_that_is_killed_is_no_root() {
         root.start(&id);
         root.wait(&id);
     }
-    // After so many lines of what was copied; a copy has five here.
+    // After this many lines about copied files; a copy has five here.
     for lines in 0..5 {
         let to = temp_dir();
         let mut command = Command::new(built("coracle"));
@@ -145,7 +146,7 @@ fn a_copy_that_is_killed_is_no_root() {
             let again = copy(&root, &to, CopyRoot::default()).expect_err("it is not empty");
             assert!(again.message().contains("did not come to its end"), "{again}");
         } else {
-            // It was faster: then it is whole.
+            // The copy was faster: then it is whole.
             let engine = opened.expect("open the copy");
             assert_eq!(
                 engine.container_list(&ListContainers { all: true, ..Default::default() }).expect("list").len(),
@@ -154,7 +155,7 @@ fn a_copy_that_is_killed_is_no_root() {
         }
         std::fs::remove_dir_all(&to).expect("clean up");
     }
-    // What the copies held is free again.
+    // The copies' resources are free again.
     drop(root.reopen());
     for name in ["first", "second"] {
         root.engine.container_remove(name, RemoveContainer::default(), None).expect("remove");

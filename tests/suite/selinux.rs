@@ -156,7 +156,7 @@ fn containers_are_kept_apart_by_their_categories() {
         let id = root.create(&format!("c{number}"), body(&["true"], json!({})));
         assert!(levels.insert(level(&root.inspect(&id).process_label).to_owned()), "{levels:?}");
     }
-    // A private volume is for one container; who says nothing does not open it for others.
+    // A private volume is for one container; a request without the option does not open it for others.
     let private = host(json!({ "Binds": ["vol:/d:Z"] }));
     let id = root.sleeper_with("owner", private);
     root.exec(&id, &["sh", "-c", "mkdir /d/below && echo content > /d/below/file"]).ok();
@@ -166,7 +166,7 @@ fn containers_are_kept_apart_by_their_categories() {
     }
     assert_eq!(root.exec(&id, &["sh", "-c", READ]).ok(), "content");
     assert_eq!(root.sh_with(READ, host(json!({ "Binds": ["vol:/d:z"] }))).ok(), "content");
-    // Content that comes from the image, and volumes in memory, can be read by whoever has the volume.
+    // Content that comes from the image, and volumes in memory, can be read by all containers that have the volume.
     let copied = host(json!({ "Binds": ["copied:/bin"] }));
     assert!(root.sh_with("ls /bin/busybox && touch /bin/new", copied.clone()).ok().contains("busybox"));
     root.sh_with("cat /bin/new && touch /bin/newer", copied).ok();

@@ -99,7 +99,7 @@ fn a_hangup_reads_the_configuration_again_and_ends_nothing() {
     heard("coracle: durability changes with the next start");
     heard("GET /v1.24/info");
 
-    // What is wrong is named, and nothing changes by it.
+    // The error names the wrong setting, and nothing changes.
     for (text, told) in [
         ("{", "EOF"),
         ("[]", "a JSON object is needed"),
@@ -187,7 +187,7 @@ fn sockets_of_a_service_manager_are_served() {
     assert_eq!(call(&own, "GET", "/_ping", None).0, 200);
     assert!(listener.accept().is_ok(), "nobody else took it");
     drop((server, waiting));
-    // One that is no socket.
+    // A descriptor that is not a socket.
     let script = "exec 3</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
     let output = Command::new("sh").args(["-c", script, "sh"]).arg(built("coracle")).args(words(&root)).output();
     let output = output.expect("run");

@@ -79,7 +79,7 @@ fn the_page_says_what_is_answered() {
     }
 }
 
-/// What the specification names besides what clients read.
+/// The objects that the specification names in addition to those that clients read.
 #[test]
 fn names_of_the_specification_stand_beside_those_of_clients() {
     let served = Served::new();

@@ -113,7 +113,7 @@ fn content_that_is_damaged_is_fetched_again() {
         assert_eq!(damage(&root.engine, false), []);
         assert_eq!(std::fs::read(layer.join("diff/dir/file")).expect("read"), b"content");
     }
-    // Who needs what is missing is told which layer it is, and what helps.
+    // The error names the missing layer, and the remedy.
     let aside = layer.with_extension("aside");
     std::fs::rename(&layer, &aside).expect("rename");
     let error =
@@ -133,7 +133,7 @@ fn content_that_is_damaged_is_fetched_again() {
     assert!(verify(&root.engine, true).damage[0].repaired);
     assert_eq!(damage(&root.engine, false), []);
 
-    // What came from nowhere cannot be had again; what a container stands on stays until it ends.
+    // A layer without a source cannot be fetched again; what a container stands on stays until it ends.
     std::fs::write(layer_with(&root, "local").join("diff/local"), b"changed!!").expect("write");
     let report = verify(&root.engine, true);
     assert!(report.damage[0].unrepaired.contains("no registry is known to have it"), "{report:?}");
@@ -272,7 +272,7 @@ impl Drop for Disk {
     }
 }
 
-/// What one look at the store shows is told by the open; what was lost whole is no reason to throw the rest away.
+/// The open reports the damage that one look at the store shows; a single lost object does not make the others invalid.
 #[test]
 fn an_open_sees_what_is_missing() {
     let root = Root::empty();
@@ -383,7 +383,7 @@ fn a_full_disk_at_every_step() {
             ..BuildImage::default()
         };
         let built = engine.image_build(&how, Context::Tar(&mut &context[..]), &mut |_| Ok(()), Some(&soon()));
-        // What a command could not write, it says itself.
+        // The command itself reports output that it could not write.
         built.map(drop).map_err(|error| match error.exit_code() {
             Some(1) => coracle::Error::from(std::io::Error::from_raw_os_error(libc::ENOSPC)),
             _ => error,
@@ -400,7 +400,7 @@ fn a_full_disk_at_every_step() {
     for (what, made, operation) in operations {
         let mut failed = 0;
         for step in 0..steps {
-            // What the database keeps back for removals is there.
+            // The database's reserve for removals is there.
             let room = step * 4_000_000 / steps;
             let before = disk.used();
             disk.resize(before + room.max(4096));

@@ -1,4 +1,4 @@
-//! Containers in a user namespace: who they are outside of it, and whose their files are on both sides.
+//! Containers in a user namespace: the ids outside of it, and the owners of files on both sides.
 
 use crate::support::kernel::{release, said};
 use crate::support::*;
@@ -59,7 +59,7 @@ fn owners_of_files_are_those_of_the_image_on_both_sides() {
     let stat = std::fs::metadata(upper.join("new")).expect("written");
     assert_eq!((stat.uid(), stat.gid()), (5, 60));
     assert_eq!(std::fs::metadata(upper.join("made/here")).expect("made").uid(), 0);
-    // Its image outside of a user namespace.
+    // The container's image outside of a user namespace.
     let commit = CommitContainer { repo: "owned".into(), ..CommitContainer::default() };
     root.engine.container_commit(&id, &commit, Some(&soon())).expect("commit");
     let plain = root.reopen();
@@ -217,7 +217,8 @@ fn who_may_mount_mounts_in_it() {
     root.engine.container_archive_get(&id, "/etc", Some(&soon())).expect("reading works");
 }
 
-/// Its mounts are locked together: nothing but the root's own files and its volumes can be written from outside.
+/// The container's mounts are locked together: nothing but the root's own files and its volumes can be written from
+/// outside.
 // field: HostConfig.UsernsMode
 #[test]
 fn archives_into_running_ones_that_may_mount() {

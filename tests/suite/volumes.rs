@@ -167,10 +167,10 @@ fn volumes_from_another_container() {
     assert_eq!(root.sh_with("touch /anon/x; touch /n/x 2>&1 | grep -c Read-only", from("giver:rw")).out(), "1");
     fails(root.try_create("", body(&["true"], from("nobody"))), ErrorKind::Invalid, "No such container: nobody");
     fails(root.try_create("", body(&["true"], from("giver:odd"))), ErrorKind::Invalid, "invalid mode: odd");
-    // Its own bind wins over what is taken over.
+    // The container's own bind wins over the mounts that it takes over.
     let own = host(json!({ "VolumesFrom": ["giver"], "Binds": ["own:/anon"] }));
     assert_eq!(root.sh_with("ls /anon", own).ok(), "");
-    // Who takes over keeps the volume when the giver goes.
+    // A container that takes a volume over keeps it when the giver is removed.
     let taker = root.create("taker", body(&["cat", "/anon/f"], from("giver")));
     let how = RemoveContainer { volumes: true, ..RemoveContainer::default() };
     root.engine.container_remove(&giver, how, Some(&soon())).expect("remove");
@@ -292,7 +292,7 @@ fn a_volume_in_memory_is_one_for_all() {
     let reader = runs("reader", "memory:/m:ro", json!({}));
     assert_eq!(sh(&second, "cat /other/place/file; stat -c %u /other/place").ok(), "one\n7");
     assert_eq!(sh(&reader, "cat /m/file; touch /m/new 2>&1").out(), "one\ntouch: /m/new: Read-only file system");
-    // What is copied into or out of a container, run it or not, is of the same.
+    // Copies into or out of a container, running or not, use the same content.
     let stopped = root.create("stopped", body(&["true"], host(json!({ "Binds": ["memory:/s"] }))));
     for (id, path) in [(&second, "/other/place/file"), (&stopped, "/s/file")] {
         let mut tar = Vec::new();
@@ -319,7 +319,7 @@ fn a_volume_in_memory_is_one_for_all() {
         root.engine.container_remove(id, force, Some(&soon())).expect("remove");
     }
     assert_eq!(root.sh_with("ls /m", host(json!({ "Binds": ["memory:/m"] }))).ok(), "");
-    // Whoever starts at the same time gets the same.
+    // Containers that start at the same time get the same content.
     let ids: Vec<String> = (0..6)
         .map(|n| {
             root.create(&format!("at-once-{n}"), body(&["sleep", "1000"], host(json!({ "Binds": ["memory:/m"] }))))
@@ -403,7 +403,7 @@ fn what_a_killed_program_left_is_put_right() {
     assert!(data.join("file").exists());
     assert!(!tmp.exists());
     assert!(engine.volume_inspect("unborn").is_err());
-    // The same while an engine stays open: met when the volume is used.
+    // Like the check above, while an engine stays open: met when the volume is used.
     std::fs::create_dir(&tmp).expect("mkdir");
     std::fs::rename(root.dir.join("root/volumes/precious"), tmp.join("precious")).expect("rename");
     assert_eq!(root.sh_with("cat /p/file", host(json!({ "Binds": ["precious:/p"] }))).ok(), "x");

@@ -94,7 +94,7 @@ pub fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Those files as a tar again.
+/// These files as a tar again.
 pub fn tar_of(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     files.iter().fold(Tar::new(), |tar, (path, data)| tar.file(path, data)).end()
 }

@@ -1,8 +1,9 @@
 //! A disk that remembers: every write and every flush that reaches it, in order. So a test can make the disk as a power
 //! cut would have left it, at any moment, and mount it again.
 //!
-//! The disk is the one file of a small FUSE file system that this program serves; a loop device makes it a block device.
-//! What a real disk may do, this one can: writes since the last flush are lost, kept, or kept in part, in any choice.
+//! The disk is the one file of a small FUSE file system that this program serves; a loop device makes it a block
+//! device. This disk can do what a real one may do: writes since the last flush are lost, kept, or kept in part, in any
+//! choice.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What reached the disk.
+/// The operations that reached the disk.
 #[derive(Clone)]
 pub enum Entry {
     Write { offset: usize, data: Arc<[u8]> },
@@ -28,7 +29,7 @@ pub struct Disk {
 }
 
 struct State {
-    /// What the disk holds but for `changed`.
+    /// The content of the disk except `changed`.
     base: Vec<u8>,
     /// Blocks written since the last [`Disk::restore`].
     changed: HashMap<usize, Box<[u8]>>,
@@ -113,8 +114,8 @@ impl Disk {
         self.state().log.take().unwrap_or_default()
     }
 
-    /// Makes the disk hold `content` with `volatile` written over it. What comes from former mounts is lost. Answers
-    /// the content that the disk held otherwise, to be given again.
+    /// Makes the disk hold `content` with `volatile` written over it. State of former mounts is lost. Answers the
+    /// content that the disk held otherwise, to be given again.
     pub fn restore(&self, content: Vec<u8>, volatile: &[(usize, &[u8])]) -> Vec<u8> {
         let mut state = self.state();
         state.node += 1;

@@ -1,4 +1,4 @@
-//! What stands between us and a real server: a proxy that hinders, a tunnel as firms have them, a token server.
+//! A proxy between the library and a real server: a proxy that hinders, a tunnel as firms have them, a token server.
 
 use super::ended::Ended;
 use super::registry::{Asked, free_port, read_request};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What becomes of one exchange.
+/// The fate of one exchange.
 #[derive(Debug, Clone)]
 pub enum Fault {
     None,

@@ -1,5 +1,4 @@
-//! What the tests stand on: throw-away engine roots, a real image, running a container to its end, looking at the
-//! kernel.
+//! The base of the tests: throw-away engine roots, a real image, running a container to its end, looking at the kernel.
 
 pub mod archive;
 pub mod disk;
@@ -55,7 +54,7 @@ impl Root {
         Root { dir, engine }
     }
 
-    /// The same root opened once more, as another program would.
+    /// The root opened once more, as by another program.
     pub fn reopen(&self) -> Engine {
         Engine::open_with(options_at(&self.dir)).expect("open the root again")
     }
@@ -71,7 +70,7 @@ impl Root {
         self.try_create(name, body).unwrap_or_else(|e| panic!("create {name}: {e}"))
     }
 
-    /// The same; an empty name: one is made up.
+    /// Like [`Self::create`]; an empty name: one is made up.
     pub fn try_create(&self, name: &str, body: Value) -> coracle::Result<String> {
         let body: CreateBody = serde_json::from_value(body).expect("a well-formed create body");
         let name = if name.is_empty() { None } else { Some(name) };
@@ -83,7 +82,7 @@ impl Root {
         self.sleeper_with(name, json!({}))
     }
 
-    /// The same with fields of the create body.
+    /// Like [`Self::sleeper`], with fields of the create body.
     pub fn sleeper_with(&self, name: &str, more: Value) -> String {
         let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
         let id = self.create(name, body(&["sh", "-c", script], more));
@@ -130,7 +129,7 @@ impl Root {
         self.exec_with(container, json!({ "Cmd": command, "AttachStdout": true, "AttachStderr": true }), b"")
     }
 
-    /// The same from a whole exec body.
+    /// Like [`Self::exec`], with a whole exec body.
     pub fn exec_with(&self, container: &str, config: Value, stdin: &[u8]) -> Output {
         let config: ExecConfig = serde_json::from_value(config).expect("a well-formed exec body");
         let id = self.engine.exec_create(container, &config).unwrap_or_else(|e| panic!("exec create: {e}"));
@@ -205,7 +204,7 @@ impl Drop for Root {
     }
 }
 
-/// What a process wrote and how it ended.
+/// The output of a process, and its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     pub stdout: Vec<u8>,
@@ -214,16 +213,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// Its standard output without the last newline; fails the test if it ended badly or wrote errors.
+    /// Returns the standard output without the last newline; fails the test if it ended badly or wrote errors.
     pub fn ok(&self) -> String {
         assert_eq!((self.code, self.err().as_str()), (0, ""), "stdout: {}", self.out());
         self.out()
     }
-    /// Its standard output without the last newline.
+    /// Standard output without the last newline.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim_end_matches('\n').to_owned()
     }
-    /// Its standard error without the last newline.
+    /// Standard error without the last newline.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).trim_end_matches('\n').to_owned()
     }

@@ -71,7 +71,7 @@ impl Registry {
         }
     }
 
-    /// What it logged, its answers among it.
+    /// The registry's log, including its answers.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).expect("its log")
     }
@@ -135,7 +135,7 @@ impl Asked {
     }
 }
 
-/// What the scripted server answers.
+/// The answers of the scripted server.
 #[derive(Debug, Clone, Default)]
 pub struct Answered {
     pub status: u16,

@@ -33,7 +33,7 @@ impl World {
         World { root: Root::new(), outside }
     }
 
-    /// The same root under other options.
+    /// The root under other options.
     pub fn with_options(&mut self, change: impl FnOnce(&mut coracle::Options)) {
         let mut options = options_at(&self.root.dir);
         change(&mut options);
@@ -91,7 +91,7 @@ impl World {
         self.root.engine.network_create(&serde_json::from_value(body).expect("a network create body"))
     }
 
-    /// Its address on whatever network it is on first.
+    /// The container's address on its first network.
     pub fn ip(&self, id: &str) -> String {
         let settings = self.root.inspect(id).network_settings;
         settings.networks.values().next().expect("a network").ip_address.clone()
@@ -130,7 +130,7 @@ pub fn networked(mut more: Value) -> Value {
     more
 }
 
-/// What a small HTTP server says at this address. Who takes the connection may be slow to answer.
+/// The answer of a small HTTP server at this address. The server may be slow to answer.
 pub fn get(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(2)).ok()?;
     stream.set_read_timeout(Some(SOON)).ok()?;
@@ -140,12 +140,12 @@ pub fn get(address: &str) -> Option<String> {
     text.lines().last().map(str::to_owned)
 }
 
-/// Whether nobody answers there. What is dropped is not waited for as long as what may be slow.
+/// Whether nobody answers there. A dropped connection gets a shorter wait than a slow one.
 pub fn is_closed(address: &str) -> bool {
     TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_millis(300)).is_err()
 }
 
-/// The same as [`get`] from a container.
+/// Like [`get`], from a container.
 pub fn get_inside(address: &str) -> String {
     let (host, port) = address.split_once(':').expect("host and port");
     format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {host} {port} | tail -n 1")

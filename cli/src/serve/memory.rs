@@ -13,7 +13,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Where requests never end, memory is given back after so many times [`QUIET`].
 const PATIENCE: usize = 30;
 
-/// A server that holds more bytes at rest lets go of what it read before: of pages of the database, and of parsed specs.
+/// A server that holds more bytes at rest drops its caches: of pages of the database, and of parsed specs.
 const MUCH: usize = 4 << 20;
 
 /// No request came since memory was given back.

@@ -44,8 +44,8 @@ impl Settings {
         self.0.log_requests.load(Relaxed)
     }
 
-    /// Reads the file again: what may change does so, what may not is named, and the engine tells who follows its events.
-    /// Errors: the file is wrong; nothing has changed then.
+    /// Reads the file again: settings of the file that may change take effect, others are named, and the engine writes
+    /// an event. Errors: the file is wrong; nothing has changed then.
     pub fn read_again(&self, engine: &Engine, check: impl Fn(&Parsed) -> Result<(), Failure>) -> Result<(), String> {
         let Inner { command, words, first, log_requests } = &*self.0;
         let next = with_file(command, words)?;

@@ -1,5 +1,5 @@
-// A program of i386, without any library: connects to 127.0.0.1:8080 and copies what comes to its output.
-// `client32 old` uses socketcall alone, as programs of before Linux 4.3 do; `client32 new` the calls of their own.
+// A program of i386, without any library: connects to 127.0.0.1:8080 and copies what comes to its output. `client32
+// old` uses socketcall alone, like programs older than Linux 4.3; `client32 new` the calls of their own.
 static long call(long number, long a, long b, long c) {
   long result;
   __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");

@@ -1,4 +1,5 @@
-// Execs and attaches by go-dockerclient: godocker ENDPOINT COUNT RUNNING ENDED OUTPUT. What it prints is as of lost.py.
+// Execs and attaches by go-dockerclient: godocker ENDPOINT COUNT RUNNING ENDED OUTPUT. The output has the form of
+// lost.py's.
 package main
 
 import (
