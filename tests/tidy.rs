@@ -1,4 +1,5 @@
-//! Promises about the source that a compiler does not hold: who may name whom, where `unsafe` stands, what never occurs.
+//! Promises about the source that a compiler does not hold: which module may name which, where `unsafe` stands, which
+//! words never occur.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ const ROWS: &[(&str, u8)] = &[
     ("fuzz", 8),
 ];
 
-/// What a module names against its row, each with the reason; to become shorter, not longer.
+/// The names that a module uses against its row, each with the reason; to become shorter, not longer.
 const EXCUSED: &[(&str, &str, &str)] = &[
     ("op", "kernel", "Op is the library's own word for waiting, and waits through the kernel"),
     ("kernel", "op", "a wait in the kernel ends with its Op"),
@@ -239,7 +240,7 @@ fn the_page_of_waits_names_every_place_that_waits() {
 
 #[test]
 fn the_library_leaves_its_host_alone() {
-    // What must not occur in the library (tests aside), and why.
+    // Words that must not occur in the library (tests aside), and the reasons.
     let never = [
         ("println!", "writes to the host's streams"),
         ("eprintln!", "writes to the host's streams"),
@@ -429,13 +430,13 @@ struct Source {
 }
 
 impl Source {
-    /// Its lines with their numbers, up to the tests at its end.
+    /// The lines with their numbers, up to the tests at the end.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let code = self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         code.lines().enumerate().map(|(at, line)| (at + 1, line))
     }
 
-    /// Its lines but for what the test build alone has, whose defences can be switched off: that breaks them on purpose.
+    /// The lines without those of the test build, whose defences can be switched off: that breaks them on purpose.
     fn shipped_lines(&self) -> Vec<(usize, &str)> {
         let mut shipped = Vec::new();
         let mut lines = self.lines();
