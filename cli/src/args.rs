@@ -46,8 +46,8 @@ impl Command {
         self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
     }
 
-    /// The text of `--help`.
-    pub fn help(&self) -> String {
+    /// The text of `--help`; `others` are the command's other names.
+    pub fn help(&self, others: &[&str]) -> String {
         let name = if self.name.is_empty() { String::new() } else { format!("{} ", self.name) };
         let mut text = format!("Usage: coracle {name}{}\n\n{}\n", self.usage, self.about);
         if !self.flags.is_empty() {
@@ -59,7 +59,6 @@ impl Command {
             let value = flag.value.map(|v| format!(" {v}")).unwrap_or_default();
             text.push_str(&format!("  {:<30} {}\n", format!("{}{value}", names.join(", ")), flag.help));
         }
-        let others = crate::commands::other_names(self.name);
         if !others.is_empty() {
             text.push_str(&format!("\nOther names: {}\n", others.join(", ")));
         }

@@ -269,7 +269,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         Found::Nothing(name) => return (String::new(), Err(Failure::Usage(format!("'{name}' is not a command")))),
     };
     if asks_for_help {
-        return (String::new(), emit(&entry.command.help()).map(|()| 0));
+        return (String::new(), emit(&entry.command.help(&commands::other_names(entry.command.name))).map(|()| 0));
     }
     let name = entry.command.name.to_owned();
     let globals = Globals {
@@ -294,7 +294,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
     let before = if globals.begins { Before::of(&globals.root) } else { Before::Root };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {
         Err(text) => Err(Failure::Usage(text)),
-        Ok(parsed) if parsed.help => emit(&entry.command.help()).map(|()| 0),
+        Ok(parsed) if parsed.help => emit(&entry.command.help(&commands::other_names(entry.command.name))).map(|()| 0),
         Ok(parsed) => (entry.run)(&globals, &parsed.with(implied)),
     };
     if outcome.is_err() || BORROWERS.contains(&entry.command.name) {
@@ -337,7 +337,7 @@ impl Before {
 }
 
 fn overview() -> String {
-    GLOBAL.help() + &commands::overview()
+    GLOBAL.help(&[]) + &commands::overview()
 }
 
 /// Writes to standard output; a reader that went away ends the command quietly.

@@ -4,8 +4,8 @@
 
 use super::{Finder, Snapshot};
 use crate::error::Result;
+use crate::launch::monitor::Failure;
 use crate::store::containers::{self as table, ContainerRow};
-use coracle_monitor::wire::Failure;
 use std::time::{Duration, Instant};
 
 /// How long a look waits for another program that holds the lock of an ended container, most likely to remove it.

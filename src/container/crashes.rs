@@ -4,8 +4,7 @@ use super::{Groups, Register, Snapshot};
 use crate::error::Result;
 use crate::kernel::process;
 use crate::network::Networks;
-use crate::store::states::Now;
-use coracle_monitor::wire::State;
+use crate::store::states::{Now, State};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 

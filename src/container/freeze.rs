@@ -4,9 +4,9 @@ use super::state::{Verb, decide};
 use super::stop::{gone_is_not_running, is_gone};
 use super::{Finder, Monitors, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::monitor::Control;
+use crate::launch::monitor::{APPEARANCE_LIMIT_S, Control};
+use crate::store::states::Status;
 use coracle_monitor::call::{Call, Freeze};
-use coracle_monitor::wire::{APPEARANCE_LIMIT_S, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use crate::log::LogStream;
 use crate::model::*;
 use crate::network::Networks;
 use crate::store::Kept;
-use coracle_monitor::wire::*;
+use crate::store::states::{STATE_OOM, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -5,14 +5,13 @@ use super::{Finder, HostFiles, Monitors, Planner, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{self, Streams};
-use crate::launch::plan::{self, NetRequest};
+use crate::launch::plan::{self, NET_HOST, NET_INSIDE, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
     EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
 };
 use crate::op::Op;
 use coracle_monitor::call::Call;
-use coracle_monitor::wire::{NET_HOST, NET_INSIDE};
 use rusqlite::Transaction;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

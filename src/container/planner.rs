@@ -3,10 +3,9 @@
 use super::failure;
 use super::network::{Mode, event_members, mode, relays, requests, servers};
 use super::spec::{
-    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, NetworkMode, Owner, PidMode, Propagation, Spec, TagFacts,
-    UtsMode,
+    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, NetworkMode, Owner, PidMode, Propagation, RestartPolicy,
+    Spec, TagFacts, UtsMode,
 };
-use super::start::{attributes, policy_words};
 use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
 use crate::kernel::process;
@@ -16,6 +15,7 @@ use crate::launch::{capability, cgroup, devices};
 use crate::model::{ExecConfig, HostConfig, StringMap};
 use crate::network::{self, Networks};
 use crate::store::containers as table;
+use crate::walls::Wall;
 use coracle_monitor::wire::*;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -511,4 +511,34 @@ fn exec_environment(found: &Snapshot, config: &ExecConfig, links: &[String]) -> 
         }
     }
     env
+}
+
+/// The attributes of the container's events, as the monitor writes them: JSON members without braces. Their size is
+/// limited; labels beyond it are left out, the largest first.
+pub(super) fn attributes(found: &Snapshot) -> String {
+    let mut own = StringMap::new();
+    own.insert("image".into(), found.spec.image_name.clone());
+    own.insert("name".into(), found.row.name.clone());
+    let left = MAX_TEXT.saturating_sub(members(&own).len() + 1);
+    let mut all = match Wall::LargeEvents.stands() {
+        true => crate::event::cut_attributes(&found.spec.config.labels, left),
+        false => found.spec.config.labels.clone(),
+    };
+    all.extend(own);
+    members(&all)
+}
+
+fn members(all: &StringMap) -> String {
+    let text = serde_json::to_string(all).unwrap_or_default();
+    text.trim_start_matches('{').trim_end_matches('}').to_owned()
+}
+
+/// The restart policy and its count in the form of the monitor.
+pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
+    Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
+        RestartPolicy::No => (RESTART_NO, 0),
+        RestartPolicy::Always => (RESTART_ALWAYS, 0),
+        RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
+        RestartPolicy::OnFailure { max } => (RESTART_ON_FAILURE, max.unwrap_or(0)),
+    })
 }

@@ -9,8 +9,7 @@ use crate::kernel::quota;
 use crate::network::Networks;
 use crate::options::Options;
 use crate::store::containers as table;
-use crate::store::states::id_head;
-use coracle_monitor::wire::*;
+use crate::store::states::{STATE_AFTER_BOOT, STATE_MANUAL, State, id_head};
 use std::collections::HashSet;
 use std::sync::Arc;
 

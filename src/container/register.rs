@@ -9,9 +9,8 @@ use crate::kernel::process;
 use crate::model::Event;
 use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
-use crate::store::states::States;
+use crate::store::states::{States, Status};
 use crate::store::{Db, Flush};
-use coracle_monitor::wire::Status;
 use std::sync::Arc;
 
 /// The containers of the database and the state records, and the journal of their events.

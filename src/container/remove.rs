@@ -2,7 +2,7 @@
 
 use super::names::check_name;
 use super::state::{Verb, Way, decide};
-use super::{Finder, HostFiles, Monitors, Register, Removals, Snapshot, Stopper, Views, start};
+use super::{Finder, HostFiles, Monitors, Register, Removals, Snapshot, Stopper, Views, planner};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
 use crate::network::Networks;
@@ -103,7 +103,7 @@ impl Remover {
             self.networks.rename(&renamed.row.id, name)?;
             // The monitor writes events under the new name from now on. A monitor that has just ended writes none.
             if let Ok(control) = self.monitors.control(&renamed) {
-                let _ = control.tell(Call::Attributes, start::attributes(&renamed).as_bytes());
+                let _ = control.tell(Call::Attributes, planner::attributes(&renamed).as_bytes());
             }
         }
         self.register.event(&renamed, "rename", &[("oldName", &old)])

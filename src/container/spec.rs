@@ -11,6 +11,7 @@ mod log;
 mod long_mounts;
 mod merge;
 mod modes;
+mod mount_requests;
 mod mounts;
 mod networks;
 mod ports;
@@ -186,7 +187,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     users_fit(request.host_config.privileged, &modes, Users::of(modes.userns, defaults.remap))?;
     log::effective(&request.host_config.log_config, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)?;
-    mounts::mounts(&request.config, &request.host_config, &[])?;
+    mount_requests::mounts(&request.config, &request.host_config, &[])?;
     volumes_from(&request.host_config).map(drop)
 }
 
@@ -219,7 +220,7 @@ pub(crate) fn resolve(
         architecture: image.architecture.clone(),
         path,
         args,
-        mounts: mounts::mounts(&config, &host_config, inherited)?,
+        mounts: mount_requests::mounts(&config, &host_config, inherited)?,
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         networks: networks::wanted(request)?,
         engine: defaults.engine.clone(),

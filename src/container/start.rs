@@ -5,7 +5,7 @@ use super::failure::{self, StartFailure};
 use super::network::wants;
 use super::network::{Mode, mode};
 use super::planner::{INIT, has_init};
-use super::spec::{self, RestartPolicy, Spec, Users};
+use super::spec::{self, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::{
     Confinement, Crashes, Finder, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
@@ -13,20 +13,18 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::kernel::process;
-use crate::launch::monitor::MonitorProgram;
-use crate::launch::monitor::{Boot, START_LIMIT, StartError, Streams, late, sentence, spawn, start};
+use crate::launch::monitor::{
+    Boot, Failure, MonitorProgram, START_LIMIT, StartError, Streams, late, sentence, spawn, start,
+};
 use crate::launch::plan::{self};
 use crate::launch::{apparmor, selinux};
-use crate::model::StringMap;
 use crate::network;
 use crate::network::{Joined, Joining, Networks};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::Options;
-use crate::store::states::id_head;
+use crate::store::states::{State, id_head};
 use crate::store::{Flush, containers as table};
-use crate::walls::Wall;
-use coracle_monitor::wire::*;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -275,34 +273,4 @@ impl Starter {
             publish_all: host.publish_all_ports,
         })
     }
-}
-
-/// The attributes of the container's events, as the monitor writes them: JSON members without braces. Their size is
-/// limited; labels beyond it are left out, the largest first.
-pub(super) fn attributes(found: &Snapshot) -> String {
-    let mut own = StringMap::new();
-    own.insert("image".into(), found.spec.image_name.clone());
-    own.insert("name".into(), found.row.name.clone());
-    let left = MAX_TEXT.saturating_sub(members(&own).len() + 1);
-    let mut all = match Wall::LargeEvents.stands() {
-        true => crate::event::cut_attributes(&found.spec.config.labels, left),
-        false => found.spec.config.labels.clone(),
-    };
-    all.extend(own);
-    members(&all)
-}
-
-fn members(all: &StringMap) -> String {
-    let text = serde_json::to_string(all).unwrap_or_default();
-    text.trim_start_matches('{').trim_end_matches('}').to_owned()
-}
-
-/// The restart policy and its count in the form of the monitor.
-pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
-    Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
-        RestartPolicy::No => (RESTART_NO, 0),
-        RestartPolicy::Always => (RESTART_ALWAYS, 0),
-        RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
-        RestartPolicy::OnFailure { max } => (RESTART_ON_FAILURE, max.unwrap_or(0)),
-    })
 }

@@ -5,7 +5,7 @@
 
 use super::Snapshot;
 use crate::error::{Error, Result};
-use coracle_monitor::wire::Status;
+use crate::store::states::Status;
 
 /// A request about a container. Requests that are accepted in every state (inspect, logs, copies, changes, export,
 /// rename, stats) are not listed.

@@ -1,7 +1,7 @@
 //! Changing a container that exists: limits, at once where it runs, and the restart policy.
 
+use super::planner::policy_words;
 use super::spec::{Spec, restart_policy};
-use super::start::policy_words;
 use super::state::{Verb, Way, may};
 use super::{Finder, Groups, Monitors, Register, Snapshot};
 use crate::error::{Error, Result};

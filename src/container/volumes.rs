@@ -5,10 +5,10 @@ use super::{Confinement, Finder, Labelling, Monitors, Places, Register, Snapshot
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::launch::plan;
+use crate::launch::plan::MAX_VOLUMES;
 use crate::model::{Event, HostConfig};
 use crate::store::volumes as table;
 use crate::volume::{self, Source, Staged, Volumes};
-use coracle_monitor::wire::MAX_VOLUMES;
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

@@ -57,7 +57,7 @@ struct Copying<'a> {
     progress: OnProgress<'a>,
     report: RootCopy,
     /// The slot and the record of each container.
-    states: Vec<(u32, coracle_monitor::wire::State)>,
+    states: Vec<(u32, crate::store::states::State)>,
     gone: Gone,
 }
 

@@ -9,6 +9,7 @@ use crate::op::{Op, Ready, wait_fd};
 use coracle_monitor::PROGRAM;
 use coracle_monitor::call::Call;
 use coracle_monitor::wire::*;
+pub(crate) use coracle_monitor::wire::{APPEARANCE_LIMIT_S, Answer, Failure, STEP_LOST};
 use parking_lot::Mutex;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};

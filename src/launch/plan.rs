@@ -9,6 +9,7 @@ use crate::walls::Wall;
 use coracle_monitor::encode::{Closed, Items, PlanWriter};
 use coracle_monitor::ops;
 use coracle_monitor::wire::*;
+pub(crate) use coracle_monitor::wire::{MAX_VOLUMES, NET_HOST, NET_INSIDE};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

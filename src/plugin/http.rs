@@ -1,7 +1,6 @@
 //! The part of HTTP that a plugin's call needs: one request, one answer, one connection for each.
 
-use serde::Deserialize;
-use std::fmt;
+use super::call::{Answer, Failed, LONGEST, TYPE, Tls};
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -10,8 +9,6 @@ use std::time::{Duration, Instant};
 
 /// The time limit of a plugin's answer in most calls.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
-/// The greatest size of an answer, in bytes.
-pub(super) const LONGEST: usize = 4 << 20;
 
 /// The address of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,21 +18,6 @@ pub(super) enum Address {
     Tcp(String),
     /// An address with TLS.
     Tls(String, Tls),
-}
-
-/// `TLSConfig` of a plugin's file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct Tls {
-    #[serde(rename = "InsecureSkipVerify")]
-    pub insecure_skip_verify: bool,
-    /// The authority that signed the plugin's certificate; absent: those of the host.
-    #[serde(rename = "CAFile")]
-    pub ca_file: Option<PathBuf>,
-    #[serde(rename = "CertFile")]
-    pub cert_file: Option<PathBuf>,
-    #[serde(rename = "KeyFile")]
-    pub key_file: Option<PathBuf>,
 }
 
 impl Address {
@@ -49,28 +31,6 @@ impl Address {
                 Ok(Address::Tls(host.trim_end_matches('/').into(), Tls::default()))
             }
             _ => Err(format!("{text:?} is no plugin's address")),
-        }
-    }
-}
-
-pub(super) struct Answer {
-    pub status: u16,
-    pub body: Vec<u8>,
-}
-
-pub(super) enum Failed {
-    /// The connection failed: the request was not sent.
-    Connect(std::io::Error),
-    Talk(std::io::Error),
-    NotHttp,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failed::Connect(error) => write!(f, "connect: {error}"),
-            Failed::Talk(error) => error.fmt(f),
-            Failed::NotHttp => f.write_str("the answer is not HTTP"),
         }
     }
 }
@@ -96,9 +56,6 @@ impl Stream for TcpStream {
 pub(super) fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock)
 }
-
-/// The type of the bodies.
-pub(super) const TYPE: &str = "application/vnd.docker.plugins.v1.2+json";
 
 fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream>> {
     match address {

@@ -1,5 +1,6 @@
 //! Plugins of other makers: found by their sockets and files in a few directories, called by HTTP.
 
+mod call;
 mod http;
 #[cfg(feature = "registry")]
 mod tls;
@@ -91,11 +92,11 @@ impl Plugin {
         let mut pause = Duration::from_millis(20);
         let answer = loop {
             match http::post(&self.address, method, &body, self.limit) {
-                Err(http::Failed::Connect(_)) if Instant::now() < until => {
+                Err(call::Failed::Connect(_)) if Instant::now() < until => {
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
-                Err(http::Failed::Talk(error)) if http::is_timeout(&error) => {
+                Err(call::Failed::Talk(error)) if http::is_timeout(&error) => {
                     let text = format!("{method}: plugin {} does not answer within {:?}", self.name, self.limit);
                     return Err(Error::new(ErrorKind::Timeout, text).in_area("plugin"));
                 }

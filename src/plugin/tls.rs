@@ -1,6 +1,6 @@
 //! Plugins over TLS, with the `TLSConfig` of their files.
 
-use super::http::{Answer, Failed, LONGEST, TYPE, Tls};
+use super::call::{Answer, Failed, LONGEST, TYPE, Tls};
 use crate::tls;
 use std::io;
 use std::path::Path;

@@ -11,6 +11,7 @@ use crate::kernel::file;
 use crate::kernel::queue::Queue;
 use crate::op::Op;
 use coracle_monitor::wire::*;
+pub(crate) use coracle_monitor::wire::{STATE_AFTER_BOOT, STATE_MANUAL, STATE_OOM, STATE_SWEPT, State, Status};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -15,8 +15,19 @@ pub fn bytes(bytes: Vec<u8>) -> Feed {
     Box::new(move |out| out.write_all(&bytes))
 }
 
-fn header(out: Out<'_>, kind: u8, name: &[u8], link: &[u8], mode: u32, time: u64, size: u64) -> io::Result<()> {
+/// The fields of a header that the archives here vary.
+struct Header<'a> {
+    kind: u8,
+    name: &'a [u8],
+    link: &'a [u8],
+    mode: u32,
+    time: u64,
+    size: u64,
+}
+
+fn header(out: Out<'_>, fields: Header) -> io::Result<()> {
     let mut header = [0u8; 512];
+    let Header { kind, name, link, mode, time, size } = fields;
     let (name, link) = (&name[..name.len().min(100)], &link[..link.len().min(100)]);
     header[..name.len()].copy_from_slice(name);
     header[100..108].copy_from_slice(format!("{mode:07o}\0").as_bytes());
@@ -42,12 +53,12 @@ fn header(out: Out<'_>, kind: u8, name: &[u8], link: &[u8], mode: u32, time: u64
 
 /// The header of a file of that size.
 pub fn head(out: Out<'_>, name: &str, size: u64) -> io::Result<()> {
-    header(out, b'0', name.as_bytes(), b"", 0o644, 0, size)
+    header(out, Header { kind: b'0', name: name.as_bytes(), link: b"", mode: 0o644, time: 0, size })
 }
 
 /// An entry with its content.
 fn entry(out: Out<'_>, kind: u8, name: &str, data: &[u8]) -> io::Result<()> {
-    header(out, kind, name.as_bytes(), b"", 0o755, 0, data.len() as u64)?;
+    header(out, Header { kind, name: name.as_bytes(), link: b"", mode: 0o755, time: 0, size: data.len() as u64 })?;
     out.write_all(data)?;
     out.write_all(&vec![0; data.len().wrapping_neg() % 512])
 }
@@ -90,7 +101,7 @@ pub fn many_headers(count: usize) -> Feed {
 /// One extended header of that size.
 pub fn large_header(kind: u8, size: u64) -> Feed {
     Box::new(move |out| {
-        header(out, kind, b"x", b"", 0o644, 0, size)?;
+        header(out, Header { kind, name: b"x", link: b"", mode: 0o644, time: 0, size })?;
         let piece = vec![b'a'; 1 << 20];
         for _ in 0..size / piece.len() as u64 {
             out.write_all(&piece)?;
@@ -129,11 +140,21 @@ pub fn dated_directories(count: u64) -> Feed {
         let value = record("SCHILY.xattr.user.overlay.x", &[b'a'; 1000]);
         for i in 0..count {
             entry(out, b'x', "x", &value)?;
-            header(out, b'5', format!("d{i}/").as_bytes(), b"", 0o2750, 1_000_000 + i, 0)?;
+            header(
+                out,
+                Header {
+                    kind: b'5',
+                    name: format!("d{i}/").as_bytes(),
+                    link: b"",
+                    mode: 0o2750,
+                    time: 1_000_000 + i,
+                    size: 0,
+                },
+            )?;
             entry(out, b'0', &format!("d{i}/f"), b"")?;
         }
         // One that a file replaces: its mode is not the file's.
-        header(out, b'5', b"gone/", b"", 0o700, 5, 0)?;
+        header(out, Header { kind: b'5', name: b"gone/", link: b"", mode: 0o700, time: 5, size: 0 })?;
         entry(out, b'0', "gone", b"")?;
         end(out)
     })
@@ -152,7 +173,7 @@ pub fn documents(count: usize, size: usize) -> Feed {
 
 pub fn one_document(name: &'static str, size: u64) -> Feed {
     Box::new(move |out| {
-        header(out, b'0', name.as_bytes(), b"", 0o644, 0, size)?;
+        header(out, Header { kind: b'0', name: name.as_bytes(), link: b"", mode: 0o644, time: 0, size })?;
         let piece = vec![b' '; 1 << 20];
         for _ in 0..size / piece.len() as u64 {
             out.write_all(&piece)?;
@@ -180,7 +201,7 @@ pub fn hidden_entry() -> Vec<u8> {
     entry(&mut inside, b'0', "inside", b"hidden").expect("write");
     let mut all = Vec::new();
     entry(&mut all, b'x', "x", &record("size", inside.len().to_string().as_bytes())).expect("write");
-    header(&mut all, b'0', b"carrier", b"", 0o644, 0, 0).expect("write");
+    header(&mut all, Header { kind: b'0', name: b"carrier", link: b"", mode: 0o644, time: 0, size: 0 }).expect("write");
     all.extend(inside);
     entry(&mut all, b'0', "after", b"").expect("write");
     end(&mut all).expect("write");
@@ -329,14 +350,24 @@ fn one(out: Out<'_>, random: &mut Random, number: usize, sparse: bool) -> io::Re
         4 => {
             entry(out, b'0', &name, b"linked")?;
             for i in 0..random.below(200) {
-                header(out, b'1', format!("{name}.{i}").as_bytes(), name.as_bytes(), 0o644, 0, 0)?;
+                header(
+                    out,
+                    Header {
+                        kind: b'1',
+                        name: format!("{name}.{i}").as_bytes(),
+                        link: name.as_bytes(),
+                        mode: 0o644,
+                        time: 0,
+                        size: 0,
+                    },
+                )?;
             }
             Ok(())
         }
-        5 => header(out, b'2', name.as_bytes(), b"same", 0o777, 0, 0),
+        5 => header(out, Header { kind: b'2', name: name.as_bytes(), link: b"same", mode: 0o777, time: 0, size: 0 }),
         6 if sparse => sparse_by_headers(out, random, &name, room),
         7 if sparse => sparse_by_content(out, random, &name),
-        8 => header(out, b'6', name.as_bytes(), b"", 0o600, 0, 0),
+        8 => header(out, Header { kind: b'6', name: name.as_bytes(), link: b"", mode: 0o600, time: 0, size: 0 }),
         9 => entry(out, b'0', &format!("deep/{}f", "d/".repeat(random.below(40))), b"deep"),
         _ => entry(out, b'0', &name, &vec![b'f'; random.below(room)]),
     }

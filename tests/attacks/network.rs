@@ -279,10 +279,19 @@ fn mac(bridge: &str) -> String {
     sh(&format!("ip -o link show {bridge} | sed 's/.*link.ether //; s/ .*//'")).trim().to_owned()
 }
 
+/// A frame to a bridge: its form in `programs/frames.c`, its addresses, and its port.
+struct Frame<'a> {
+    form: &'a str,
+    bridge: &'a str,
+    from: &'a str,
+    to: &'a str,
+    port: u16,
+}
+
 /// Sends a frame from the container, with nothing but the rights that every container has.
-fn forge(world: &World, id: &str, form: &str, bridge: &str, from: &str, to: &str, port: u16) {
-    let port = port.to_string();
-    let sent = world.root.exec(id, &["/programs/frames", form, &mac(bridge), from, to, &port]);
+fn forge(world: &World, id: &str, frame: Frame) {
+    let Frame { form, bridge, from, to, port } = frame;
+    let sent = world.root.exec(id, &["/programs/frames", form, &mac(bridge), from, to, &port.to_string()]);
     assert_eq!((sent.code, sent.err().as_str()), (0, ""), "the frame {form} was not sent");
 }
 
@@ -310,8 +319,8 @@ fn try_loopback(world: &World, id: &str, what: &str) {
     let open = UdpSocket::bind("172.17.0.1:0").expect("another service");
     let port = |socket: &UdpSocket| socket.local_addr().expect("an address").port();
     for form in FORMS {
-        forge(world, id, form, "coracle0", "172.17.0.2", "127.0.0.1", port(&service));
-        forge(world, id, form, "coracle0", "172.17.0.2", "172.17.0.1", port(&open));
+        forge(world, id, Frame { form, bridge: "coracle0", from: "172.17.0.2", to: "127.0.0.1", port: port(&service) });
+        forge(world, id, Frame { form, bridge: "coracle0", from: "172.17.0.2", to: "172.17.0.1", port: port(&open) });
     }
     let seen = arrived(&open);
     for form in ["plain", "tag", "broadcast", "fragments", "ring"] {
@@ -512,8 +521,8 @@ fn the_ipv6_loopback_address_is_closed() {
     let port = |socket: &UdpSocket| socket.local_addr().expect("an address").port();
     for wreck in ["true", "nft flush ruleset"] {
         sh(wreck);
-        forge(&world, &id, "v6", "both0", "fd56::2", "::1", port(&service));
-        forge(&world, &id, "v6", "both0", "fd56::2", "fd56::1", port(&open));
+        forge(&world, &id, Frame { form: "v6", bridge: "both0", from: "fd56::2", to: "::1", port: port(&service) });
+        forge(&world, &id, Frame { form: "v6", bridge: "both0", from: "fd56::2", to: "fd56::1", port: port(&open) });
         assert_eq!(arrived(&open), BTreeSet::from(["v6".to_owned()]), "such packets come to the host");
         assert_eq!(arrived(&service), BTreeSet::new(), "after {wreck}");
     }
@@ -534,7 +543,7 @@ fn no_container_becomes_the_hosts_router() {
     let facts = || (sh("ip -6 route"), sh("ip -6 -o addr | awk '{print $2, $4}'"));
     let (before, none) = (facts(), heard());
     // From an address of a link, as routers do.
-    forge(&world, &id, "advert", "inner0", "fe80::1234", "ff02::1", 0);
+    forge(&world, &id, Frame { form: "advert", bridge: "inner0", from: "fe80::1234", to: "ff02::1", port: 0 });
     wait_for("the host to hear it", || heard() != none);
     assert_eq!(facts(), before);
 }
@@ -556,8 +565,8 @@ fn a_network_of_ipv4_has_no_ipv6() {
     let bytes: Vec<u8> = mac("coracle0").split(':').map(|byte| u8::from_str_radix(byte, 16).expect("hex")).collect();
     let &[a, b, c, d, e, f] = &bytes[..] else { panic!("six bytes: {bytes:?}") };
     let link = format!("fe80::{:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}", a ^ 2);
-    forge(&world, &id, "v6", "coracle0", "fe80::1234", &link, port);
-    forge(&world, &id, "plain", "coracle0", "172.17.0.2", "172.17.0.1", port);
+    forge(&world, &id, Frame { form: "v6", bridge: "coracle0", from: "fe80::1234", to: &link, port });
+    forge(&world, &id, Frame { form: "plain", bridge: "coracle0", from: "172.17.0.2", to: "172.17.0.1", port });
     assert_eq!(arrived(&service), BTreeSet::from(["plain".to_owned()]));
 }
 

@@ -1,9 +1,8 @@
 //! The mounts of a request: binds, volumes and tmpfs, parsed and in the order in which they are made.
 
-use super::long_mounts::long_mounts;
 use super::{Spec, as_500, clean, plain};
 use crate::error::{Error, Result};
-use crate::model::{ContainerConfig, HostConfig, MountPoint, VolumeOptions};
+use crate::model::{HostConfig, MountPoint, VolumeOptions};
 use crate::volume;
 use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
@@ -115,38 +114,6 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
     points
 }
 
-/// The mounts of a new container: those of `inherited` (from VolumesFrom), then the request's Binds, which override
-/// them, and a volume for each target in Volumes without a mount.
-pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[Mount]) -> Result<Vec<Mount>> {
-    let mut mounts = inherited.to_vec();
-    for bind in asked(host)? {
-        mounts.retain(|mount| mount.target != bind.target);
-        mounts.push(bind);
-    }
-    let own = tmpfs_targets(host)?;
-    for target in config.volumes.iter().flatten().map(|(target, _)| target) {
-        plain("Volumes", target)?;
-        // A relative path in an image begins at the root.
-        let target = target_path(&format!("/{target}"))
-            .map_err(|error| as_500(format!("invalid volume specification: '{target}': {}", error.message())))?;
-        let mount = Mount { kind: MountKind::Volume, target, anonymous: true, recursive: true, ..Mount::default() };
-        target_allowed(&mount)?;
-        if !own.contains(&mount.target) && mounts.iter().all(|other| other.target != mount.target) {
-            mounts.push(mount);
-        }
-    }
-    if mounts.iter().any(|mount| mount.kind == MountKind::Volume) {
-        volume::check_driver(&host.volume_driver)
-            .map_err(|error| error.context(format_args!("create {}", first_volume(&mounts))))?;
-    }
-    sort(&mut mounts);
-    Ok(mounts)
-}
-
-fn first_volume(mounts: &[Mount]) -> &str {
-    mounts.iter().find(|mount| mount.kind == MountKind::Volume).map_or("", |mount| mount.name.as_str())
-}
-
 /// The containers whose mounts a request takes over: name, and whether the mounts are writable. Errors: a bad mode.
 pub(crate) fn volumes_from(host: &HostConfig) -> Result<Vec<(String, bool)>> {
     let mut sources = Vec::new();
@@ -172,35 +139,6 @@ pub(crate) fn taken_over(mount: &Mount, writable: bool) -> Mount {
     taken
 }
 
-/// The mounts of a request, short form and long. Checks that no target (of tmpfs, too) is named twice or forbidden.
-pub(super) fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
-    let mut mounts = Vec::new();
-    for bind in host.binds.iter().flatten() {
-        mounts.push(parse_bind(bind)?);
-    }
-    mounts.extend(long_mounts(host)?);
-    mounts.iter().try_for_each(target_allowed)?;
-    let mut targets: Vec<String> = mounts.iter().map(|mount| mount.target.clone()).collect();
-    targets.extend(tmpfs_targets(host)?);
-    targets.sort();
-    if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::invalid(format!("Duplicate mount point: {}", pair[0])));
-    }
-    sort(&mut mounts);
-    Ok(mounts)
-}
-
-fn tmpfs_targets(host: &HostConfig) -> Result<Vec<String>> {
-    let mut targets = Vec::new();
-    for target in host.tmpfs.keys() {
-        plain("Tmpfs", target)?;
-        let path = target_path(target)?;
-        target_allowed(&Mount { kind: MountKind::Tmpfs, target: path.clone(), ..Mount::default() })?;
-        targets.push(path);
-    }
-    Ok(targets)
-}
-
 /// The tmpfs mounts of a request. Errors: an option that tmpfs does not have.
 pub(crate) fn tmpfs_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
@@ -211,7 +149,7 @@ pub(crate) fn tmpfs_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
     Ok(mounts)
 }
 
-fn sort(mounts: &mut [Mount]) {
+pub(super) fn sort(mounts: &mut [Mount]) {
     mounts.sort_by(|a, b| (depth(&a.target), &a.target).cmp(&(depth(&b.target), &b.target)));
 }
 
@@ -220,7 +158,7 @@ fn depth(path: &str) -> usize {
 }
 
 /// `[source:]target[:mode]`.
-fn parse_bind(text: &str) -> Result<Mount> {
+pub(super) fn parse_bind(text: &str) -> Result<Mount> {
     plain("Binds", text)?;
     let invalid = || format!("invalid volume specification: '{text}'");
     let parts: Vec<&str> = text.split(':').collect();
@@ -354,7 +292,7 @@ enum Instead {
 
 /// Refuses targets over the engine's own /proc, /sys and /dev: the engine trusts these files during a start (labels,
 /// sysctls, masks, the terminal).
-fn target_allowed(mount: &Mount) -> Result<()> {
+pub(super) fn target_allowed(mount: &Mount) -> Result<()> {
     if !Wall::ProcfsTargets.stands() {
         return Ok(());
     }

@@ -733,7 +733,7 @@ fn what_is_taken_over_is_overridden() {
     assert!(inherited[0].read_only && inherited[0].no_copy && inherited[0].mode_text.is_empty());
     let config =
         ContainerConfig { volumes: Some([("/a".to_string(), crate::model::Empty {})].into()), ..Default::default() };
-    let mounts = mounts::mounts(&config, &host, &inherited).unwrap();
+    let mounts = mount_requests::mounts(&config, &host, &inherited).unwrap();
     let brief: Vec<_> = mounts.iter().map(|m| (m.target.as_str(), m.name.as_str())).collect();
     assert_eq!(brief, [("/a", "v1"), ("/b", "own")]);
     let from = |text: &str| volumes_from(&HostConfig { volumes_from: Some(strings(&[text])), ..Default::default() });

@@ -1,6 +1,6 @@
 //! The columns of ps: names, headings, values.
 
-use super::process::{HERTZ, Host, Process};
+use super::process::{HERTZ, Host, Process, printable};
 use crate::container::text::Civil;
 
 /// The meaning of a column's name.
@@ -214,11 +214,6 @@ fn command(process: &Process, args: bool) -> String {
         text += environment;
     }
     format!("{}{text}", process.branch).trim_start().to_owned()
-}
-
-/// Replaces by question marks the characters that would break the line or the column.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn stat(process: &Process) -> String {

@@ -1,6 +1,5 @@
 //! Facts of a process, and of the machine, from the host's /proc.
 
-use super::columns::printable;
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -269,6 +268,11 @@ impl Host {
     pub(super) fn group(&self, id: u32) -> String {
         self.groups.get(&id).cloned().unwrap_or_else(|| id.to_string())
     }
+}
+
+/// Replaces by question marks the characters that would break the line or the column.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The names in a file such as /etc/passwd, by number; the first name of a number counts.

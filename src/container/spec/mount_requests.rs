@@ -1,0 +1,69 @@
+//! All mounts that a request asks for, in both forms, together: no target twice, none that the engine needs.
+
+use super::long_mounts::long_mounts;
+use super::mounts::{Mount, MountKind, parse_bind, sort, target_allowed, target_path};
+use super::{as_500, plain};
+use crate::error::{Error, Result};
+use crate::model::{ContainerConfig, HostConfig};
+use crate::volume;
+
+/// The mounts of a new container: those of `inherited` (from VolumesFrom), then the request's Binds, which override
+/// them, and a volume for each target in Volumes without a mount.
+pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[Mount]) -> Result<Vec<Mount>> {
+    let mut mounts = inherited.to_vec();
+    for bind in asked(host)? {
+        mounts.retain(|mount| mount.target != bind.target);
+        mounts.push(bind);
+    }
+    let own = tmpfs_targets(host)?;
+    for target in config.volumes.iter().flatten().map(|(target, _)| target) {
+        plain("Volumes", target)?;
+        // A relative path in an image begins at the root.
+        let target = target_path(&format!("/{target}"))
+            .map_err(|error| as_500(format!("invalid volume specification: '{target}': {}", error.message())))?;
+        let mount = Mount { kind: MountKind::Volume, target, anonymous: true, recursive: true, ..Mount::default() };
+        target_allowed(&mount)?;
+        if !own.contains(&mount.target) && mounts.iter().all(|other| other.target != mount.target) {
+            mounts.push(mount);
+        }
+    }
+    if mounts.iter().any(|mount| mount.kind == MountKind::Volume) {
+        volume::check_driver(&host.volume_driver)
+            .map_err(|error| error.context(format_args!("create {}", first_volume(&mounts))))?;
+    }
+    sort(&mut mounts);
+    Ok(mounts)
+}
+
+fn first_volume(mounts: &[Mount]) -> &str {
+    mounts.iter().find(|mount| mount.kind == MountKind::Volume).map_or("", |mount| mount.name.as_str())
+}
+
+/// The mounts of a request, short form and long. Checks that no target (of tmpfs, too) is named twice or forbidden.
+fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for bind in host.binds.iter().flatten() {
+        mounts.push(parse_bind(bind)?);
+    }
+    mounts.extend(long_mounts(host)?);
+    mounts.iter().try_for_each(target_allowed)?;
+    let mut targets: Vec<String> = mounts.iter().map(|mount| mount.target.clone()).collect();
+    targets.extend(tmpfs_targets(host)?);
+    targets.sort();
+    if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::invalid(format!("Duplicate mount point: {}", pair[0])));
+    }
+    sort(&mut mounts);
+    Ok(mounts)
+}
+
+fn tmpfs_targets(host: &HostConfig) -> Result<Vec<String>> {
+    let mut targets = Vec::new();
+    for target in host.tmpfs.keys() {
+        plain("Tmpfs", target)?;
+        let path = target_path(target)?;
+        target_allowed(&Mount { kind: MountKind::Tmpfs, target: path.clone(), ..Mount::default() })?;
+        targets.push(path);
+    }
+    Ok(targets)
+}
